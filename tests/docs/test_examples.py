@@ -51,7 +51,7 @@ def check(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> tu
 
 @pytest.mark.regression
 @pytest.mark.parametrize("example", GOOD)
-def test_good_one_fits(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_good_example_fits(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, page = check(example, cluster, capsys)
     expected = 2 if example == "kueue-queue.yaml" else 0  # queues alone are nothing to check
     assert code == expected, page
@@ -61,11 +61,11 @@ def test_good_one_fits(example: str, cluster: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("example", WRONG)
-def test_wrong_one_is_told(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_example_is_explained(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, page = check(example, cluster, capsys)
     assert WRONG[example] in page
 
 
-def test_every_example_is_one_or_the_other() -> None:
+def test_every_example_is_good_or_wrong() -> None:
     names = [path.name for path in EXAMPLES.iterdir()]
     assert sorted(names) == sorted([*GOOD, *WRONG])

@@ -222,7 +222,7 @@ def first_hour_script(walk: list[str], outputs: Path) -> str:
     return "\n".join(lines)
 
 
-def test_first_hour(real_api: ApiUnderTest, tmp_path: Path) -> None:
+def test_commands_of_the_first_hour_print_what_they_should(real_api: ApiUnderTest, tmp_path: Path) -> None:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not on PATH")

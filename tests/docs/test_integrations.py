@@ -134,7 +134,7 @@ def offer_by_dra(api: ApiUnderTest) -> None:
 
 @pytest.mark.real_api("Jobs, and the validation that kubectl asks for before it applies")
 @pytest.mark.parametrize("page", SYSTEMS)
-def test_commands_of_a_guide(
+def test_commands_of_a_guide_print_what_it_shows(
     server: ApiUnderTest, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = server

@@ -74,12 +74,12 @@ def test_each_claim_has_tests_that_are_there(claim: str, cell: str) -> None:
 
 
 @pytest.mark.parametrize("name", re.findall(r"`(test_\w+)`", TEXT))
-def test_test_that_the_text_names_is_in_the_table(name: str) -> None:
+def test_named_test_is_in_the_table(name: str) -> None:
     assert re.search(rf"::{name}`", TABLE)
 
 
 @pytest.mark.parametrize("file", re.findall(r"\]\(\.\./tests/([\w/]+\.py)\)", TEXT))
-def test_file_that_the_text_names_is_in_the_table(file: str) -> None:
+def test_named_file_is_in_the_table(file: str) -> None:
     assert f"`{file}::" in TABLE
 
 

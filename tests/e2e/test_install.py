@@ -129,7 +129,7 @@ def test_running_agent_goes_on_with_the_token_that_kubelet_renews(cluster: Clust
     cluster.wait_for(f"{NODES}/gpu2", "Ready")
 
 
-def test_clustertopology_counts_them(cluster: Cluster) -> None:
+def test_clustertopology_counts_the_gpus(cluster: Cluster) -> None:
     """Last: the first controller waits for others' leases before it leads."""
     cluster.wait_for(TOPOLOGY, "AgentsReporting")
     wait_until(

@@ -129,7 +129,7 @@ def running(confinement: Confinement, *command: str) -> Iterator[Program]:
     assert "Traceback" not in said
 
 
-def test_confinement_is_one(confinement: Confinement, prefix: Path) -> None:
+def test_confined_program_writes_nothing_and_has_no_rights(confinement: Confinement, prefix: Path) -> None:
     probe = PROBE.replace("PREFIX", repr(str(prefix)))
     done = confinement.run("python", "-c", probe)
     assert done.returncode == 0, done.stderr
@@ -194,7 +194,7 @@ def test_controller_starts_leads_and_writes_its_status(confinement: Confinement,
         assert program.answers("/metrics") == 200
 
 
-def test_command_answers(confinement: Confinement, server: ApiUnderTest) -> None:
+def test_confined_command_answers(confinement: Confinement, server: ApiUnderTest) -> None:
     done = confinement.run("toposcope", "--version")
     assert done.stdout == f"toposcope {__version__}\n"
     for command in ("tree", "nodes", "levels", "uninstall"):

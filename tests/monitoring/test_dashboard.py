@@ -103,7 +103,7 @@ def test_renamed_columns_are_columns_of_their_queries() -> None:
             assert values in (set(), columns), panel["title"]
 
 
-def test_what_alerts_ask_is_shown_too() -> None:
+def test_metrics_of_alerts_are_on_the_dashboard() -> None:
     """Who is woken by an alert about a topology finds its metrics on the dashboard."""
     shown = shown_metrics()
     for alert, rule in support.alerts().items():

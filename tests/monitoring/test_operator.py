@@ -50,11 +50,11 @@ def refusal(api: ApiUnderTest, document: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_operator_schema_takes_them(operated: ApiUnderTest, file: str) -> None:
+def test_operator_schema_takes_our_objects(operated: ApiUnderTest, file: str) -> None:
     assert refusal(operated, loaded(file)) == ""
 
 
-def test_interval_that_is_none_is_refused(operated: ApiUnderTest) -> None:
+def test_interval_that_is_no_duration_is_refused(operated: ApiUnderTest) -> None:
     monitor = loaded("pod-monitor/agent.yaml")
     endpoint = monitor["spec"]["podMetricsEndpoints"][0]
     endpoint["interval"] = "half a minute"
@@ -77,7 +77,7 @@ def test_unknown_field_of_a_pod_monitor_is_refused(operated: ApiUnderTest) -> No
     assert 'unknown field "spec.podMetricEndpoints"' in message
 
 
-def test_alert_with_a_duration_that_is_none_is_refused(operated: ApiUnderTest) -> None:
+def test_alert_with_for_that_is_no_duration_is_refused(operated: ApiUnderTest) -> None:
     resource = loaded("prometheus-rule/prometheusrule.yaml")
     group = resource["spec"]["groups"][0]
     group["rules"][0]["for"] = "ten minutes"

@@ -59,7 +59,7 @@ def test_version_is_a_semantic_one_and_the_same_everywhere() -> None:
     assert f"toposcope:{__version__} ." in read("Dockerfile")
 
 
-def test_changelog_is_one_to_keep() -> None:
+def test_changelog_has_versions_dates_and_known_headings() -> None:
     text = CHANGELOG.read_text(encoding="utf-8")
     unreleased, *versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
     assert unreleased == "[Unreleased]"
@@ -93,7 +93,7 @@ def test_version_without_a_section_is_refused(removed: str) -> None:
         notes(__version__, changelog)
 
 
-def test_command_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_tag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["9.9.9"]) == 1
     assert "they must be the same" in capsys.readouterr().err
     assert main([]) == 2
@@ -250,7 +250,7 @@ def test_security_insights_names_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.name)
-def test_forms_are_forms(path: Path) -> None:
+def test_forms_of_reports_are_complete(path: Path) -> None:
     form = load(path)
     if path.name == "config.yml":
         assert form == {"blank_issues_enabled": True}
@@ -266,7 +266,7 @@ def test_forms_are_forms(path: Path) -> None:
         assert (ROOT / page).is_file(), page
 
 
-def test_actionlint_has_nothing_to_say() -> None:
+def test_actionlint_finds_nothing() -> None:
     program = shutil.which("actionlint")
     if program is None:
         pytest.skip("actionlint is not on PATH; .ci/run builds and runs it")

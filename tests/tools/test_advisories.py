@@ -58,7 +58,7 @@ def test_vulnerabilities_are_named_with_the_versions_that_fix_them(
     ]
 
 
-def test_what_is_safe_passes_in_every_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_safe_packages_pass_in_every_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = pip_audit_that_prints(tmp_path, report(SAFE))
     assert main(["a.lock", "b.lock", "--", *command]) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -95,7 +95,7 @@ def test_index_without_advisories_is_said(tmp_path: Path, capsys: pytest.Capture
         pytest.param('{"dependencies"', id="half"),
     ],
 )
-def test_report_that_is_none_is_no_clean_bill(output: str) -> None:
+def test_output_that_is_no_report_is_no_clean_bill(output: str) -> None:
     result = result_of("a.lock", output, "")
     assert result.failed == "pip-audit said nothing"
     assert result.checked == 0

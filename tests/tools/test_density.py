@@ -19,7 +19,7 @@ def test_ten_paths_are_taken_and_eleven_are_not() -> None:
     assert messages(eleven) == ["has 11 paths, more than 10: split it, or name steps of it"]
 
 
-def test_what_ruff_does_not_count_is_counted() -> None:
+def test_paths_that_ruff_does_not_count_are_counted() -> None:
     found = messages(
         """
         def f(a, b):

@@ -178,7 +178,7 @@ def test_driver_that_restarts_and_takes_its_label_along_changes_nothing() -> Non
     assert _covered(1, _DRIVER) == ({"True"}, False)
 
 
-def test_without_a_memory_of_labels_a_driver_s_restart_shows() -> None:
+def test_driver_that_restarts_shows_without_a_memory_of_labels() -> None:
     with patch("toposcope.controller.held_labels.HeldLabels.table", lambda _self, nodes, _grace: nodes):
         said, _ = _covered(1, _DRIVER)
     assert said == {"True", "False"}
@@ -192,7 +192,7 @@ def test_every_planted_defect_has_a_seed() -> None:
 @pytest.mark.parametrize(
     "row", yaml.safe_load(CORPUS.read_text(encoding="utf-8")), ids=lambda row: f"seed {row['seed']}: {row['case']}"
 )
-def test_what_a_seed_once_showed_is_mended(row: dict[str, Any]) -> None:
+def test_seed_that_once_found_a_defect_finds_none(row: dict[str, Any]) -> None:
     result = run(
         row["seed"],
         steps.read(row["steps"], ACTORS),

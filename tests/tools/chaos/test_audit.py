@@ -94,7 +94,7 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "log")
 
 
-def test_writes_in_turn_are_none(log: Log) -> None:
+def test_writes_in_turn_are_no_findings(log: Log) -> None:
     log.claim("a", 1)
     log.write("a", 2)
     log.claim("b", 10)

@@ -57,7 +57,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
             client.close()
 
 
-def test_it_passes_on_what_comes(place: Place) -> None:
+def test_proxy_passes_requests_on(place: Place) -> None:
     client = place.used_client()
     assert "paths" in client.request("GET", LONG).body
     assert place.proxy.cuts == 0
@@ -65,7 +65,7 @@ def test_it_passes_on_what_comes(place: Place) -> None:
     assert "paths" in client.request("GET", LONG).body
 
 
-def test_it_cuts_in_the_middle(place: Place) -> None:
+def test_proxy_that_cuts_ends_an_answer_in_the_middle(place: Place) -> None:
     client = place.used_client()
     place.switch(Mode.CUT)
     # It depends on where the middle was: half of the headers is an answer without a body.
@@ -76,7 +76,7 @@ def test_it_cuts_in_the_middle(place: Place) -> None:
     place.used_client()
 
 
-def test_it_throttles_new_requests_also_on_a_kept_connection(place: Place) -> None:
+def test_proxy_that_throttles_answers_429_on_kept_connections_too(place: Place) -> None:
     client = place.used_client()
     place.switch(Mode.THROTTLE)
     for asked in (client, place.client()):
@@ -86,13 +86,13 @@ def test_it_throttles_new_requests_also_on_a_kept_connection(place: Place) -> No
         assert answer.body["reason"] == "TooManyRequests"
 
 
-def test_it_refuses_what_comes(place: Place) -> None:
+def test_proxy_that_refuses_takes_no_connection(place: Place) -> None:
     place.switch(Mode.REFUSE)
     with pytest.raises((ConnectionError, ssl.SSLError)):
         place.client().request("GET", "/version")
 
 
-def test_silent_connection_never_speaks_again_and_a_new_one_does(place: Place) -> None:
+def test_silent_connection_stays_silent_and_a_new_one_answers(place: Place) -> None:
     client = place.used_client(timeout=0.3)
     place.switch(Mode.SILENT)
     place.switch(Mode.PASS)
@@ -101,7 +101,7 @@ def test_silent_connection_never_speaks_again_and_a_new_one_does(place: Place) -
     place.used_client()
 
 
-def test_what_stalled_goes_on_afterwards(place: Place) -> None:
+def test_stalled_request_is_answered_afterwards(place: Place) -> None:
     client = place.used_client()
     place.switch(Mode.STALL)
     answers: list[int] = []

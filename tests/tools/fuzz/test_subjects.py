@@ -16,7 +16,7 @@ from tools.fuzz.subjects import SUBJECTS
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_few_cases(name: str) -> None:
+def test_few_cases_of_a_subject_find_nothing(name: str) -> None:
     result = run(SUBJECTS[name], 60.0, 20261121, 1, batch=10)
     assert not result.finding
     assert result.cases
@@ -76,7 +76,7 @@ def test_large_input_that_eats_memory_is_found_out(monkeypatch: pytest.MonkeyPat
         pytest.param("YAML aliases worth a billion values", id="yaml-aliases"),
     ],
 )
-def test_large_inputs(name: str) -> None:
+def test_large_input_is_answered_in_bounded_memory(name: str) -> None:
     names = [size.name for size in tools.fuzz.sizes.SIZES]
     index = names.index(name)
     done = subprocess.run(
