@@ -313,7 +313,7 @@ def test_wrong_operator_of_a_toleration_is_refused(template_of: Helm) -> None:
 
 
 @pytest.mark.regression
-def test_any_namespace_will_do_but_one_that_nobody_chose(template_of: Helm, kustomized: Callable[..., str]) -> None:
+def test_any_namespace_will_do_but_default(template_of: Helm, kustomized: Callable[..., str]) -> None:
     chosen = EVERYTHING_ON[-1]
     moved = kustomized(*chosen).replace(NAMESPACE, "gpu-fleet")
     done = template_of(switched_on(chosen), namespace="gpu-fleet")

@@ -283,7 +283,7 @@ def test_hostile_text_stays_a_text_in_every_field(render: Helm, marked: list[Any
 
 
 @pytest.mark.parametrize("field", [field for field in fields_of() if not field.is_free], ids=lambda field: field.name)
-def test_field_of_some_texts_refuses_any_other(render: Helm, field: Field) -> None:
+def test_field_of_given_texts_refuses_any_other(render: Helm, field: Field) -> None:
     def text_of(other: Field) -> str:
         return HOSTILE[0] if other == field else harmless(other)
 
@@ -305,7 +305,7 @@ def test_field_of_some_texts_refuses_any_other(render: Helm, field: Field) -> No
         pytest.param({"x": "y"}, id="object"),
     ],
 )
-def test_field_of_text_refuses_what_is_none(render: Helm, wrong: Any) -> None:
+def test_field_of_text_refuses_other_types(render: Helm, wrong: Any) -> None:
     values = values_of(harmless)
     values["agent"]["podLabels"] = {"team": wrong}
     done = render(values)

@@ -149,7 +149,7 @@ def test_whole_check_takes_few_requests(cluster: Cluster, name: str) -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_whichever_policy_or_binding_is_gone_it_is_noticed(cluster: Cluster, name: str) -> None:
+def test_missing_policy_or_binding_is_noticed(cluster: Cluster, name: str) -> None:
     api = cluster.api
     program = cluster.programs[name]
     policies = cluster.policies(name)
