@@ -349,7 +349,7 @@ def test_every_option_is_a_value_that_is_off_and_in_the_schema() -> None:
 
     known = fields(schema)
     known.pop("global")  # Helm's own
-    expected = {}
+    expected: dict[str, dict[str, Any]] = {}
     for part, inner in values.items():
         names = inner if isinstance(inner, dict) else ()
         expected[part] = {name: {} for name in names}
