@@ -226,7 +226,9 @@ def test_coverage_out_of_range_is_refused(served_once: ApiUnderTest, percent: in
         pytest.param("999999h999999h9h", "longer than 168h", id="beyond-reason"),
     ],
 )
-def test_grace_period_that_is_no_duration_is_refused(served_once: ApiUnderTest, period: str | int, message: str) -> None:
+def test_grace_period_that_is_no_duration_is_refused(
+    served_once: ApiUnderTest, period: str | int, message: str
+) -> None:
     spec = {"gracePeriod": period}
     assert_refused(served_once, spec, "spec.gracePeriod", message)
 
