@@ -62,7 +62,12 @@ def path_of(resource: Any) -> str | None:
 
 def errors_of(question: ReadQuestion) -> list[str]:
     """What `check` calls an error that the CRD is to refuse."""
-    reading = reading_of(question.systems, question.document, question.cluster, question.before)
+    reading = reading_of(
+        question.systems,
+        question.document,
+        question.cluster,
+        question.before,
+    )
     assert reading
     errors = []
     for finding in reading.findings:
@@ -72,7 +77,12 @@ def errors_of(question: ReadQuestion) -> list[str]:
 
 
 def is_without_findings(question: ReadQuestion) -> bool:
-    reading = reading_of(question.systems, question.document, question.cluster, question.before)
+    reading = reading_of(
+        question.systems,
+        question.document,
+        question.cluster,
+        question.before,
+    )
     return reading is not None and not reading.findings
 
 
@@ -98,7 +108,8 @@ def test_annotations_without_findings_are_accepted(api: ApiUnderTest) -> None:
     }
     valid = job(2, kai, {"kueue.x-k8s.io/podset-required-topology": RACK.key})
     valid["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
-    valid["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    pod = valid["spec"]["template"]["spec"]
+    pod["restartPolicy"] = "Never"
     assert messages(valid) == []
     code, answer = api.request("POST", JOBS + STRICT, valid)
     assert code == 201, answer
@@ -119,28 +130,36 @@ def messages(workload: Any) -> list[str]:
 
 @pytest.mark.real_api("the rules are CEL")
 def test_server_refuses_in_the_words_of_the_findings(served: ApiUnderTest, questions: list[ReadQuestion]) -> None:
-    asked = [question for question in questions if question.document["kind"] != "PodGroup"]
-    assert len(asked) >= 30
-    for question in asked:
+    count = 0
+    for question in questions:
+        if question.document["kind"] == "PodGroup":
+            continue
+        count += 1
         errors = errors_of(question)
         code, answer = written(served, question)
         expected = (422,) if errors else (200, 201)
         assert code in expected, (question, answer)
         for message in errors:
-            assert message == PATTERN or message in answer["message"], (question, answer)
+            if message != PATTERN:
+                assert message in answer["message"], (question, answer)
+    assert count >= 30
 
 
 def written(served: ApiUnderTest, question: ReadQuestion) -> tuple[int, Any]:
     """What the server answers to the document, in place of the object in the cluster where it is one of its own."""
     path = path_of(question.document)
-    if question.before is None or question.before is question.document:
-        return served.request("POST", f"{path}?dryRun=All", question.document)
-    existing = served.create(str(path), question.before)["metadata"]
-    changed = question.document
-    changed["metadata"]["resourceVersion"] = existing["resourceVersion"]
-    answer = served.request("PUT", f"{path}/{existing['name']}?dryRun=All", changed)
-    del changed["metadata"]["resourceVersion"]
-    assert served.request("DELETE", f"{path}/{existing['name']}")[0] == 200
+    document = question.document
+    if question.before is None or question.before is document:
+        return served.request("POST", f"{path}?dryRun=All", document)
+    created = served.create(str(path), question.before)
+    existing = created["metadata"]
+    path = f"{path}/{existing['name']}"
+    metadata = document["metadata"]
+    metadata["resourceVersion"] = existing["resourceVersion"]
+    answer = served.request("PUT", f"{path}?dryRun=All", document)
+    del metadata["resourceVersion"]
+    code, _ = served.request("DELETE", path)
+    assert code == 200
     return answer
 
 
@@ -156,7 +175,9 @@ def written(served: ApiUnderTest, question: ReadQuestion) -> tuple[int, Any]:
 )
 def test_pod_group_is_refused_by_server_and_check(served: ApiUnderTest, spec: dict[str, Any]) -> None:
     pod_group = document("kai/podgroup", {"spec": spec})
-    severities = {finding.severity for finding in read("KAI", pod_group, CLUSTER).findings}
+    reading = read("KAI", pod_group, CLUSTER)
+    severities = [finding.severity for finding in reading.findings]
     assert "error" in severities
-    code, answer = served.request("POST", f"{path_of(pod_group)}?dryRun=All", pod_group)
+    path = path_of(pod_group)
+    code, answer = served.request("POST", f"{path}?dryRun=All", pod_group)
     assert code == 422, answer

@@ -22,7 +22,9 @@ def as_run(page: str, run: Run) -> str:
     """The page with what its commands print now; an abridged output stays as it is while its lines are all there."""
 
     def block(match: re.Match[str]) -> str:
-        return match[1] + "".join(_steps(match[2], run)) + match[3]
+        begin, text, end = match.groups()
+        steps = "".join(_steps(text, run))
+        return begin + steps + end
 
     return _BLOCK.sub(block, page)
 
@@ -33,18 +35,38 @@ def _steps(text: str, run: Run) -> Iterator[str]:
             yield step
             continue
         lines = step.splitlines()
-        shown = 1 + next((i for i, line in enumerate(lines) if not line.endswith("\\")), 0)
-        command = " ".join(line.removeprefix("$ ").rstrip("\\").strip() for line in lines[:shown])
-        printed = run(command)
-        expected = lines[shown:]
-        if "..." not in expected or not _abridged(expected, printed.splitlines()):
-            expected = printed.splitlines()
-        yield "\n".join([*lines[:shown], *expected]) + "\n"
+        length = _command_length(lines)
+        command = _joined(lines[:length])
+        expected = lines[length:]
+        printed = run(command).splitlines()
+        if "..." not in expected or not _abridged(expected, printed):
+            expected = printed
+        yield "\n".join([*lines[:length], *expected]) + "\n"
+
+
+def _command_length(lines: list[str]) -> int:
+    """How many lines the command takes: each but the last ends with a backslash."""
+    for number, line in enumerate(lines, 1):
+        if not line.endswith("\\"):
+            return number
+    return 1
+
+
+def _joined(lines: list[str]) -> str:
+    """The command of its lines."""
+    parts = []
+    for line in lines:
+        part = line.removeprefix("$ ").rstrip("\\")
+        parts.append(part.strip())
+    return " ".join(parts)
 
 
 def _abridged(shown: list[str], printed: list[str]) -> bool:
     """Whether the parts around `...` stand in the output, in this order, the first at its beginning."""
-    pattern = ".*".join(re.escape(part.strip("\n")) for part in "\n".join(shown).split("..."))
+    parts = []
+    for part in "\n".join(shown).split("..."):
+        parts.append(re.escape(part.strip("\n")))
+    pattern = ".*".join(parts)
     return re.match(pattern, "\n".join(printed), re.DOTALL) is not None
 
 
@@ -66,7 +88,13 @@ class Shell:
         assert program == "kubectl", f"a guide runs toposcope and kubectl, not {program}"
         if arguments[0] == "toposcope":
             return self(shlex.join(arguments))
-        done = subprocess.run([self._kubectl, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [self._kubectl, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         if arguments[0] in _WRITES:
             self._afterwards()
         return done.stdout + done.stderr

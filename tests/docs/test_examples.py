@@ -25,32 +25,47 @@ WRONG = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("cluster") / "cluster.json"
-    nodes = demo_nodes()
-    offered = [offer for node in nodes for offer in slices_of(node["metadata"]["name"])]
-    classes = [device_class("gpu.nvidia.com", "device.driver == 'gpu.nvidia.com'")]
-    file.write_text(saved([*nodes, cluster_topology(), *offered, *classes]), encoding="utf-8")
+    objects = [
+        *demo_nodes(),
+        cluster_topology(),
+        device_class("gpu.nvidia.com", "device.driver == 'gpu.nvidia.com'"),
+    ]
+    for node in demo_nodes():
+        name = node["metadata"]["name"]
+        objects += slices_of(name)
+    file.write_text(saved(objects), encoding="utf-8")
     return file
 
 
 def check(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    code = main(["check", "-f", str(EXAMPLES / example), "--from", str(cluster)])
+    arguments = [
+        "check",
+        "-f",
+        str(EXAMPLES / example),
+        "--from",
+        str(cluster),
+    ]
+    code = main(arguments)
     return code, capsys.readouterr().out
 
 
 @pytest.mark.regression
 @pytest.mark.parametrize("example", GOOD)
-def test_good_one_fits(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_good_example_fits(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, page = check(example, cluster, capsys)
-    assert code == (2 if example == "kueue-queue.yaml" else 0), page  # queues alone are nothing to check
+    expected = 2 if example == "kueue-queue.yaml" else 0  # queues alone are nothing to check
+    assert code == expected, page
     assert "error:" not in page
     # A flavor and a queue ask for no room.
     assert "fits: " in page or example in ("kueue-flavor.yaml", "kueue-queue.yaml")
 
 
 @pytest.mark.parametrize("example", WRONG)
-def test_wrong_one_is_told(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert WRONG[example] in check(example, cluster, capsys)[1]
+def test_wrong_example_is_explained(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, page = check(example, cluster, capsys)
+    assert WRONG[example] in page
 
 
-def test_every_example_is_one_or_the_other() -> None:
-    assert {path.name for path in EXAMPLES.iterdir()} == {*GOOD, *WRONG}
+def test_every_example_is_good_or_wrong() -> None:
+    names = [path.name for path in EXAMPLES.iterdir()]
+    assert sorted(names) == sorted([*GOOD, *WRONG])

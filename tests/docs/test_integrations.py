@@ -55,19 +55,32 @@ FOREIGN = {
 
 
 def nodes(page: str) -> list[dict[str, Any]]:
-    found = copy.deepcopy(demo_nodes(faulty=("h200-3",))) if page == "dra" else demo_nodes()
-    for node in found if page == "dra" else ():
-        del node["status"]["allocatable"]["nvidia.com/gpu"]
+    """The demo's nodes, as the page has them."""
+    if page == "dra":
+        return nodes_without_device_plugin()
+    found = demo_nodes()
     if page == "side-by-side":
         for node in found:
-            labels = node["metadata"]["labels"]
-            # Neither writes a fabric where there is none.
-            in_fabric = labels["gpu.topology/fabric"] == "completed"
-            for key, same in FOREIGN.items():
-                if in_fabric or key.startswith("fabric"):
-                    labels[key] = labels[same]
-            labels["feature.node.kubernetes.io/pci-10de.present"] = "true"
+            label_by_others(node["metadata"]["labels"])
     return found
+
+
+def nodes_without_device_plugin() -> list[dict[str, Any]]:
+    found = copy.deepcopy(demo_nodes(faulty=("h200-3",)))
+    for node in found:
+        allocatable = node["status"]["allocatable"]
+        del allocatable["nvidia.com/gpu"]
+    return found
+
+
+def label_by_others(labels: dict[str, str]) -> None:
+    """Add to a node's labels those of GFD, Topograph and NFD."""
+    # Neither writes a fabric where there is none.
+    in_fabric = labels["gpu.topology/fabric"] == "completed"
+    for key, same in FOREIGN.items():
+        if in_fabric or key.startswith("fabric"):
+            labels[key] = labels[same]
+    labels["feature.node.kubernetes.io/pci-10de.present"] = "true"
 
 
 def crds(page: str) -> list[dict[str, Any]]:
@@ -76,10 +89,15 @@ def crds(page: str) -> list[dict[str, Any]]:
     if page == "volcano":
         found.append(stand_in("batch.volcano.sh", "v1alpha1", "Job", "jobs", namespaced=True))
     if page == "kueue":
-        found += [
-            stand_in("kueue.x-k8s.io", "v1beta2", kind, f"{kind.lower()}s", namespaced=kind != "ClusterQueue")
-            for kind in ("Workload", "LocalQueue", "ClusterQueue")
-        ]
+        for kind in ("Workload", "LocalQueue", "ClusterQueue"):
+            crd = stand_in(
+                "kueue.x-k8s.io",
+                "v1beta2",
+                kind,
+                f"{kind.lower()}s",
+                namespaced=kind != "ClusterQueue",
+            )
+            found.append(crd)
     return found
 
 
@@ -89,7 +107,8 @@ def server(page: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterato
     if page not in ("dra", "kube-scheduler"):
         yield request.getfixturevalue("api")
         return
-    with programs.api_server(tmp_path, *(programs.GANGS_SERVED if page == "kube-scheduler" else ())) as own:
+    flags = programs.GANGS_SERVED if page == "kube-scheduler" else ()
+    with programs.api_server(tmp_path, *flags) as own:
         yield own
 
 
@@ -102,17 +121,20 @@ CLASSES = {
 def offer_by_dra(api: ApiUnderTest) -> None:
     """The slices of NVIDIA's driver and DRANET for the demo's nodes; it is wrong about one GPU, and its classes."""
     for node in demo_nodes():
-        for offer in copy.deepcopy(slices_of(node["metadata"]["name"])):
+        name = node["metadata"]["name"]
+        for offer in copy.deepcopy(slices_of(name)):
             if offer["metadata"]["name"].startswith("h200-2-gpu"):
-                offer["spec"]["devices"][3]["attributes"]["resource.kubernetes.io/numaNode"] = {"int": 1}
+                device = offer["spec"]["devices"][3]
+                device["attributes"]["resource.kubernetes.io/numaNode"] = {"int": 1}
             api.create("/apis/resource.k8s.io/v1/resourceslices", offer)
     for name, expression in CLASSES.items():
-        api.create("/apis/resource.k8s.io/v1/deviceclasses", device_class(name, expression))
+        document = device_class(name, expression)
+        api.create("/apis/resource.k8s.io/v1/deviceclasses", document)
 
 
 @pytest.mark.real_api("Jobs, and the validation that kubectl asks for before it applies")
 @pytest.mark.parametrize("page", SYSTEMS)
-def test_commands_of_a_guide(
+def test_commands_of_a_guide_print_what_it_shows(
     server: ApiUnderTest, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = server
@@ -123,11 +145,15 @@ def test_commands_of_a_guide(
     for crd in crds(page):
         api.install_crd(crd)
     for node in nodes(page):
-        del node["metadata"]["resourceVersion"]
+        metadata = node["metadata"]
+        del metadata["resourceVersion"]
         api.create(NODES, node)
         # A new Node is tainted until its kubelet's conditions are seen by a controller that is not here.
         code, answer = api.request(
-            "PATCH", f"{NODES}/{node['metadata']['name']}", {"spec": {"taints": None}}, content_type=MERGE
+            "PATCH",
+            f"{NODES}/{metadata['name']}",
+            {"spec": {"taints": None}},
+            content_type=MERGE,
         )
         assert code == 200, answer
     for namespace in ("ml", "runai-research", "toposcope-system"):
@@ -156,7 +182,11 @@ def test_commands_of_a_guide(
         found = as_run(text, Shell(kubectl, capsys, work))
     finally:
         # Nobody collects garbage here: a Job would outlive its namespace, and be counted by the next guide.
-        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": "Background",
+        }
         api.request("DELETE", "/apis/batch/v1/namespaces/ml/jobs", options)
     if os.environ.get("TOPOSCOPE_WRITE_GUIDES") == "1":
         path.write_text(found, encoding="utf-8")

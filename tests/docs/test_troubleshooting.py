@@ -22,12 +22,16 @@ PUT_TOGETHER = {
 @cache
 def code() -> str:
     """All sources, with strings that are broken over lines put together, and what tests expect to be printed."""
-    files = sorted((ROOT / "tests" / "documents" / "explain" / "pages").glob("*.txt"))
+    pages = ROOT / "tests" / "documents" / "explain" / "pages"
+    files = sorted(pages.glob("*.txt"))
     for package in PACKAGES:
-        sources = sorted((ROOT / "toposcope" / package).rglob("*.py"))
+        folder = ROOT / "toposcope" / package
+        sources = sorted(folder.rglob("*.py"))
         assert sources, package
         files.extend(sources)
-    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    text = ""
+    for file in files:
+        text += file.read_text(encoding="utf-8") + "\n"
     return re.sub(r'"\s*\n\s*f?"', "", text)
 
 

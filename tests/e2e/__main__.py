@@ -33,42 +33,94 @@ def obstacle() -> str:
     if os.geteuid() != 0:
         return "needs root, for namespaces and cgroups"
     programs = (*build.PACKAGES, "kubectl", "unshare", "nsenter")
-    missing = [program for program in programs if shutil.which(program) is None]
-    packages = " ".join(build.PACKAGES[program] for program in missing if program in build.PACKAGES)
-    return f"{', '.join(missing)} missing" + (f": apt-get install {packages}" if packages else "") if missing else ""
+    missing = []
+    packages = []
+    for program in programs:
+        if shutil.which(program):
+            continue
+        missing.append(program)
+        if program in build.PACKAGES:
+            packages.append(build.PACKAGES[program])
+    if not missing:
+        return ""
+    reason = f"{', '.join(missing)} missing"
+    if packages:
+        reason += f": apt-get install {' '.join(packages)}"
+    return reason
+
+
+def _prepare() -> str:
+    """Make what the tests run; why that is impossible, or empty."""
+    reason = obstacle()
+    if reason:
+        return reason
+    try:
+        find_binaries()
+        build.programs()
+        build.toolkit()
+        build.base()
+    except (BuildError, UnavailableError) as error:
+        return str(error)
+    return ""
+
+
+def _place() -> Path:
+    """In memory, where there is enough: the nodes unpack their images there, 0.7 GB in all, and wait for the disk."""
+    memory = Path("/dev/shm")  # noqa: S108 - the folder in it is made for us alone
+    if shutil.disk_usage(memory).free > _ROOM:
+        return memory
+    return Path("/var/tmp")  # noqa: S108 - as above
+
+
+def _sysctls() -> dict[Path, str]:
+    values = {}
+    for name in _SYSCTLS:
+        path = Path("/proc/sys") / name
+        if path.exists():
+            values[path] = path.read_text()
+    return values
+
+
+def _print_logs(folder: Path) -> None:
+    """The ends of our containers' logs: elsewhere than here nobody can look at them."""
+    for log in sorted(folder.glob(f"*/pods/{NAMESPACE}_*/*/*.log")):
+        text = log.read_text(encoding="utf-8", errors="replace")
+        print(f"--- {log.relative_to(folder)}", file=sys.stderr)
+        print(*text.splitlines()[-_TOLD:], sep="\n", file=sys.stderr)
+    print(f"logs are in {folder}", file=sys.stderr)
 
 
 def main(arguments: list[str]) -> int:
     """Run the tests with more arguments for pytest; their exit status."""
-    reason = obstacle()
-    if not reason:
-        try:
-            find_binaries(), build.programs(), build.toolkit(), build.base()
-        except (BuildError, UnavailableError) as error:
-            reason = str(error)
+    reason = _prepare()
     if reason:
         print(f"make e2e: skipped: {reason}", file=sys.stderr)
         return int(os.environ.get("TOPOSCOPE_REQUIRE_E2E") == "1")
-    before = {path: path.read_text() for name in _SYSCTLS if (path := Path("/proc/sys") / name).exists()}
-    # In memory, where there is enough: the nodes unpack their images there, 0.7 GB in all, and wait for the disk.
-    memory = Path("/dev/shm")  # noqa: S108 - the folder in it is made for us alone
-    place = memory if shutil.disk_usage(memory).free > _ROOM else Path("/var/tmp")  # noqa: S108 - as above
-    folder = Path(tempfile.mkdtemp(prefix="toposcope-e2e-", dir=place))
+    before = _sysctls()
+    folder = Path(tempfile.mkdtemp(prefix="toposcope-e2e-", dir=_place()))
+    command = [
+        *_NAMESPACES,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:xdist",
+        "-x",
+        str(Path(__file__).parent),
+        *arguments,
+    ]
+    environment = {**os.environ, FOLDER: str(folder)}
     try:
-        tests = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-x", str(Path(__file__).parent), *arguments]
-        status = subprocess.run([*_NAMESPACES, *tests], env={**os.environ, FOLDER: str(folder)}, check=False).returncode
+        tests = subprocess.run(command, env=environment, check=False)
     finally:
         for path, value in before.items():
             path.write_text(value)
         remove_cgroups()
-    if status:
-        for log in sorted(folder.glob(f"*/pods/{NAMESPACE}_*/*/*.log")):  # elsewhere than here nobody can look at them
-            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TOLD:]
-            print(f"--- {log.relative_to(folder)}", *lines, sep="\n", file=sys.stderr)
-        print(f"logs are in {folder}", file=sys.stderr)
+    if tests.returncode:
+        _print_logs(folder)
     else:
         shutil.rmtree(folder)
-    return status
+    return tests.returncode
 
 
 if __name__ == "__main__":

@@ -43,13 +43,24 @@ _SUITE: Final = "trixie"
 _USED: Final = "python3,python3-venv,ca-certificates"
 _PREFIX: Final = "opt/toposcope"
 _IN_ROOT: Final = _HERE / "in_root.sh"
+_UNUSED: Final = (
+    "var/cache/apt",
+    "var/lib/apt/lists",
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+)
+"""Folders of the lower layer that nothing reads."""
 
 
 def programs() -> Path:
     """The folder with kubelet, kube-controller-manager and kube-scheduler; raises `BuildError`."""
-    package = "k8s.io/kubernetes/cmd"
+
+    def make(name: str, to: Path) -> None:
+        compile_program(usable_go(), f"k8s.io/kubernetes/cmd/{name}", to)
+
     folder = cache_of_module("node", apiserver.KUBERNETES)
-    return programs_once(folder, PROGRAMS, lambda name, to: compile_program(usable_go(), f"{package}/{name}", to))
+    return programs_once(folder, PROGRAMS, make)
 
 
 def toolkit() -> Path:
@@ -57,11 +68,21 @@ def toolkit() -> Path:
 
     def make(name: str, to: Path) -> None:
         package = f"github.com/NVIDIA/nvidia-container-toolkit/cmd/{name}"
-        command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(to), package]
+        command = [
+            usable_go(),
+            "build",
+            "-trimpath",
+            "-ldflags",
+            "-s -w",
+            "-o",
+            str(to),
+            package,
+        ]
         run_go(command, _TOOLKIT, CGO_ENABLED="1")
 
     names = ("nvidia-container-runtime", "nvidia-cdi-hook")
-    return programs_once(cache_of_module("toolkit", _TOOLKIT), names, make)
+    folder = cache_of_module("toolkit", _TOOLKIT)
+    return programs_once(folder, names, make)
 
 
 def pause(folder: Path) -> Path:
@@ -70,27 +91,46 @@ def pause(folder: Path) -> Path:
     root.mkdir()
     run("gcc", "-static", "-O2", "-o", root / "pause", _HERE / "pause.c")
     layer = _layer(folder / "pause-layer.tar", root)
-    return _archive(folder / "pause.tar", PAUSE, [layer], {"Entrypoint": ["/pause"]})
+    return _archive(
+        folder / "pause.tar",
+        PAUSE,
+        layers=[layer],
+        config={"Entrypoint": ["/pause"]},
+    )
 
 
 def image(folder: Path) -> Path:
     """The archive of Toposcope's image, as image/assemble.sh makes it of this tree on a minimal Debian."""
     lower = base()
     program = _assemble(lower / "root", "program", folder)
-    config = yaml.safe_load((_HERE / "image.yaml").read_text(encoding="utf-8"))
-    return _archive(folder / "toposcope.tar", IMAGE, [lower / "base.tar", program], config)
+    config = (_HERE / "image.yaml").read_text(encoding="utf-8")
+    return _archive(
+        folder / "toposcope.tar",
+        IMAGE,
+        layers=[lower / "base.tar", program],
+        config=yaml.safe_load(config),
+    )
 
 
 def base() -> Path:
     """The folder with the lower layer, base.tar, and the root that it is made of; raises `BuildError`."""
-    return made_once(cache_root() / "e2e-base" / _recipe(), lambda kept: (kept / "base.tar").is_file(), _make_base)
+
+    def is_kept(folder: Path) -> bool:
+        return (folder / "base.tar").is_file()
+
+    folder = cache_root() / "e2e-base" / _recipe()
+    return made_once(folder, is_kept, _make_base)
 
 
 def _recipe() -> str:
     """A digest of everything the lower layer depends on."""
-    parts = [_IN_ROOT, *(ROOT / "image" / name for name in ("runtime.lock", "build.lock", "assemble.sh"))]
-    recipe = "".join((_SUITE, _USED, *(path.read_text(encoding="utf-8") for path in parts)))
-    return hashlib.sha256(recipe.encode()).hexdigest()[:16]
+    recipe = _SUITE + _USED
+    recipe += _IN_ROOT.read_text(encoding="utf-8")
+    for name in ("runtime.lock", "build.lock", "assemble.sh"):
+        part = ROOT / "image" / name
+        recipe += part.read_text(encoding="utf-8")
+    digest = hashlib.sha256(recipe.encode())
+    return digest.hexdigest()[:16]
 
 
 def _make_base(made: Path) -> None:
@@ -100,40 +140,78 @@ def _make_base(made: Path) -> None:
     _in_root(root, "dependencies")
     # As in the Dockerfile's last stage.
     skipped = "/(idlelib|lib2to3|pydoc_data|site-packages|test|tkinter|turtledemo|dist-packages)/"
-    compiled = ["python3", "-m", "compileall", "-q", "-o", "2", "-j", "0", "--invalidation-mode", "unchecked-hash"]
-    run("chroot", root, *compiled, "-x", skipped, "/usr/lib/python3.13")
+    compileall = "python3 -m compileall -q -o 2 -j 0 --invalidation-mode unchecked-hash"
+    run("chroot", root, *compileall.split(), "-x", skipped, "/usr/lib/python3.13")
     run("find", root, "-xdev", "-type", "f", "-perm", "/6000", "-exec", "chmod", "a-s", "{}", "+")
-    for unused in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
+    for unused in _UNUSED:
         shutil.rmtree(root / unused, ignore_errors=True)
     _layer(made / "base.tar", root)
 
 
 def _assemble(lower: Path, step: str, scratch: Path) -> Path:
     """Run a step on top of a root that stays as it is; what it adds, changes and removes is the layer."""
-    upper, work, merged = (scratch / name for name in ("upper", "work", "merged"))
+    upper = scratch / "upper"
+    work = scratch / "work"
+    merged = scratch / "merged"
     for folder in (upper, work, merged):
         folder.mkdir()
-    layers = f"lowerdir={lower},upperdir={upper},workdir={work}"
-    _in_root(merged, step, before=["mount", "-t", "overlay", "overlay", "-o", layers, merged])
+    mount: list[str | Path] = [
+        "mount",
+        "-t",
+        "overlay",
+        "overlay",
+        "-o",
+        f"lowerdir={lower},upperdir={upper},workdir={work}",
+        merged,
+    ]
+    _in_root(merged, step, before=mount)
     _whiteouts(upper)
     return _layer(scratch / f"{step}.tar", upper)
 
 
 def _in_root(root: Path, step: str, before: Sequence[str | Path] = ()) -> None:
     """image/assemble.sh inside of a root, which for so long has this machine's resolver and certificates."""
-    run("unshare", "--mount", "--pid", "--fork", "sh", _IN_ROOT, root, ROOT, step, *before)
+    run(
+        "unshare",
+        "--mount",
+        "--pid",
+        "--fork",
+        "sh",
+        _IN_ROOT,
+        root,
+        ROOT,
+        step,
+        *before,
+    )
 
 
 def _whiteouts(upper: Path) -> None:
     """Name what was removed as layers do: overlayfs marks it with a device 0/0."""
-    for path in [path for path in upper.rglob("*") if path.is_char_device() and not path.is_symlink()]:
+    paths = list(upper.rglob("*"))
+    for path in paths:
+        if path.is_symlink() or not path.is_char_device():
+            continue
         path.unlink()
-        (path.parent / f".wh.{path.name}").touch()
+        marker = path.parent / f".wh.{path.name}"
+        marker.touch()
 
 
 def _layer(archive: Path, root: Path) -> Path:
-    ignored = [f"--exclude=./{name}" for name in (f"{_PREFIX}.tools", "src", "proc/*", "dev/*", "tmp/*")]
-    run("tar", "-C", root, "--numeric-owner", "--sort=name", *ignored, "-cf", archive, ".")
+    run(
+        "tar",
+        "-C",
+        root,
+        "--numeric-owner",
+        "--sort=name",
+        f"--exclude=./{_PREFIX}.tools",
+        "--exclude=./src",
+        "--exclude=./proc/*",
+        "--exclude=./dev/*",
+        "--exclude=./tmp/*",
+        "-cf",
+        archive,
+        ".",
+    )
     return archive
 
 
@@ -141,24 +219,61 @@ def _archive(archive: Path, name: str, layers: list[Path], config: dict[str, Any
     """A `docker save` archive, which containerd imports."""
     with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         folder = Path(scratch)
+        names = []
         digests = []
         for number, layer in enumerate(layers):
-            (folder / f"{number}.tar").symlink_to(layer)
+            link = folder / f"{number}.tar"
+            link.symlink_to(layer)
+            names.append(link.name)
             with layer.open("rb") as content:
-                digests.append(f"sha256:{hashlib.file_digest(content, 'sha256').hexdigest()}")
-        rootfs = {"type": "layers", "diff_ids": digests}
-        history = [{"created_by": "tests/e2e"} for _ in layers]
-        document = {"architecture": "amd64", "os": "linux", "config": config, "rootfs": rootfs, "history": history}
-        names = [f"{number}.tar" for number in range(len(layers))]
-        manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": names}]
+                digest = hashlib.file_digest(content, "sha256")
+            digests.append(f"sha256:{digest.hexdigest()}")
+
+        document = {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": config,
+            "rootfs": {
+                "type": "layers",
+                "diff_ids": digests,
+            },
+            "history": [{"created_by": "tests/e2e"}] * len(layers),
+        }
+        manifest = {
+            "Config": "config.json",
+            "RepoTags": [name],
+            "Layers": names,
+        }
         (folder / "config.json").write_text(json.dumps(document), encoding="utf-8")
-        (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-        run("tar", "-C", folder, "--dereference", "-cf", archive, "manifest.json", "config.json", *names)
+        (folder / "manifest.json").write_text(json.dumps([manifest]), encoding="utf-8")
+        run(
+            "tar",
+            "-C",
+            folder,
+            "--dereference",
+            "-cf",
+            archive,
+            "manifest.json",
+            "config.json",
+            *names,
+        )
     return archive
 
 
 def run(*command: str | Path) -> None:
     """Run a command that must succeed; raises `BuildError`."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
-        raise BuildError(f"{' '.join(map(str, command[:3]))} ... failed:\n{done.stdout[-500:]}{done.stderr[-1500:]}")
+        begin = " ".join(map(str, command[:3]))
+        output = done.stdout[-500:] + done.stderr[-1500:]
+        raise BuildError(f"{begin} ... failed:\n{output}")
+
+
+def run_line(line: str) -> None:
+    """Run a command without spaces in its words, which must succeed; raises `BuildError`."""
+    run(*line.split())

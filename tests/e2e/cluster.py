@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import psutil
 import yaml
 from tests.e2e import build
-from tests.e2e.build import run
+from tests.e2e.build import run, run_line
 from tests.manifests.support import write_overlay
 from tests.support.api import CRDS, NODES, ApiUnderTest, wait_until
 from tests.support.paths import MANIFESTS
@@ -42,14 +42,40 @@ _SCRIPT: Final = Path(__file__).with_name("node.sh")
 _FILES: Final = Path(__file__).with_name("node")
 _PATCHES: Final = Path(__file__).with_name("patches.yaml")
 _PATIENCE: Final = 60.0
+_NODE_NAMESPACES: Final = (
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "--net",
+    "--uts",
+)
+_CGROUP_CONTROLLERS: Final = (
+    "cpu",
+    "cpuacct",
+    "cpuset",
+    "memory",
+    "devices",
+    "freezer",
+    "blkio",
+    "pids",
+    "systemd",
+)
+_HALVES: Final = {"Mi": 1 << 19, "Gi": 1 << 29}
+"""Half of each unit of memory, in bytes."""
 
 
 def hierarchies() -> list[Path]:
     """The roots of cgroups: one of each controller in version 1, one in version 2."""
     if (_CGROUPS / "cgroup.controllers").exists():
         return [_CGROUPS]
-    names = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd")
-    return [_CGROUPS / name for name in names if (_CGROUPS / name).is_dir()]
+    roots = []
+    for name in _CGROUP_CONTROLLERS:
+        root = _CGROUPS / name
+        if root.is_dir():
+            roots.append(root)
+    return roots
 
 
 class Node:
@@ -65,20 +91,36 @@ class Node:
     def start(self, cluster: "Cluster", nvml: Path) -> None:
         """Write what its programs read, and start them; `nvml` is a folder with NVML and the table of a machine."""
         self.folder.mkdir()
-        cluster.server.write_kubeconfig(
-            self.folder / "kubeconfig", {"token": cluster.server.tokens[f"system:node:{self.name}"]}
-        )
+        token = cluster.server.tokens[f"system:node:{self.name}"]
+        cluster.server.write_kubeconfig(self.folder / "kubeconfig", {"token": token})
         self._write_files(cluster, nvml)
         for hierarchy in hierarchies():
             self._make_cgroup(hierarchy)
-        namespaces = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts"]
-        kubelet = cluster.programs / "kubelet"
+
+        command: list[str | Path] = [
+            "unshare",
+            *_NODE_NAMESPACES,
+            _SCRIPT,
+            self.folder,
+            self.name,
+            self.address,
+            cluster.programs / "kubelet",
+            *cluster.images,
+        ]
         with (self.folder / "node.log").open("wb") as log:
-            command: list[str | Path] = ["unshare", *namespaces, _SCRIPT, self.folder, self.name, self.address, kubelet]
-            command += cluster.images
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_until(lambda: bool(psutil.Process(self._pid).children()), f"{self.name} has a first process")
-        self._connect(psutil.Process(self._pid).children()[0].pid)
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        namespaces = psutil.Process(self._pid)
+        wait_until(
+            lambda: bool(namespaces.children()),
+            f"{self.name} has a first process",
+        )
+        first = namespaces.children()[0]
+        self._connect(first.pid)
 
     @property
     def _pid(self) -> int:
@@ -101,23 +143,27 @@ class Node:
         chosen = []
         for process in psutil.Process(self._pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
-                line = process.cmdline()
-                names = {Path(word).name for word in line}
-                if names.issuperset(words) and "unshare" not in names and _SCRIPT.name not in names:
+                names = {Path(word).name for word in process.cmdline()}
+                is_start = "unshare" in names or _SCRIPT.name in names
+                if names.issuperset(words) and not is_start:
                     chosen.append(process)
         return chosen
 
     def logs(self, container: str) -> str:
         """What the containers of this name have written on the node."""
-        files = (self.folder / "pods").glob(f"*/{container}/*.log")
-        return "".join(file.read_text(encoding="utf-8") for file in files)
+        text = ""
+        for file in (self.folder / "pods").glob(f"*/{container}/*.log"):
+            text += file.read_text(encoding="utf-8")
+        return text
 
     def peak_memory(self) -> dict[str, int]:
         """Bytes that each container's cgroup took at most, by the container's id."""
-        (root,) = [hierarchy for hierarchy in hierarchies() if hierarchy.name in ("memory", _CGROUPS.name)]
+        roots = {hierarchy.name: hierarchy for hierarchy in hierarchies()}
+        root = roots.get("memory") or roots[_CGROUPS.name]
+        folder = root / self._cgroup
         peaks = {}
         for name in ("memory.max_usage_in_bytes", "memory.peak"):
-            for path in (root / self._cgroup).rglob(name):
+            for path in folder.rglob(name):
                 with contextlib.suppress(FileNotFoundError):
                     peaks[path.parent.name] = int(path.read_text())
         return peaks
@@ -135,28 +181,31 @@ class Node:
     def _make_cgroup(self, hierarchy: Path) -> None:
         folder = hierarchy / self._cgroup
         folder.mkdir(exist_ok=True)
+        if hierarchy.name != "cpuset":
+            return
         for name in ("cpuset.cpus", "cpuset.mems"):  # version 1 lets nothing in before they are set
-            if hierarchy.name == "cpuset":
-                (folder / name).write_text((hierarchy / name).read_text())
+            value = (hierarchy / name).read_text()
+            (folder / name).write_text(value)
 
     def _connect(self, pid: int) -> None:
         """Join the bridge: eth0 of the namespace of `pid`."""
-        inside = ["nsenter", f"--net=/proc/{pid}/ns/net"]
-        run("ip", "link", "add", self.name, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
-        run("ip", "link", "set", self.name, "master", "br0", "up")
-        run(*inside, "ip", "link", "set", "lo", "up")
-        run(*inside, "ip", "address", "add", f"{self.address}/24", "dev", "eth0")
-        run(*inside, "ip", "link", "set", "eth0", "up")
-        run(*inside, "ip", "route", "add", "default", "via", _GATEWAY)
-        run(*inside, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
-        run("ip", "route", "add", self._pods, "via", self.address)
+        run_line(f"ip link add {self.name} type veth peer name eth0 netns {pid}")
+        run_line(f"ip link set {self.name} master br0 up")
+        inside = f"nsenter --net=/proc/{pid}/ns/net"
+        run_line(f"{inside} ip link set lo up")
+        run_line(f"{inside} ip address add {self.address}/24 dev eth0")
+        run_line(f"{inside} ip link set eth0 up")
+        run_line(f"{inside} ip route add default via {_GATEWAY}")
+        run(*inside.split(), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        run_line(f"ip route add {self._pods} via {self.address}")
 
     def _write_files(self, cluster: "Cluster", nvml: Path) -> None:
         """What its programs read: the files of `node/`, with what is so on this node in the place of `$word`."""
+        has_no_such_field = kubernetes_version().startswith("v1.30.")
         words: dict[str, object] = {
             "folder": self.folder,
             "cgroup": self._cgroup,
-            "cgroup_v1": "" if kubernetes_version().startswith("v1.30.") else "failCgroupV1: false",
+            "cgroup_v1": "" if has_no_such_field else "failCgroupV1: false",
             "ca": cluster.server.ca_file,
             "pause": build.PAUSE,
             "pods": self._pods,
@@ -164,10 +213,13 @@ class Node:
             "toolkit": cluster.toolkit,
             "nvml": nvml,
         }
-        for template in (path for path in _FILES.rglob("*") if path.is_file()):
-            file = self.folder / template.relative_to(_FILES)
+        for path in _FILES.rglob("*"):
+            if not path.is_file():
+                continue
+            file = self.folder / path.relative_to(_FILES)
             file.parent.mkdir(exist_ok=True)
-            file.write_text(Template(template.read_text(encoding="utf-8")).substitute(words), encoding="utf-8")
+            template = Template(path.read_text(encoding="utf-8"))
+            file.write_text(template.substitute(words), encoding="utf-8")
         (self.folder / "nvidia-runtime").chmod(0o755)
 
 
@@ -179,24 +231,32 @@ class Cluster:
         self.folder = folder
         self.programs, self.toolkit = build.programs(), build.toolkit()
         self.images = [build.pause(folder), build.image(folder)]
-        users = {f"system:node:{name}": "system:nodes" for name in machines}
-        users |= dict.fromkeys(("system:kube-controller-manager", "system:kube-scheduler"), "")
-        (folder / "server").mkdir()
-        self.server = RealApiServer(find_binaries(), folder / "server", address=SERVICE, port=443, users=users)
         self.kubeconfig = folder / "kubeconfig"
-        self.nodes = {name: Node(name, number, folder) for number, name in enumerate(machines, 1)}
         self._machines = machines
+        self.nodes: dict[str, Node] = {}
+        users = {
+            "system:kube-controller-manager": "",
+            "system:kube-scheduler": "",
+        }
+        for number, name in enumerate(machines, 1):
+            self.nodes[name] = Node(name, number, folder)
+            users[f"system:node:{name}"] = "system:nodes"
+        (folder / "server").mkdir()
+        self.server = RealApiServer(
+            find_binaries(),
+            folder / "server",
+            address=SERVICE,
+            port=443,
+            users=users,
+        )
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        for command in (
-            ("link", "set", "lo", "up"),
-            ("address", "add", f"{SERVICE}/32", "dev", "lo"),
-            ("link", "add", "br0", "type", "bridge"),
-            ("address", "add", f"{_GATEWAY}/24", "dev", "br0"),
-            ("link", "set", "br0", "up"),
-        ):
-            run("ip", *command)
+        run_line("ip link set lo up")
+        run_line(f"ip address add {SERVICE}/32 dev lo")
+        run_line("ip link add br0 type bridge")
+        run_line(f"ip address add {_GATEWAY}/24 dev br0")
+        run_line("ip link set br0 up")
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         with self._stack:
             for node in self.nodes.values():
@@ -217,25 +277,41 @@ class Cluster:
 
     def _start_controllers(self) -> None:
         key = self.server.folder / "service-accounts.key"
-        flags: dict[str, list[str | Path]] = {
+        flags = {
             "kube-controller-manager": [
-                *("--service-account-private-key-file", key, "--root-ca-file", self.server.ca_file),
+                f"--service-account-private-key-file={key}",
+                f"--root-ca-file={self.server.ca_file}",
                 "--use-service-account-credentials",
-                *("--node-monitor-period=1s", "--node-monitor-grace-period=8s"),
+                "--node-monitor-period=1s",
+                "--node-monitor-grace-period=8s",
             ],
             "kube-scheduler": [],
         }
-        for name, more in flags.items():
+        for name, own_flags in flags.items():
             kubeconfig = self.folder / f"{name}.kubeconfig"
-            self.server.write_kubeconfig(kubeconfig, {"token": self.server.tokens[f"system:{name}"]})
-            more += ["--kubeconfig", kubeconfig, "--leader-elect=false", "--cert-dir", self.folder]
-            self._stack.enter_context(self.program(name, self.programs / name, *more))
+            token = self.server.tokens[f"system:{name}"]
+            self.server.write_kubeconfig(kubeconfig, {"token": token})
+            program = self.program(
+                name,
+                self.programs / name,
+                *own_flags,
+                f"--kubeconfig={kubeconfig}",
+                "--leader-elect=false",
+                f"--cert-dir={self.folder}",
+            )
+            self._stack.enter_context(program)
 
     @contextlib.contextmanager
     def program(self, name: str, *command: str | Path) -> Iterator[subprocess.Popen[bytes]]:
         """A program beside the control plane, with its log in the cluster's folder."""
         with (self.folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+            )
         try:
             yield process
         finally:
@@ -252,20 +328,35 @@ class Cluster:
             input=stdin,
             timeout=300,
         )
-        assert done.returncode == 0 or not check, f"kubectl {' '.join(map(str, arguments))}: {done.stderr}"
-        return done.stdout + ("" if check else done.stderr)
+        if not check:
+            return done.stdout + done.stderr
+        line = " ".join(map(str, arguments))
+        assert done.returncode == 0, f"kubectl {line}: {done.stderr}"
+        return done.stdout
 
     def rolled_out(self) -> None:
         """Wait until all pods of both programs run what was applied last."""
         for program in ("daemonset/toposcope-agent", "deployment/toposcope-controller"):
-            self.kubectl("rollout", "status", "-n", NAMESPACE, program, "--timeout=120s")
+            self.wait_for_rollout(program, seconds=120)
+
+    def wait_for_rollout(self, program: str, *, seconds: int) -> None:
+        """Wait until all pods of a program run what was applied last."""
+        self.kubectl(
+            "rollout",
+            "status",
+            program,
+            "--namespace",
+            NAMESPACE,
+            f"--timeout={seconds}s",
+        )
 
     def has(self, path: str, condition: str) -> bool:
         """Whether a condition of an object is True; False while there is no such object."""
         code, body = self.api.request("GET", path)
         if code != 200:
             return False
-        for entry in body.get("status", {}).get("conditions") or ():
+        status = body.get("status", {})
+        for entry in status.get("conditions") or ():
             if entry["type"] == condition:
                 return bool(entry["status"] == "True")
         return False
@@ -273,17 +364,27 @@ class Cluster:
     def wait_for(self, path: str, condition: str, patience: float = _PATIENCE) -> None:
         """Wait until a condition of an object is True."""
         try:
-            wait_until(lambda: self.has(path, condition), f"{path} is {condition}", patience)
+            wait_until(
+                lambda: self.has(path, condition),
+                f"{path} is {condition}",
+                patience,
+            )
         except AssertionError as error:
-            raise AssertionError(f"{error}; it is {self.api.request('GET', path)[1].get('status')}") from error
+            _, body = self.api.request("GET", path)
+            raise AssertionError(f"{error}; it is {body.get('status')}") from error
 
     def install(self, folder: Path, *components: str, sysfs: Path | None = None) -> Path:
         """Apply the CRD, then the base with components, as docs/install.md says, and wait for the pods; the overlay.
 
         Only that agents spread their first writes over half a minute is left out; `sysfs` is what the switches see.
         """
-        patches = yaml.safe_load(Template(_PATCHES.read_text(encoding="utf-8")).substitute(sysfs=sysfs))
-        overlay = write_overlay(folder / "overlay", components, patches=patches if sysfs else patches[:1])
+        template = Template(_PATCHES.read_text(encoding="utf-8"))
+        patches = yaml.safe_load(template.substitute(sysfs=sysfs))
+        overlay = write_overlay(
+            folder / "overlay",
+            components,
+            patches=patches if sysfs else patches[:1],
+        )
         self.kubectl("apply", "--server-side", "-k", MANIFESTS / "crds")
         self.wait_for(f"{CRDS}/clustertopologies.gpu.topology", "Established")
         self.kubectl("apply", "--server-side", "-k", overlay)
@@ -298,63 +399,102 @@ class Cluster:
     def main_process(self, node: str, program: str) -> psutil.Process:
         """The first process of the container that runs `agent` or `controller` on a node."""
         processes = self.nodes[node].processes("toposcope", program)
-        (first,) = [process for process in processes if process.parent() not in processes]
+        firsts = []
+        for process in processes:
+            if process.parent() not in processes:
+                firsts.append(process)
+        (first,) = firsts
         return first
 
     def agent_token_file(self, node: str) -> Path:
         """Where kubelet keeps that token; the agent sees it as it is at the moment."""
-        token, first = self.agent_token(node), self.nodes[node].processes("containerd")[0]
+        token = self.agent_token(node)
+        first = self.nodes[node].processes("containerd")[0]
         pods = Path(f"/proc/{first.pid}/root{self.folder}/{node}/kubelet/pods")
-        (file,) = (f for f in pods.glob("*/volumes/kubernetes.io~projected/*/token") if f.read_text() == token)
-        return file
+        files = []
+        for file in pods.glob("*/volumes/kubernetes.io~projected/*/token"):
+            if file.read_text() == token:
+                files.append(file)
+        (agents_file,) = files
+        return agents_file
 
     def agent_token(self, node: str) -> str:
         """The token that kubelet has given to a node's agent."""
-        return Path(
-            f"/proc/{self.main_process(node, 'agent').pid}/root/run/secrets/kubernetes.io/serviceaccount/token"
-        ).read_text()
+        agent = self.main_process(node, "agent")
+        root = Path(f"/proc/{agent.pid}/root")
+        file = root / "run/secrets/kubernetes.io/serviceaccount/token"
+        return file.read_text()
 
     def labels(self, node: str) -> dict[str, str]:
         """What is ours of a Node's labels."""
-        labels = self.api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"]
-        return {key: value for key, value in labels.items() if key.startswith("gpu.topology/")}
+        metadata = self.api.get(f"{NODES}/{node}")["metadata"]
+        ours = {}
+        for key, value in metadata["labels"].items():
+            if key.startswith("gpu.topology/"):
+                ours[key] = value
+        return ours
 
     def left_on_nodes(self) -> list[str]:
         """Keys of ours on Nodes."""
-        items = [item["metadata"] for item in self.api.get(NODES)["items"]]
-        keys = [key for metadata in items for part in ("labels", "annotations") for key in metadata[part]]
-        return [key for key in keys if key.startswith("gpu.topology/")]
+        left = []
+        for node in self.api.get(NODES)["items"]:
+            metadata = node["metadata"]
+            for key in [*metadata["labels"], *metadata["annotations"]]:
+                if key.startswith("gpu.topology/"):
+                    left.append(key)
+        return left
 
     def is_clean(self) -> None:
         """Wait until nothing of ours is left in the cluster, and look at the Nodes."""
 
         def left() -> list[str]:
-            names = [item["metadata"]["name"] for path in _OURS for item in self.api.get(path)["items"]]
-            return [name for name in names if "toposcope" in name or "gpu.topology" in name]
+            ours = []
+            for path in _OURS:
+                for item in self.api.get(path)["items"]:
+                    name = item["metadata"]["name"]
+                    if "toposcope" in name or "gpu.topology" in name:
+                        ours.append(name)
+            return ours
 
         wait_until(lambda: not left(), "nothing is left in the cluster", 60)
         assert self.left_on_nodes() == []
 
     def needs_half_its_memory(self, *components: str) -> None:
         """See that no container of them ever took more than half of its limit."""
-        for component, pod in ((name, pod) for name in components for pod in self.pods(name)):
-            (status,), (container,) = pod["status"]["containerStatuses"], pod["spec"]["containers"]
-            peak = self.nodes[pod["spec"]["nodeName"]].peak_memory()[status["containerID"].rpartition("/")[2]]
-            limit = container["resources"]["limits"]["memory"]
-            half = int(limit[:-2]) << {"Mi": 19, "Gi": 29}[limit[-2:]]
-            assert peak < half, f"{component}: {peak >> 20} MiB of {limit}"
+        for component in components:
+            for pod in self.pods(component):
+                peak = self._peak_memory_of(pod)
+                (container,) = pod["spec"]["containers"]
+                limit = container["resources"]["limits"]["memory"]
+                half = int(limit[:-2]) * _HALVES[limit[-2:]]
+                assert peak < half, f"{component}: {peak >> 20} MiB of {limit}"
+
+    def _peak_memory_of(self, pod: dict[str, Any]) -> int:
+        """Bytes that the only container of a pod took at most."""
+        (status,) = pod["status"]["containerStatuses"]
+        _, _, container_id = status["containerID"].rpartition("/")
+        node = self.nodes[pod["spec"]["nodeName"]]
+        return node.peak_memory()[container_id]
 
     def pods(self, component: str) -> list[dict[str, Any]]:
         """Our pods of a component that are not going."""
         selector = f"app.kubernetes.io/component%3D{component}"
-        items = self.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector={selector}")["items"]
-        return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
+        pods = self.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector={selector}")
+        staying = []
+        for pod in pods["items"]:
+            if "deletionTimestamp" not in pod["metadata"]:
+                staying.append(pod)
+        return staying
 
 
 def status_of(process: psutil.Process) -> dict[str, str]:
     """The lines of /proc/PID/status."""
-    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    text = Path(f"/proc/{process.pid}/status").read_text()
+    status = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        status[name] = value.strip()
+    return status
 
 
 def remove_cgroups() -> None:

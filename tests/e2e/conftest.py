@@ -24,9 +24,11 @@ def cluster() -> Iterator[Cluster]:
     folder = Path(str(FOLDER))
     machines = {}
     for name, profile in MACHINES.items():
-        machines[name] = folder / "nvml" / name
-        machines[name].mkdir(parents=True)
-        shutil.copy(nvml_in_c() / "libnvidia-ml.so.1", machines[name])
-        write_table(machines[name] / "table", lines_of(SimulatedNvml(load_profile(profile))))
+        machine = folder / "nvml" / name
+        machine.mkdir(parents=True)
+        shutil.copy(nvml_in_c() / "libnvidia-ml.so.1", machine)
+        nvml = SimulatedNvml(load_profile(profile))
+        write_table(machine / "table", lines_of(nvml))
+        machines[name] = machine
     with Cluster(folder, machines) as running:
         yield running

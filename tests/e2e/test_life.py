@@ -25,28 +25,41 @@ def ours(node: dict[str, Any]) -> dict[str, str]:
     """Our labels and annotations of a Node."""
     metadata = node["metadata"]
     both = {**metadata["labels"], **metadata["annotations"]}
-    return {key: value for key, value in both.items() if key.startswith("gpu.topology/")}
+    found = {}
+    for key, value in both.items():
+        if key.startswith("gpu.topology/"):
+            found[key] = value
+    return found
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_label_changes(cluster: Cluster) -> Iterator[None]:
     """Nothing that happens here is a change of hardware: no label or annotation of ours changes, not for a moment."""
     before = cluster.api.get(NODES)
-    written = {node["metadata"]["name"]: ours(node) for node in before["items"]}
-    yield
     version = before["metadata"]["resourceVersion"]
+    written = {}
+    for node in before["items"]:
+        written[node["metadata"]["name"]] = ours(node)
+
+    yield
+
     with cluster.api.watch(NODES, f"resourceVersion={version}&timeoutSeconds=1") as events:
         for event in events:
-            assert ours(event["object"]) == written[event["object"]["metadata"]["name"]]
+            node = event["object"]
+            name = node["metadata"]["name"]
+            assert ours(node) == written[name]
 
 
 def shown(cluster: Cluster, capsys: pytest.CaptureFixture[str], node: str) -> dict[str, Any]:
     """What `toposcope nodes` says of a node."""
     capsys.readouterr()
     main(["nodes", "--kubeconfig", str(cluster.kubeconfig), "-o", "json"])
-    nodes: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["nodes"]
-    (one,) = [entry for entry in nodes if entry["name"] == node]
-    return one
+    printed = capsys.readouterr().out
+    entries: dict[str, dict[str, Any]] = {}
+    for entry in json.loads(printed)["nodes"]:
+        assert entry["name"] not in entries
+        entries[entry["name"]] = entry
+    return entries[node]
 
 
 def restarts(cluster: Cluster, component: str) -> int:
@@ -68,16 +81,49 @@ def pod_names(cluster: Cluster) -> set[str]:
     return names
 
 
+def holder_of_lease(cluster: Cluster) -> str:
+    """The controller that leads, as it names itself."""
+    lease = cluster.api.get(LEASE)
+    holder: str = lease["spec"]["holderIdentity"]
+    return holder
+
+
+def leading_pod(cluster: Cluster) -> dict[str, Any] | None:
+    """The pod of the controller that leads; None where it has gone."""
+    name, _, _ = holder_of_lease(cluster).rpartition("_")
+    for pod in cluster.pods("controller"):
+        if pod["metadata"]["name"] == name:
+            return pod
+    return None
+
+
 def test_gpus_of_a_running_pod_count_as_taken(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     capacity = {"status": {"capacity": {"nvidia.com/gpu": "8"}}}  # there is no device plugin
-    assert cluster.api.request("PATCH", f"{NODES}/gpu1/status", capacity, content_type=MERGE)[0] == 200
-    wait_until(lambda: shown(cluster, capsys, "gpu1")["freeGpus"] == 8, "8 GPUs are free")
-    container = {"name": "main", "image": build.PAUSE, "resources": {"limits": {"nvidia.com/gpu": "3"}}}
+    code, _ = cluster.api.request(
+        "PATCH",
+        f"{NODES}/gpu1/status",
+        capacity,
+        content_type=MERGE,
+    )
+    assert code == 200
+    wait_until(
+        lambda: shown(cluster, capsys, "gpu1")["freeGpus"] == 8,
+        "8 GPUs are free",
+    )
+
+    container = {
+        "name": "main",
+        "image": build.PAUSE,
+        "resources": {"limits": {"nvidia.com/gpu": "3"}},
+    }
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "training"},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+        "spec": {
+            "containers": [container],
+            "terminationGracePeriodSeconds": 0,
+        },
     }
     cluster.api.create("/api/v1/namespaces/default/pods", pod)
     cluster.wait_for("/api/v1/namespaces/default/pods/training", "Ready")
@@ -96,55 +142,92 @@ def test_drained_node_shows_and_the_controller_goes_on(cluster: Cluster, capsys:
 def test_rollout_leaves_the_controllers_apart(cluster: Cluster) -> None:
     before = pod_names(cluster)
     cluster.kubectl(
-        "rollout", "restart", "-n", NAMESPACE, "daemonset/toposcope-agent", "deployment/toposcope-controller"
+        "rollout",
+        "restart",
+        "--namespace",
+        NAMESPACE,
+        "daemonset/toposcope-agent",
+        "deployment/toposcope-controller",
     )
     cluster.rolled_out()
     assert before.isdisjoint(pod_names(cluster))
-    assert {pod["spec"]["nodeName"] for pod in cluster.pods("controller")} == set(cluster.nodes)
+    nodes = {pod["spec"]["nodeName"] for pod in cluster.pods("controller")}
+    assert nodes == set(cluster.nodes)
 
 
 def test_killed_leader_is_replaced_and_killed_programs_start_again(cluster: Cluster) -> None:
-    def leaders() -> list[dict[str, Any]]:
-        held_by = cluster.api.get(LEASE)["spec"]["holderIdentity"].rpartition("_")[0]
-        return [pod for pod in cluster.pods("controller") if pod["metadata"]["name"] == held_by]
+    wait_until(
+        lambda: leading_pod(cluster) is not None,
+        "a controller of the rollout leads",
+    )
+    leader = leading_pod(cluster)
+    assert leader is not None
+    holder = holder_of_lease(cluster)
+    agent_restarts = restarts(cluster, "agent")
+    controller_restarts = restarts(cluster, "controller")
 
-    wait_until(lambda: bool(leaders()), "a controller of the rollout leads")
-    (leader,), holder = leaders(), cluster.api.get(LEASE)["spec"]["holderIdentity"]
-    before = {program: restarts(cluster, program) for program in PROGRAMS}
     cluster.main_process("gpu1", "agent").kill()
     began = time.monotonic()
     cluster.main_process(leader["spec"]["nodeName"], "controller").kill()
     make_topology(cluster.api, "second")  # nobody has written its status yet
     cluster.wait_for(f"{PATH}/second", "AgentsReporting", 21)
     print(f"another controller writes after {time.monotonic() - began:.1f} s")
-    assert cluster.api.get(LEASE)["spec"]["holderIdentity"] != holder
-    after = {program: times + 1 for program, times in before.items()}
+    assert holder_of_lease(cluster) != holder
+
     wait_until(
-        lambda: {name: restarts(cluster, name) for name in after} == after, "the killed ones are ready again", 60
+        lambda: restarts(cluster, "agent") == agent_restarts + 1,
+        "the killed agent is ready again",
+        patience=60,
+    )
+    wait_until(
+        lambda: restarts(cluster, "controller") == controller_restarts + 1,
+        "the killed controller is ready again",
+        patience=60,
     )
     cluster.kubectl("delete", "clustertopology", "second")
 
 
 def test_node_without_kubelet_shows(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    cluster.nodes["gpu2"].stop_kubelet()
-    wait_until(lambda: not cluster.has(f"{NODES}/gpu2", "Ready"), "gpu2 is NotReady", 60)
+    node = cluster.nodes["gpu2"]
+    node.stop_kubelet()
+    wait_until(
+        lambda: not cluster.has(f"{NODES}/gpu2", "Ready"),
+        "gpu2 is NotReady",
+        patience=60,
+    )
     assert "not-ready" in shown(cluster, capsys, "gpu2")["states"]
-    cluster.nodes["gpu2"].want_kubelet()
+
+    node.want_kubelet()
     cluster.wait_for(f"{NODES}/gpu2", "Ready")
+
+
+def scraped(pod: dict[str, Any], component: str) -> Pod:
+    """A pod as Prometheus finds it, by the first port of its first container."""
+    container = pod["spec"]["containers"][0]
+    port = container["ports"][0]
+    return Pod(
+        port["containerPort"],
+        name=pod["metadata"]["name"],
+        component=component,
+        node=pod["spec"]["nodeName"],
+        address=pod["status"]["podIP"],
+    )
 
 
 def test_prometheus_scrapes_both_and_evaluates_the_rules(cluster: Cluster, tmp_path: Path) -> None:
     program = shutil.which("prometheus")
     if program is None:
         lacking("PROMETHEUS", "prometheus is not on PATH")
-    pods = [
-        Pod(port["containerPort"], pod["metadata"]["name"], component, pod["spec"]["nodeName"], pod["status"]["podIP"])
-        for component in PROGRAMS
-        for pod in cluster.pods(component)
-        for port in pod["spec"]["containers"][0]["ports"][:1]
-    ]
+    pods = []
+    for component in PROGRAMS:
+        for pod in cluster.pods(component):
+            pods.append(scraped(pod, component))
     with PrometheusServer(program, tmp_path / "prometheus", pods) as server:
-        wait_until(lambda: len(server.query("up == 1")) == len(pods), "all are scraped", 30)
+        wait_until(
+            lambda: len(server.query("up == 1")) == len(pods),
+            "all are scraped",
+            patience=30,
+        )
         assert server.broken_rules() == []
 
 

@@ -13,34 +13,55 @@ from toposcope.api.label_keys import RAILS, SWITCHES
 
 
 def test_switch_is_heard_and_the_prune_job_removes_everything(cluster: Cluster, tmp_path: Path) -> None:
-    files = (("ports/1/link_layer", "Ethernet"), ("device/vendor", "0x15b3"), ("device/net/eth0/dev_port", "0"))
-    for name, text in files:
-        path = cluster.folder / "sys/class/infiniband/mlx5_0" / name
+    sysfs = cluster.folder / "sys"
+    nic = sysfs / "class" / "infiniband" / "mlx5_0"
+    files = {
+        "ports/1/link_layer": "Ethernet",
+        "device/vendor": "0x15b3",
+        "device/net/eth0/dev_port": "0",
+    }
+    for name, text in files.items():
+        path = nic / name
         path.parent.mkdir(parents=True)
         path.write_text(text)
-    (cluster.folder / "sys/class/net").symlink_to("/sys/class/net")
-    overlay = cluster.install(tmp_path, "switches", "ui", sysfs=cluster.folder / "sys")
+    (sysfs / "class" / "net").symlink_to("/sys/class/net")
+    overlay = cluster.install(tmp_path, "switches", "ui", sysfs=sysfs)
 
     def annotation(key: str) -> str:
-        return cluster.api.get(f"{NODES}/gpu1")["metadata"].get("annotations", {}).get(key, "")
+        node = cluster.api.get(f"{NODES}/gpu1")
+        annotations = node["metadata"].get("annotations", {})
+        value: str = annotations.get(key, "")
+        return value
 
     with contextlib.closing(socket.socket(socket.AF_PACKET, socket.SOCK_RAW)) as cable:
         cable.bind(("gpu1", 0))
 
         def heard() -> bool:
             cable.send(of_switch("leaf-01", "b8:59:9f:00:00:01", "Ethernet1/3"))
-            return SWITCHES in cluster.api.get(f"{NODES}/gpu1")["metadata"]["annotations"]
+            return annotation(SWITCHES) != ""
 
         wait_until(heard, "gpu1 has heard its switch", 180)
-    assert json.loads(annotation(SWITCHES))["mlx5_0"]["switch"] == "leaf-01"
-    wait_until(lambda: bool(annotation(RAILS)), "the agent has taken it up")
+    switches = json.loads(annotation(SWITCHES))
+    assert switches["mlx5_0"]["switch"] == "leaf-01"
+    wait_until(
+        lambda: annotation(RAILS) != "",
+        "the agent has taken it up",
+    )
+
     status = status_of(cluster.main_process("gpu1", "switches"))
-    assert (status["CapEff"], status["CapBnd"], status["NoNewPrivs"]) == (CAP_NET_RAW, CAP_NET_RAW, "1")
+    assert status["CapEff"] == CAP_NET_RAW
+    assert status["CapBnd"] == CAP_NET_RAW
+    assert status["NoNewPrivs"] == "1"
     assert "cannot publish" not in cluster.nodes["gpu1"].logs("switches")
-    cluster.kubectl("rollout", "status", "-n", NAMESPACE, "deployment/toposcope-ui", "--timeout=60s")
+    cluster.wait_for_rollout("deployment/toposcope-ui", seconds=60)
     cluster.needs_half_its_memory("switches", "ui")
+
     cluster.kubectl("apply", "--server-side", "-k", MANIFESTS / "prune")
-    cluster.wait_for(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/toposcope-prune", "Complete", 100)
+    cluster.wait_for(
+        f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/toposcope-prune",
+        "Complete",
+        patience=100,
+    )
     assert cluster.left_on_nodes() == []
     cluster.kubectl("delete", "--ignore-not-found", "-k", MANIFESTS / "prune")
     cluster.kubectl("delete", "--ignore-not-found", "-k", overlay)

@@ -21,17 +21,21 @@ _ENTER = Path(__file__).with_name("enter.sh")
 
 def _closed(folder: Path) -> str:
     """The highest folder on the way that others may not enter; nothing where there is none."""
-    ways = [folder, *folder.parents][::-1]
-    return next((str(way) for way in ways if not way.stat().st_mode & 0o001), "")
+    for way in reversed([folder, *folder.parents]):
+        if not way.stat().st_mode & 0o001:
+            return str(way)
+    return ""
 
 
 class Confinement:
     """Starts programs so; `root` is an empty folder that becomes their root."""
 
     def __init__(self, prefix: Path, root: Path) -> None:
-        missing = [name for name in ("unshare", "setpriv", "chroot") if shutil.which(name) is None]
-        if os.geteuid() != 0 or missing:
-            pytest.skip(f"needs root and {', '.join(missing) or 'nothing else'}, to become another user without rights")
+        if os.geteuid() != 0:
+            pytest.skip("needs root, to become another user without rights")
+        for name in ("unshare", "setpriv", "chroot"):
+            if shutil.which(name) is None:
+                pytest.skip(f"needs {name}, to become another user without rights")
         self._prefix = prefix
         self._root = root
         interpreter = (prefix / "bin" / "python").resolve().parents[1]
@@ -42,6 +46,7 @@ class Confinement:
     def command(self, *arguments: str | Path) -> list[str]:
         """What starts `toposcope` or `python` of the image in it; only by exec, so that its pid is known."""
         program, *rest = map(str, arguments)
+        environment = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
         return [
             "unshare",
             "--mount",
@@ -60,15 +65,26 @@ class Confinement:
             "env",
             "-i",
             f"PATH={self._prefix}/bin:/usr/bin",
-            *(f"{name}={value}" for name, value in ENVIRONMENT.items()),
+            *environment,
             str(self._prefix / "bin" / program),
             *rest,
         ]
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a program to its end."""
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(
+            self.command(*arguments),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """Start a program."""
-        return subprocess.Popen(self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.Popen(
+            self.command(*arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )

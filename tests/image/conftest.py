@@ -17,17 +17,26 @@ PINNED = (ROOT / "image" / "runtime.lock", ROOT / "image" / "build.lock", SCRIPT
 
 
 def assemble(step: str, prefix: Path) -> None:
-    done = subprocess.run([SCRIPT, step, prefix], capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        [SCRIPT, step, prefix],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
     if done.returncode:
-        raise AssertionError(f"image/assemble.sh {step} failed:\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
+        output = done.stdout[-1000:] + done.stderr[-2000:]
+        raise AssertionError(f"image/assemble.sh {step} failed:\n{output}")
 
 
 def dependencies() -> Path:
     """The first step, once for each lock file; it needs a package index."""
-    digest = sha256(b"".join(path.read_bytes() for path in PINNED)).hexdigest()[:16]
+    digest = sha256()
+    for path in PINNED:
+        digest.update(path.read_bytes())
     try:
         return made_once(
-            cache_root() / "image" / digest,
+            cache_root() / "image" / digest.hexdigest()[:16],
             lambda folder: (folder / "toposcope").is_dir(),
             lambda made: assemble("dependencies", made / "toposcope"),
         )

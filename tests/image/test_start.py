@@ -2,8 +2,9 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,15 @@ def server(prefix: Path) -> Iterator[ApiUnderTest]:
     with EmbeddedApiServer() as embedded:
         api = ApiUnderTest.of_embedded(embedded, prefix.parent)
         api.kubeconfig.chmod(0o644)
-        api.create(CRDS, yaml.safe_load(CRD.read_text(encoding="utf-8")))
+        crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+        api.create(CRDS, crd)
         api.settled_crd("clustertopologies.gpu.topology")
-        kind = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "cluster"}}
-        api.create(TOPOLOGIES, kind)
+        topology = {
+            "apiVersion": "gpu.topology/v1alpha1",
+            "kind": "ClusterTopology",
+            "metadata": {"name": "cluster"},
+        }
+        api.create(TOPOLOGIES, topology)
         api.create(NODES, node("n1", labels={HOSTNAME: "n1", GPUS: "8"}))
         create_namespace(api, "toposcope-system")
         yield api
@@ -64,44 +70,68 @@ def server(prefix: Path) -> Iterator[ApiUnderTest]:
 
 def arguments(kind: str, program: str) -> list[str]:
     """What the base's manifests say, without the port."""
-    (found,) = yaml.safe_load_all((MANIFESTS / "base" / f"{program}-{kind}.yaml").read_text(encoding="utf-8"))
-    (container,) = found["spec"]["template"]["spec"]["containers"]
+    file = MANIFESTS / "base" / f"{program}-{kind}.yaml"
+    workload = yaml.safe_load(file.read_text(encoding="utf-8"))
+    pod = workload["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
     given: list[str] = container["args"]
     at = given.index("--metrics-port")
     return given[:at] + given[at + 2 :]
 
 
-@contextmanager
-def running(confinement: Confinement, *command: str) -> Iterator[tuple[subprocess.Popen[str], Callable[[str], int]]]:
-    """A program and what its HTTP server answers; it must end well when it is told to, and without a traceback."""
-    port = free_port()
-    client = HttpClient(f"http://127.0.0.1:{port}", None)
+@dataclass(frozen=True)
+class Program:
+    """A program that runs, with an HTTP server."""
 
-    def answers(path: str) -> int:
+    process: subprocess.Popen[str]
+    client: HttpClient
+
+    def answers(self, path: str) -> int:
+        """The status of an answer; 0 where there is none."""
         try:
-            return client.request("GET", path).code
+            return self.client.request("GET", path).code
         except OSError:
             return 0
 
-    program = confinement.start("toposcope", *command, "--metrics-port", str(port))
+    def is_up(self) -> bool:
+        """Whether it serves or has ended."""
+        return self.answers("/healthz") == 200 or self.process.poll() is not None
+
+    def users(self) -> list[str]:
+        """Its real, effective, saved and file system user."""
+        file = Path(f"/proc/{self.process.pid}/status")
+        status = {}
+        for line in file.read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":\t")
+            status[name] = value
+        return status["Uid"].split()
+
+
+@contextmanager
+def running(confinement: Confinement, *command: str) -> Iterator[Program]:
+    """A program; it must end well when it is told to, and without a traceback."""
+    port = free_port()
+    process = confinement.start(
+        "toposcope",
+        *command,
+        "--metrics-port",
+        str(port),
+    )
+    client = HttpClient(f"http://127.0.0.1:{port}", None)
+    program = Program(process, client)
     try:
-        wait_until(lambda: answers("/healthz") == 200 or program.poll() is not None, "it is alive")
-        yield program, answers
+        wait_until(program.is_up, "it is alive")
+        yield program
     finally:
-        program.terminate()
-        said, _ = program.communicate(timeout=30)
-    assert program.returncode == 0, said
+        process.terminate()
+        said, _ = process.communicate(timeout=30)
+    assert process.returncode == 0, said
     assert "Traceback" not in said
 
 
-def identity(program: subprocess.Popen[str]) -> dict[str, str]:
-    """Who a process is, in the kernel's words."""
-    text = Path(f"/proc/{program.pid}/status").read_text(encoding="utf-8")
-    return dict(line.split(":\t", 1) for line in text.splitlines())
-
-
-def test_confinement_is_one(confinement: Confinement, prefix: Path) -> None:
-    done = confinement.run("python", "-c", PROBE.replace("PREFIX", repr(str(prefix))))
+def test_confined_program_writes_nothing_and_has_no_rights(confinement: Confinement, prefix: Path) -> None:
+    probe = PROBE.replace("PREFIX", repr(str(prefix)))
+    done = confinement.run("python", "-c", probe)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     for folder, error in found["writes"].items():
@@ -120,30 +150,60 @@ def test_agent_starts_serves_and_writes(confinement: Confinement, server: ApiUnd
     # GPUs on the bus and no driver: what is found without one is written, and that the rest is unknown.
     sysfs = prefix.parent / "sys"
     write_sysfs(load_profile("dgx-h200"), sysfs)
-    flags = ["--node-name", "n1", "--spread", "0", "--kubeconfig", str(server.kubeconfig), "--sysfs", str(sysfs)]
-    with running(confinement, *arguments("daemonset", "agent"), *flags) as (program, answers):
-        assert identity(program)["Uid"].split() == [str(USER)] * 4
-        wait_until(lambda: STATE in server.get(f"{NODES}/n1")["metadata"]["labels"], "it has written")
-        assert answers("/healthz") == 200
-        assert answers("/metrics") == 200
+    command = [
+        *arguments("daemonset", "agent"),
+        "--node-name=n1",
+        "--spread=0",
+        f"--kubeconfig={server.kubeconfig}",
+        f"--sysfs={sysfs}",
+    ]
+
+    def has_written() -> bool:
+        metadata = server.get(f"{NODES}/n1")["metadata"]
+        return STATE in metadata["labels"]
+
+    with running(confinement, *command) as program:
+        assert program.users() == [str(USER)] * 4
+        wait_until(has_written, "it has written")
+        assert program.answers("/healthz") == 200
+        assert program.answers("/metrics") == 200
 
 
 def test_controller_starts_leads_and_writes_its_status(confinement: Confinement, server: ApiUnderTest) -> None:
-    kubeconfig = ["--kubeconfig", str(server.kubeconfig), "--debounce", "0"]
-    leases = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases"
-    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "toposcope-controller"}}
-    server.create(leases, lease | {"spec": {"leaseDurationSeconds": 1}})
-    with running(confinement, *arguments("deployment", "controller"), *kubeconfig) as (program, answers):
-        assert identity(program)["Uid"].split() == [str(USER)] * 4
-        wait_until(lambda: "conditions" in server.get(f"{TOPOLOGIES}/cluster").get("status", {}), "it has written")
-        wait_until(lambda: answers("/readyz") == 200, "it is ready")
-        assert answers("/metrics") == 200
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "toposcope-controller"},
+        "spec": {"leaseDurationSeconds": 1},
+    }
+    server.create("/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases", lease)
+    command = [
+        *arguments("deployment", "controller"),
+        f"--kubeconfig={server.kubeconfig}",
+        "--debounce=0",
+    ]
+
+    def has_written() -> bool:
+        topology = server.get(f"{TOPOLOGIES}/cluster")
+        return "conditions" in topology.get("status", {})
+
+    with running(confinement, *command) as program:
+        assert program.users() == [str(USER)] * 4
+        wait_until(has_written, "it has written")
+        wait_until(lambda: program.answers("/readyz") == 200, "it is ready")
+        assert program.answers("/metrics") == 200
 
 
-def test_command_answers(confinement: Confinement, server: ApiUnderTest) -> None:
-    assert confinement.run("toposcope", "--version").stdout == f"toposcope {__version__}\n"
-    for command in (["tree"], ["nodes"], ["levels"], ["uninstall"]):
-        done = confinement.run("toposcope", *command, "--kubeconfig", server.kubeconfig)
+def test_confined_command_answers(confinement: Confinement, server: ApiUnderTest) -> None:
+    done = confinement.run("toposcope", "--version")
+    assert done.stdout == f"toposcope {__version__}\n"
+    for command in ("tree", "nodes", "levels", "uninstall"):
+        done = confinement.run(
+            "toposcope",
+            command,
+            "--kubeconfig",
+            server.kubeconfig,
+        )
         # 1 says that something is amiss in the cluster, as a driver that is missing.
         assert done.returncode in {0, 1}, command
         assert done.stderr == "", command

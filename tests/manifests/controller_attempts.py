@@ -176,7 +176,7 @@ TOPOLOGIES_OF_ADMINS = (
         "replace",
         "/metadata/ownerReferences/0/uid",
         "99999999-2222-3333-4444-555555555555",
-        "the controller may not give a ClusterTopology another owner",
+        says="the controller may not give a ClusterTopology another owner",
     ),
     rights.delete("delete all topologies", TOPOLOGIES, 'cannot deletecollection resource "clustertopologies"'),
 )

@@ -8,12 +8,13 @@ import copy
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tests.support.api import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiUnderTest, node
 
 PREFIX: Final = "gpu.topology/"
 SLINKY: Final = "topology.slinky.slurm.net/spec"
+T = TypeVar("T")
 Path = tuple[str, ...]
 Fields = dict[str, Any]
 
@@ -66,7 +67,13 @@ class Write:
         path = self.path
         if dry_run:
             path += "&dryRun=All" if "?" in path else "?dryRun=All"
-        return api.request(self.method, path, self.body, content_type=self.media, token=token)
+        return api.request(
+            self.method,
+            path,
+            self.body,
+            content_type=self.media,
+            token=token,
+        )
 
 
 def paths(fields: Fields, prefix: Path = ()) -> set[Path]:
@@ -106,17 +113,38 @@ def managed(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def identity(entry: Mapping[str, Any]) -> Identity:
     """Whose an entry is."""
-    return Identity(entry["manager"], entry["operation"], entry.get("subresource", ""))
+    return Identity(
+        entry["manager"],
+        entry["operation"],
+        entry.get("subresource", ""),
+    )
+
+
+def entry_fields(entry: Mapping[str, Any]) -> set[Path]:
+    """What an entry names."""
+    return paths(entry.get("fieldsV1") or {})
+
+
+def keys_of(found: Mapping[str, Any], field: str) -> dict[str, str]:
+    """The labels or annotations of a Node."""
+    keys: dict[str, str] = found["metadata"].get(field) or {}
+    return keys
 
 
 def owned(found: Mapping[str, Any]) -> dict[Identity, set[Path]]:
     """What each manager owns of a Node."""
-    return {identity(entry): paths(entry.get("fieldsV1") or {}) for entry in managed(found)}
+    members = {}
+    for entry in managed(found):
+        members[identity(entry)] = entry_fields(entry)
+    return members
 
 
 def times(found: Mapping[str, Any]) -> dict[Identity, str | None]:
     """When each manager last wrote, as its entry says."""
-    return {identity(entry): entry.get("time") for entry in managed(found)}
+    written = {}
+    for entry in managed(found):
+        written[identity(entry)] = entry.get("time")
+    return written
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,25 +161,41 @@ class Rights:
 
     def may_write(self, field: str, key: str) -> bool:
         """Whether a label or annotation is its own to write."""
-        return key.startswith(self.labels if field == "labels" else self.annotations)
+        prefixes = self.labels if field == "labels" else self.annotations
+        return key.startswith(prefixes)
 
     def is_own(self, member: Path) -> bool:
         """Whether a field of managedFields stands for a label or annotation that is its own to write."""
-        for field, place in _MAPS.items():
-            if len(member) == len(place) + 1 and member[:-1] == place:
-                return self.may_write(field, member[-1].removeprefix("f:"))
+        if not member:
+            return False
+        *place, last = member
+        for field, map_place in _MAPS.items():
+            if tuple(place) == map_place:
+                key = last.removeprefix("f:")
+                return self.may_write(field, key)
         return False
+
+    def is_own_manager(self, manager: Identity) -> bool:
+        """Whether an entry of managedFields is one of the program's."""
+        return manager.manager in self.managers and not manager.subresource
 
 
 def foreign(found: Mapping[str, Any], rights: Rights) -> dict[str, Any]:
     """A Node without what the program may write, and without managedFields."""
-    metadata = {
-        key: value for key, value in found["metadata"].items() if key not in {"managedFields", "resourceVersion"}
-    }
+    metadata = dict(found["metadata"])
+    metadata.pop("managedFields", None)
+    metadata.pop("resourceVersion", None)
     for field in _MAPS:
-        kept = {key: value for key, value in (metadata.get(field) or {}).items() if not rights.may_write(field, key)}
+        kept = {}
+        for key, value in keys_of(found, field).items():
+            if not rights.may_write(field, key):
+                kept[key] = value
         metadata[field] = kept
-    return {"metadata": metadata, "spec": found["spec"], "status": found.get("status")}
+    return {
+        "metadata": metadata,
+        "spec": found["spec"],
+        "status": found.get("status"),
+    }
 
 
 def damage(before: Mapping[str, Any], after: Mapping[str, Any], rights: Rights) -> list[str]:
@@ -161,53 +205,88 @@ def damage(before: Mapping[str, Any], after: Mapping[str, Any], rights: Rights) 
         found.append("the Node differs outside the program's keys")
     if not managed(before):
         return found + _damage_to_untracked(before, after, rights)
-    was, now = owned(before), owned(after)
-    for manager, members in was.items():
-        if manager.manager in rights.managers and not manager.subresource:
-            continue
-        kept = now.get(manager, set())
-        if kept - members:
-            found.append(f"{manager} gained {sorted(kept - members)}")
-        wrongly = sorted(lost for lost in members - kept if not _may_lose(lost, after, now, rights))
-        if wrongly:
-            found.append(f"{manager} lost {wrongly}")
-        if manager in now and times(after)[manager] != times(before)[manager]:
+    was = owned(before)
+    now = owned(after)
+    found += _damage_to_entries(was, after, rights)
+    old_times = times(before)
+    new_times = times(after)
+    for manager in was.keys() & now.keys():
+        is_touched = new_times[manager] != old_times[manager]
+        if is_touched and not rights.is_own_manager(manager):
             found.append(f"{manager} has another time")
-    made_up = [
-        manager
-        for manager in now.keys() - was.keys()
-        if manager.manager not in rights.managers or manager.subresource or rights.only_removes
-    ]
+    made_up = []
+    for manager in now.keys() - was.keys():
+        if rights.only_removes or not rights.is_own_manager(manager):
+            made_up.append(manager)
     if made_up:
         found.append(f"{made_up} are new")
     return found + _overreach(was, now, rights)
 
 
-def _may_lose(member: Path, after: Mapping[str, Any], now: Mapping[Identity, set[Path]], rights: Rights) -> bool:
+def _damage_to_entries(was: Mapping[Identity, set[Path]], after: Mapping[str, Any], rights: Rights) -> list[str]:
+    """What other managers own now that they did not own, or own no more."""
+    found = []
+    now = owned(after)
+    for manager, members in was.items():
+        if rights.is_own_manager(manager):
+            continue
+        kept = now.get(manager, set())
+        gained = kept - members
+        if gained:
+            found.append(f"{manager} gained {sorted(gained)}")
+        wrongly = []
+        for lost in sorted(members - kept):
+            if not _may_lose(lost, after, now, rights):
+                wrongly.append(lost)
+        if wrongly:
+            found.append(f"{manager} lost {wrongly}")
+    return found
+
+
+def _may_lose(
+    member: Path,
+    after: Mapping[str, Any],
+    now: Mapping[Identity, set[Path]],
+    rights: Rights,
+) -> bool:
     """Whether another manager may lose a field: one that the program owns now, or that is gone from the Node."""
     for field, place in _MAPS.items():
-        there = after["metadata"].get(field) or {}
+        there = keys_of(after, field)
         if member == place:
             return not there
-        if member[:-1] == place and rights.is_own(member) and member[-1].startswith(f"f:{PREFIX}"):
-            return member[-1].removeprefix("f:") not in there or any(
-                member in members for manager, members in now.items() if manager.manager in rights.managers
-            )
+        is_in_map = member[:-1] == place and rights.is_own(member)
+        if is_in_map and member[-1].startswith(f"f:{PREFIX}"):
+            is_gone = member[-1].removeprefix("f:") not in there
+            return is_gone or _is_owned(member, now, rights)
     return False
 
 
-def _overreach(was: Mapping[Identity, set[Path]], now: Mapping[Identity, set[Path]], rights: Rights) -> list[str]:
+def _is_owned(member: Path, now: Mapping[Identity, set[Path]], rights: Rights) -> bool:
+    """Whether the program owns a field, under whatever operation and subresource."""
+    for manager, members in now.items():
+        if manager.manager in rights.managers and member in members:
+            return True
+    return False
+
+
+def _overreach(
+    was: Mapping[Identity, set[Path]],
+    now: Mapping[Identity, set[Path]],
+    rights: Rights,
+) -> list[str]:
     """What the program's own entries gained that is none of its keys; a whole map is, as an apply with none of them."""
     found = []
     for manager, members in now.items():
-        if manager.manager not in rights.managers or manager.subresource:
+        if not rights.is_own_manager(manager):
             continue
-        gained = members - was.get(manager, set())
-        beyond = [member for member in gained if not (rights.is_own(member) or member in _MAPS.values())]
-        if rights.only_removes:
-            beyond += [member for member in gained if rights.is_own(member)]
+        beyond = []
+        for member in sorted(members - was.get(manager, set())):
+            is_own = rights.is_own(member)
+            is_allowed = member in _MAPS.values() or (is_own and not rights.only_removes)
+            if not is_allowed:
+                beyond.append(member)
         if beyond:
-            found.append(f"{manager} gained {sorted(beyond)}")
+            found.append(f"{manager} gained {beyond}")
     return found
 
 
@@ -217,39 +296,60 @@ def _damage_to_untracked(before: Mapping[str, Any], after: Mapping[str, Any], ri
     if not now:
         return []
     listed = now.pop(Identity("before-first-apply"), set())
-    changed = {
-        (*place, f"f:{key}")
-        for field, place in _MAPS.items()
-        for key, value in (before["metadata"].get(field) or {}).items()
-        if rights.may_write(field, key) and (after["metadata"].get(field) or {}).get(key) != value
-    }
+    changed = _changed_by(rights, before, after)
     expected = everything(before) - changed
     found = []
     if listed - changed != expected:
         found.append(f"before-first-apply: {sorted(listed ^ expected)}")
-    strangers = [manager for manager in now if manager.manager not in rights.managers]
+    strangers = []
+    for manager in now:
+        if manager.manager not in rights.managers:
+            strangers.append(manager)
     if strangers or rights.only_removes:
         found.append(f"{strangers or [*now]} are new")
     return found + _overreach({}, now, rights)
 
 
+def _changed_by(rights: Rights, before: Mapping[str, Any], after: Mapping[str, Any]) -> set[Path]:
+    """The program's labels and annotations that are another way now, or gone."""
+    changed: set[Path] = set()
+    for field, place in _MAPS.items():
+        there = keys_of(after, field)
+        for key, value in keys_of(before, field).items():
+            if rights.may_write(field, key) and there.get(key) != value:
+                changed.add((*place, f"f:{key}"))
+    return changed
+
+
+def _lists(metadata: Mapping[str, Any]) -> set[Path]:
+    """The finalizers and owners in a Node's metadata."""
+    members: set[Path] = set()
+    for name in metadata.get("finalizers") or ():
+        members.add(("f:metadata", "f:finalizers"))
+        members.add(("f:metadata", "f:finalizers", f'v:"{name}"'))
+    for owner in metadata.get("ownerReferences") or ():
+        members.add(("f:metadata", "f:ownerReferences"))
+        members.add(("f:metadata", "f:ownerReferences", f'k:{{"uid":"{owner["uid"]}"}}'))
+    return members
+
+
 def everything(found: Mapping[str, Any]) -> set[Path]:
     """Every field of a Node, as the API server lists them before the first apply."""
-    metadata, spec = found["metadata"], found["spec"]
+    metadata = found["metadata"]
+    spec = found["spec"]
     members: set[Path] = set()
     for field, place in _MAPS.items():
         if field in metadata:
-            members |= {place, *((*place, f"f:{key}") for key in metadata[field])}
-    if finalizers := metadata.get("finalizers"):
-        place = ("f:metadata", "f:finalizers")
-        members |= {place, *((*place, f'v:"{name}"') for name in finalizers)}
-    if owners := metadata.get("ownerReferences"):
-        place = ("f:metadata", "f:ownerReferences")
-        members |= {place, *((*place, f'k:{{"uid":"{owner["uid"]}"}}') for owner in owners)}
+            members.add(place)
+        for key in metadata.get(field, ()):
+            members.add((*place, f"f:{key}"))
+    members |= _lists(metadata)
     if "generateName" in metadata:
         members.add(("f:metadata", "f:generateName"))
-    members |= {("f:spec", f"f:{key}") for key in spec}
-    members |= {("f:spec", "f:podCIDRs", f'v:"{value}"') for value in spec.get("podCIDRs", ())}
+    for key in spec:
+        members.add(("f:spec", f"f:{key}"))
+    for network in spec.get("podCIDRs", ()):
+        members.add(("f:spec", "f:podCIDRs", f'v:"{network}"'))
     return members
 
 
@@ -265,6 +365,30 @@ _MANAGERS: Final = (
     "ancient-changes",
     "x" * 128,
 )
+
+
+_SPECS: Final[tuple[dict[str, Any], ...]] = (
+    {"unschedulable": None},
+    {"unschedulable": True},
+    {"taints": None},
+    {"taints": []},
+    {"providerID": "x"},
+)
+_METADATA: Final[tuple[dict[str, Any], ...]] = (
+    {"generateName": "made-up"},
+    {"finalizers": None},
+    {"finalizers": ["example.com/mine"]},
+    {"ownerReferences": None},
+    {"labels": None},
+    {"annotations": None},
+    {"generation": 7},
+    {"selfLink": "/x"},
+    {"deletionGracePeriodSeconds": 1},
+)
+_NEW_KEYS: Final = {
+    "labels": [f"{PREFIX}gpus", f"{PREFIX}state"],
+    "annotations": [f"{PREFIX}matrix", f"{PREFIX}switches"],
+}
 
 
 @dataclass
@@ -283,65 +407,96 @@ class Generator:
     def write(self) -> Write:
         """One."""
         metadata = self._metadata()
-        method = self.rng.choices(("PATCH", "PUT", "POST"), (40, 1, 1))[0]
-        place = self.path + self.rng.choices(("", "/status", "/proxy", "/ephemeral"), (60, 2, 1, 1))[0]
+        (method,) = self.rng.choices(
+            ("PATCH", "PUT", "POST"),
+            weights=(40, 1, 1),
+        )
+        (part,) = self.rng.choices(
+            ("", "/status", "/proxy", "/ephemeral"),
+            weights=(60, 2, 1, 1),
+        )
         manager = self.rng.choice(_MANAGERS)
         query = f"?fieldManager={manager}"
-        if method != "PATCH":
-            body = {**copy.deepcopy(self.found), "metadata": {**self.found["metadata"], **metadata}}
-            where = place if method == "PUT" else self.path.rpartition("/")[0]
-            return Write(method, method, where + query, body, "application/json")
+        if method == "PATCH":
+            return self._patch(f"{self.path}{part}{query}", metadata)
+
+        body = copy.deepcopy(self.found)
+        body["metadata"] = {**self.found["metadata"], **metadata}
+        path = f"{self.path}{part}"
+        if method == "POST":
+            path, _, _ = self.path.rpartition("/")
+        return Write(
+            what=method,
+            method=method,
+            path=path + query,
+            body=body,
+            media="application/json",
+        )
+
+    def _patch(self, path: str, metadata: dict[str, Any]) -> Write:
         media = self.rng.choice((MERGE, MERGE, STRATEGIC, JSON_PATCH, APPLY))
         if media == APPLY:
-            return self._apply(place, query, metadata)
+            return self._apply(path, metadata)
         if media == JSON_PATCH:
-            return Write("JSON patch", "PATCH", place + query, self._operations(metadata), media)
+            return Write(
+                what="JSON patch",
+                method="PATCH",
+                path=path,
+                body=self._operations(metadata),
+                media=media,
+            )
         body = {"metadata": metadata, **self._beyond_metadata()}
         if media == STRATEGIC and self.rng.random() < 0.1:
-            body["metadata"]["labels"] = {"$patch": "replace", **(metadata.get("labels") or {})}
-        return Write(media, "PATCH", place + query, body, media)
+            labels = metadata.get("labels") or {}
+            metadata["labels"] = {"$patch": "replace", **labels}
+        return Write(
+            what=media,
+            method="PATCH",
+            path=path,
+            body=body,
+            media=media,
+        )
 
-    def _apply(self, place: str, query: str, metadata: dict[str, Any]) -> Write:
-        kept = {key: value for key, value in metadata.items() if key != "managedFields" or self.rng.random() < 0.1}
+    def _apply(self, path: str, metadata: dict[str, Any]) -> Write:
+        kept = {}
+        for key, value in metadata.items():
+            if key != "managedFields" or self.rng.random() < 0.1:
+                kept[key] = value
         for field in _MAPS:
             if isinstance(kept.get(field), dict):
-                kept[field] = {key: value for key, value in kept[field].items() if value is not None}
-        body = {**node(self.found["metadata"]["name"]), **self._beyond_metadata()}
+                kept[field] = _without_removals(kept[field])
+        name = self.found["metadata"]["name"]
+        body = {**node(name), **self._beyond_metadata()}
         body["metadata"] = {**body["metadata"], **kept}
         force = self.rng.choice(("", "&force=true"))
-        return Write("apply", "PATCH", place + query + force, body, APPLY)
+        return Write(
+            what="apply",
+            method="PATCH",
+            path=path + force,
+            body=body,
+            media=APPLY,
+        )
 
     def _operations(self, metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
         operations = []
         for key, value in metadata.items():
-            if key in _MAPS and isinstance(value, dict) and key in self.found["metadata"]:
-                operations += [
-                    self._operation(f"/metadata/{key}/{_escaped(name)}", text) for name, text in value.items()
-                ]
+            is_map = key in _MAPS and isinstance(value, dict)
+            if is_map and key in self.found["metadata"]:
+                for name, text in value.items():
+                    path = f"/metadata/{key}/{_escaped(name)}"
+                    operations.append(_operation(path, text))
             else:
-                operations.append(self._operation(f"/metadata/{key}", value))
-        for key, value in self._beyond_metadata().get("spec", {}).items():
-            operations.append(self._operation(f"/spec/{key}", value))
+                operations.append(_operation(f"/metadata/{key}", value))
+        spec = self._beyond_metadata().get("spec", {})
+        for key, value in spec.items():
+            operations.append(_operation(f"/spec/{key}", value))
         return operations
-
-    @staticmethod
-    def _operation(path: str, value: Any) -> dict[str, Any]:
-        return {"op": "remove", "path": path} if value is None else {"op": "add", "path": path, "value": value}
 
     def _beyond_metadata(self) -> dict[str, Any]:
         if self.rng.random() > 0.04:
             return {}
-        return {
-            "spec": self.rng.choice(
-                (
-                    {"unschedulable": None},
-                    {"unschedulable": True},
-                    {"taints": None},
-                    {"taints": []},
-                    {"providerID": "x"},
-                )
-            )
-        }
+        spec = self.rng.choice(_SPECS)
+        return {"spec": spec}
 
     def _metadata(self) -> dict[str, Any]:
         metadata: dict[str, Any] = {}
@@ -352,28 +507,33 @@ class Generator:
         if self.rng.random() < 0.85:
             metadata["managedFields"] = self._managed()
         if self.rng.random() < 0.04:
-            metadata |= self.rng.choice(
-                (
-                    {"generateName": "made-up"},
-                    {"finalizers": None},
-                    {"finalizers": ["example.com/mine"]},
-                    {"ownerReferences": None},
-                    {"labels": None},
-                    {"annotations": None},
-                    {"generation": 7},
-                    {"selfLink": "/x"},
-                    {"deletionGracePeriodSeconds": 1},
-                )
-            )
+            metadata |= self.rng.choice(_METADATA)
         return metadata
 
     def _changes(self, field: str) -> dict[str, str | None]:
-        there = [*(self.found["metadata"].get(field) or {})]
+        there = list(keys_of(self.found, field))
         ours = [key for key in there if key.startswith(PREFIX)]
-        new = [f"{PREFIX}gpus", f"{PREFIX}state"] if field == "labels" else [f"{PREFIX}matrix", f"{PREFIX}switches"]
-        keys = self.rng.choice((ours, ours, new, new, there, ["example.com/new"], [SLINKY], ["nvidia.com/gpu.count"]))
-        picked = self.rng.sample(keys, min(len(keys), self.rng.randint(1, 2)))
-        return {key: self.rng.choice((None, "7", "8")) for key in picked}
+        new = _NEW_KEYS[field]
+        choices = (
+            ours,
+            ours,
+            new,
+            new,
+            there,
+            ["example.com/new"],
+            [SLINKY],
+            ["nvidia.com/gpu.count"],
+        )
+        keys = self.rng.choice(choices)
+        count = self.rng.randint(1, 2)
+        changes: dict[str, str | None] = {}
+        for key in self._some(keys, count):
+            changes[key] = self.rng.choice((None, "7", "8"))
+        return changes
+
+    def _some(self, population: Sequence[T], count: int) -> list[T]:
+        """So many of them, or all where there are fewer."""
+        return self.rng.sample(population, min(len(population), count))
 
     def _managed(self) -> Any:
         if self.rng.random() < 0.05:
@@ -386,43 +546,62 @@ class Generator:
     def _mutate(self, entries: list[dict[str, Any]]) -> None:
         mutations = [self._made_up, self._made_up]
         if entries:
-            mutations += [self._without, self._plant, self._plant, self._plant, self._strip, self._strip, self._move]
-            mutations += [self._rename, self._reset]
-        self.rng.choice(mutations)(entries)
+            mutations += [
+                self._without,
+                self._plant,
+                self._plant,
+                self._plant,
+                self._strip,
+                self._strip,
+                self._move,
+                self._rename,
+                self._reset,
+            ]
+        mutate = self.rng.choice(mutations)
+        mutate(entries)
 
     def _pick(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
         return self.rng.choice(entries)
 
     def _known(self) -> list[Path]:
-        there = set().union(*owned(self.found).values(), everything(self.found)) if managed(self.found) else None
-        return [*_INVENTED, *sorted(there or everything(self.found))]
+        there = everything(self.found)
+        for members in owned(self.found).values():
+            there |= members
+        return [*_INVENTED, *sorted(there)]
 
     def _plant(self, entries: list[dict[str, Any]]) -> None:
         entry = self._pick(entries)
-        planted = self.rng.sample(self._known(), self.rng.randint(1, 3))
-        entry["fieldsV1"] = fields(paths(entry.get("fieldsV1") or {}) | set(planted))
+        known = self._known()
+        count = self.rng.randint(1, 3)
+        planted = self.rng.sample(known, count)
+        members = entry_fields(entry)
+        members.update(planted)
+        entry["fieldsV1"] = fields(members)
 
     def _strip(self, entries: list[dict[str, Any]]) -> None:
         entry = self._pick(entries)
-        there = sorted(paths(entry.get("fieldsV1") or {}))
-        gone = self.rng.sample(there, min(len(there), self.rng.randint(1, 3)))
+        there = sorted(entry_fields(entry))
+        count = self.rng.randint(1, 3)
+        gone = self._some(there, count)
         entry["fieldsV1"] = fields(set(there) - set(gone))
 
     def _move(self, entries: list[dict[str, Any]]) -> None:
-        one, other = self._pick(entries), self._pick(entries)
-        there = sorted(paths(one.get("fieldsV1") or {}))
-        moved = set(self.rng.sample(there, min(len(there), 2)))
-        one["fieldsV1"] = fields(set(there) - moved)
-        other["fieldsV1"] = fields(paths(other.get("fieldsV1") or {}) | moved)
+        giver = self._pick(entries)
+        taker = self._pick(entries)
+        there = sorted(entry_fields(giver))
+        moved = set(self._some(there, 2))
+        giver["fieldsV1"] = fields(set(there) - moved)
+        taker["fieldsV1"] = fields(entry_fields(taker) | moved)
 
     def _without(self, entries: list[dict[str, Any]]) -> None:
         entries.remove(self._pick(entries))
 
     def _rename(self, entries: list[dict[str, Any]]) -> None:
-        self._pick(entries)["manager"] = self.rng.choice(_MANAGERS)
+        manager = self.rng.choice(_MANAGERS)
+        self._pick(entries)["manager"] = manager
 
     def _reset(self, entries: list[dict[str, Any]]) -> None:
-        change: Sequence[dict[str, str]] = (
+        changes: Sequence[dict[str, str]] = (
             {"operation": "Apply"},
             {"operation": "Update"},
             {"time": "2020-01-01T00:00:00Z"},
@@ -430,26 +609,45 @@ class Generator:
             {"subresource": ""},
             {"apiVersion": "v2"},
         )
-        self._pick(entries).update(self.rng.choice(change))
+        entry = self._pick(entries)
+        change = self.rng.choice(changes)
+        entry.update(change)
 
     def _made_up(self, entries: list[dict[str, Any]]) -> None:
         known = self._known()
         if self.rng.random() < 0.3:  # nearly what the API server makes where there are no managedFields
             members = everything(self.found)
-            members -= set(self.rng.sample(sorted(members), self.rng.randint(0, 2)))
+            count = self.rng.randint(0, 2)
+            forgotten = self.rng.sample(sorted(members), count)
+            members.difference_update(forgotten)
             manager = "before-first-apply"
         else:
-            members, manager = set(self.rng.sample(known, self.rng.randint(1, 4))), self.rng.choice(_MANAGERS)
-        entries.append(
-            {
-                "manager": manager,
-                "operation": self.rng.choice(("Apply", "Update")),
-                "apiVersion": "v1",
-                "time": "2026-01-01T00:00:00Z",
-                "fieldsType": "FieldsV1",
-                "fieldsV1": fields(members),
-            }
-        )
+            count = self.rng.randint(1, 4)
+            members = set(self.rng.sample(known, count))
+            manager = self.rng.choice(_MANAGERS)
+        entry = {
+            "manager": manager,
+            "operation": self.rng.choice(("Apply", "Update")),
+            "apiVersion": "v1",
+            "time": "2026-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fields(members),
+        }
+        entries.append(entry)
+
+
+def _operation(path: str, value: Any) -> dict[str, Any]:
+    if value is None:
+        return {"op": "remove", "path": path}
+    return {"op": "add", "path": path, "value": value}
+
+
+def _without_removals(keys: dict[str, Any]) -> dict[str, Any]:
+    kept = {}
+    for key, value in keys.items():
+        if value is not None:
+            kept[key] = value
+    return kept
 
 
 def _escaped(key: str) -> str:

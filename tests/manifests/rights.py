@@ -72,7 +72,7 @@ def merge_metadata(what: str, path: str, says: str = "", **metadata: Any) -> Att
     return merge(what, path, {"metadata": metadata}, says)
 
 
-def json_patch(what: str, path: str, op: str, field: str, value: Any = None, says: str = "") -> Attempt:
+def json_patch(what: str, path: str, op: str, field: str, value: Any = None, *, says: str = "") -> Attempt:
     """A JSON patch with one operation."""
     return Attempt(what, "PATCH", path, [{"op": op, "path": field, "value": value}], JSON_PATCH, says)
 

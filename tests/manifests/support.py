@@ -38,7 +38,11 @@ class Manifests:
 
     def by_name(self) -> dict[tuple[str, str], dict[str, Any]]:
         """All objects by kind and name."""
-        return {(item["kind"], item["metadata"]["name"]): item for item in self}
+        items = {}
+        for item in self:
+            name = item["metadata"]["name"]
+            items[item["kind"], name] = item
+        return items
 
     def of_kind(self, *kinds: str) -> list[dict[str, Any]]:
         """The objects of some kinds."""
@@ -82,13 +86,37 @@ def changed(base: Manifests, other: Manifests) -> set[tuple[str, str]]:
     before = base.by_name()
     after = other.by_name()
     assert before.keys() <= after.keys()
-    return {name for name, item in after.items() if before.get(name) != item}
+    names = set()
+    for name, item in after.items():
+        if before.get(name) != item:
+            names.add(name)
+    return names
 
 
 def run_kubectl(kubectl: str, *arguments: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([kubectl, *arguments], capture_output=True, check=False, text=True, input=stdin, timeout=60)
+    done = subprocess.run(
+        [kubectl, *arguments],
+        capture_output=True,
+        check=False,
+        text=True,
+        input=stdin,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     return done
+
+
+def apply_folder(api: ApiUnderTest, kubectl: str, folder: Path) -> None:
+    """Apply what kustomize makes of a folder, as an administrator does it."""
+    run_kubectl(
+        kubectl,
+        "--kubeconfig",
+        api.kubeconfig,
+        "apply",
+        "--server-side",
+        "-k",
+        folder,
+    )
 
 
 def built(kubectl: str, folder: Path) -> Manifests:
@@ -118,8 +146,11 @@ def write_overlay(folder: Path, components: Iterable[str], **fields: Any) -> Pat
 
 def serve(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
     """Have the API server serve ClusterTopology."""
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "crds")
-    wait_until(lambda: api.request("GET", TOPOLOGIES)[0] == 200, "clustertopologies are served")
+    apply_folder(api, kubectl, MANIFESTS / "crds")
+    wait_until(
+        lambda: api.ask("GET", TOPOLOGIES).code == 200,
+        "clustertopologies are served",
+    )
     return api
 
 
@@ -137,11 +168,30 @@ def create_topology(api: ApiUnderTest, spec: dict[str, Any]) -> tuple[int, dict[
 def install(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
     """Apply the whole base, and the RuntimeClass that a GPU cluster brings along."""
     serve(api, kubectl)
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "base")
-    nvidia = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}
-    code, answer = api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", {**nvidia, "handler": "nvidia"})
-    assert code in {200, 201}, answer
+    apply_folder(api, kubectl, MANIFESTS / "base")
+    create_runtime_class(api)
     return api
+
+
+def create_runtime_class(api: ApiUnderTest) -> None:
+    """Apply the RuntimeClass that NVIDIA's operator would bring along."""
+    runtime_class = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "nvidia"},
+        "handler": "nvidia",
+    }
+    path = "/apis/node.k8s.io/v1/runtimeclasses/nvidia"
+    code, answer = api.apply(path, runtime_class)
+    assert code in {200, 201}, answer
+
+
+def variables_of(policy: dict[str, Any]) -> dict[str, str]:
+    """The expressions that a policy gives names to."""
+    expressions = {}
+    for variable in policy["spec"]["variables"]:
+        expressions[variable["name"]] = variable["expression"]
+    return expressions
 
 
 def environment(container: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What the rendered base promises, checked without a cluster."""
 
 import re
-from collections import Counter
+from typing import Any
 
 import pytest
 from tests.manifests.support import Manifests, assert_starts_quietly
@@ -15,9 +15,11 @@ SELECTED_BY = {"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kube
 
 
 def test_every_object_appears_once(base: Manifests) -> None:
-    counts = Counter((item["kind"], item["metadata"]["name"]) for item in base)
-    repeated = [name for name, count in counts.items() if count > 1]
-    assert repeated == []
+    seen = set()
+    for item in base:
+        name = (item["kind"], item["metadata"]["name"])
+        assert name not in seen
+        seen.add(name)
 
 
 def test_namespaced_objects_live_in_the_namespace_of_the_install(base: Manifests) -> None:
@@ -39,13 +41,20 @@ def test_every_object_carries_the_recommended_labels(base: Manifests) -> None:
         assert recommended.items() <= labels.items(), item["kind"]
 
 
-@pytest.mark.parametrize(("kind", "program"), [("DaemonSet", "agent"), ("Deployment", "controller")])
+@pytest.mark.parametrize(
+    ("kind", "program"),
+    [
+        pytest.param("DaemonSet", "agent", id="agent"),
+        pytest.param("Deployment", "controller", id="controller"),
+    ],
+)
 def test_selectors_use_only_labels_that_no_upgrade_changes(base: Manifests, kind: str, program: str) -> None:
-    spec = base.get(kind, f"toposcope-{program}")["spec"]
-    selector = spec["selector"]["matchLabels"]
-    assert set(selector) == SELECTED_BY
-    assert selector.items() <= spec["template"]["metadata"]["labels"].items()
+    workload = base.get(kind, f"toposcope-{program}")
+    selector = workload["spec"]["selector"]["matchLabels"]
+    assert selector.keys() == SELECTED_BY
     assert selector["app.kubernetes.io/component"] == program
+    labels = base.pod_template(program)["metadata"]["labels"]
+    assert selector.items() <= labels.items()
 
 
 @pytest.mark.regression
@@ -82,9 +91,10 @@ def test_policies_are_bound_and_fail_closed(base: Manifests) -> None:
         assert policy["spec"]["failurePolicy"] == "Fail"
     for binding in bindings:
         assert binding["spec"]["validationActions"] == ["Deny"]
-    names = sorted(policy["metadata"]["name"] for policy in policies)
+    names = [policy["metadata"]["name"] for policy in policies]
+    bound = [binding["spec"]["policyName"] for binding in bindings]
     assert names
-    assert sorted(binding["spec"]["policyName"] for binding in bindings) == names
+    assert sorted(bound) == sorted(names)
 
 
 CONFINED_USERS = (
@@ -102,23 +112,46 @@ FREE_USERS = (
 )
 
 
-@pytest.mark.parametrize(("program", "count"), [("agent", 2), ("controller", 3)])
+def policies_of(base: Manifests, program: str) -> list[dict[str, Any]]:
+    """The policies that confine a program."""
+    policies = []
+    for policy in base.of_kind("ValidatingAdmissionPolicy"):
+        name = policy["metadata"]["name"]
+        if name.startswith(f"toposcope-{program}"):
+            policies.append(policy)
+    return policies
+
+
+def confined_users(policy: dict[str, Any]) -> str:
+    """The regular expression of the users whom a policy confines."""
+    (condition,) = policy["spec"]["matchConditions"]
+    match = re.fullmatch(
+        r"request[.]userInfo[.]username[.]matches[(]'(.+)'[)]",
+        condition["expression"],
+    )
+    assert match
+    return match[1]
+
+
+@pytest.mark.parametrize(
+    ("program", "count"),
+    [
+        pytest.param("agent", 2, id="agent"),
+        pytest.param("controller", 3, id="controller"),
+    ],
+)
 def test_policies_confine_the_account_of_a_program(base: Manifests, program: str, count: int) -> None:
     account = base.pod_spec(program)["serviceAccountName"]
-    policies = [
-        policy["spec"]
-        for policy in base.of_kind("ValidatingAdmissionPolicy")
-        if policy["metadata"]["name"].startswith(f"toposcope-{program}")
-    ]
+    policies = policies_of(base, program)
     assert len(policies) == count
     for policy in policies:
-        (condition,) = policy["matchConditions"]
-        match = re.fullmatch(r"request[.]userInfo[.]username[.]matches[(]'(.+)'[)]", condition["expression"])
-        assert match
-        for user in CONFINED_USERS:
-            assert re.search(match[1], user.format(account=account)), user
-        for user in FREE_USERS:
-            assert not re.search(match[1], user.format(account=account)), user
+        pattern = confined_users(policy)
+        for template in CONFINED_USERS:
+            user = template.format(account=account)
+            assert re.search(pattern, user), user
+        for template in FREE_USERS:
+            user = template.format(account=account)
+            assert not re.search(pattern, user), user
 
 
 def test_nobody_is_granted_a_wildcard_or_a_way_to_make_nodes(base: Manifests) -> None:

@@ -61,9 +61,11 @@ def test_agent_sees_every_gpu_and_takes_none(base: Manifests) -> None:
 
 
 def test_agent_survives_pressure_and_rolls_out_in_steps(base: Manifests) -> None:
-    agents = base.get("DaemonSet", "toposcope-agent")["spec"]
-    assert agents["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "10%"
-    assert base.pod_spec("agent")["priorityClassName"] == "system-node-critical"
+    agents = base.get("DaemonSet", "toposcope-agent")
+    strategy = agents["spec"]["updateStrategy"]
+    assert strategy["rollingUpdate"]["maxUnavailable"] == "10%"
+    pod = base.pod_spec("agent")
+    assert pod["priorityClassName"] == "system-node-critical"
 
 
 def test_controller_pod_is_restricted(base: Manifests) -> None:
@@ -89,9 +91,16 @@ def test_controller_command_ports_and_probes_agree(base: Manifests) -> None:
 def test_controller_configuration_is_optional_and_its_changes_are_seen(base: Manifests) -> None:
     # A mounted folder follows its ConfigMap, a mounted file does not.
     (volume,) = base.pod_spec("controller")["volumes"]
-    assert volume == {"name": "config", "configMap": {"name": "toposcope-config", "optional": True}}
+    assert volume == {
+        "name": "config",
+        "configMap": {"name": "toposcope-config", "optional": True},
+    }
     (mount,) = base.container("controller")["volumeMounts"]
-    assert mount == {"name": "config", "mountPath": "/etc/toposcope", "readOnly": True}
+    assert mount == {
+        "name": "config",
+        "mountPath": "/etc/toposcope",
+        "readOnly": True,
+    }
 
 
 def test_controller_is_replaced_before_it_goes(base: Manifests) -> None:
@@ -137,16 +146,20 @@ def test_controllers_run_on_different_nodes_and_zones(base: Manifests) -> None:
 
 @pytest.mark.parametrize("program", ["agent", "controller"])
 def test_token_is_mounted_only_where_it_is_used(base: Manifests, program: str) -> None:
-    account = f"toposcope-{program}"
-    assert base.pod_spec(program)["serviceAccountName"] == account
-    assert base.pod_spec(program)["automountServiceAccountToken"] is True
-    assert base.get("ServiceAccount", account)["automountServiceAccountToken"] is False
+    name = f"toposcope-{program}"
+    pod = base.pod_spec(program)
+    assert pod["serviceAccountName"] == name
+    assert pod["automountServiceAccountToken"] is True
+    account = base.get("ServiceAccount", name)
+    assert account["automountServiceAccountToken"] is False
 
 
 def test_token_of_the_prune_job_is_mounted_only_in_its_pod(prune: Manifests) -> None:
-    assert prune.pod_spec("prune")["serviceAccountName"] == "toposcope-prune"
-    assert prune.pod_spec("prune")["automountServiceAccountToken"] is True
-    assert prune.get("ServiceAccount", "toposcope-prune")["automountServiceAccountToken"] is False
+    pod = prune.pod_spec("prune")
+    assert pod["serviceAccountName"] == "toposcope-prune"
+    assert pod["automountServiceAccountToken"] is True
+    account = prune.get("ServiceAccount", "toposcope-prune")
+    assert account["automountServiceAccountToken"] is False
 
 
 @pytest.mark.parametrize("mode", ["enforce", "warn", "audit"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.manifests.rights import Attempt, kubeconfig_with, unbound_token, wait_for
-from tests.manifests.support import FINISHED, JOB, TOPOLOGIES, run_kubectl
+from tests.manifests.support import FINISHED, JOB, TOPOLOGIES, run_kubectl, serve
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.cleaning import remove_namespace
 from tests.support.paths import MANIFESTS
@@ -31,21 +31,43 @@ Start = Callable[..., subprocess.Popen[str]]
 def start(real_api: ApiUnderTest, kubectl: str) -> Start:
     """Starts helm as an admin, once the namespace and the CRD are there."""
     path = find_helm()
-    as_admin = (kubectl, "--kubeconfig", real_api.kubeconfig)
+    run_kubectl(
+        kubectl,
+        "--kubeconfig",
+        real_api.kubeconfig,
+        "apply",
+        "--server-side",
+        "-f",
+        MANIFESTS / "base" / "namespace.yaml",
+    )
     # As an admin upgrades it: Helm itself leaves a CRD that is there alone.
-    for file in (MANIFESTS / "base" / "namespace.yaml", MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml"):
-        run_kubectl(*as_admin, "apply", "--server-side", "-f", file)
-    wait_until(lambda: real_api.request("GET", TOPOLOGIES)[0] == 200, "clustertopologies are served")
+    serve(real_api, kubectl)
 
     def started(*arguments: str) -> subprocess.Popen[str]:
-        command = [path, *arguments, "--namespace", NAMESPACE, "--kubeconfig", str(real_api.kubeconfig)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        command = [
+            path,
+            *arguments,
+            "--namespace",
+            NAMESPACE,
+            "--kubeconfig",
+            str(real_api.kubeconfig),
+        ]
+        return subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     return started
 
 
 def names(api: ApiUnderTest) -> set[str]:
-    return {o["metadata"]["name"] for path in INSTALLED for o in api.get(path)["items"]}
+    found = set()
+    for path in INSTALLED:
+        for item in api.get(path)["items"]:
+            found.add(item["metadata"]["name"])
+    return found
 
 
 def finish(program: subprocess.Popen[str]) -> None:
@@ -56,11 +78,19 @@ def finish(program: subprocess.Popen[str]) -> None:
 def test_release_comes_changes_and_goes(real_api: ApiUnderTest, start: Start, chart: Path) -> None:
     before = names(real_api)
     finish(start("install", "toposcope", str(chart)))
-    came = {"toposcope-agent", "toposcope-controller", "cluster", "toposcope-agent.gpu.topology"}
-    assert came <= names(real_api) - before
-    finish(start("upgrade", "toposcope", str(chart), "--set", "components.nvidiaLabels=true"))
+    came = names(real_api) - before
+    assert came >= {
+        "toposcope-agent",
+        "toposcope-controller",
+        "cluster",
+        "toposcope-agent.gpu.topology",
+    }
+
+    finish(start("upgrade", "toposcope", str(chart), "--set=components.nvidiaLabels=true"))
     (agent,) = real_api.get(f"{APPS}/daemonsets")["items"]
-    assert "--nvidia-labels" in agent["spec"]["template"]["spec"]["containers"][0]["args"]
+    pod = agent["spec"]["template"]["spec"]
+    assert "--nvidia-labels" in pod["containers"][0]["args"]
+
     finish(start("uninstall", "toposcope"))
     assert names(real_api) == before
 
@@ -100,20 +130,36 @@ def test_namespace_too_strict_for_the_values_is_refused(real_api: ApiUnderTest, 
 
 
 def test_pruning_release_leaves_nothing(real_api: ApiUnderTest, start: Start, chart: Path, tmp_path: Path) -> None:
-    before = names(real_api)
-    real_api.create(NODES, node("n1", labels={"example.com/pool": "a", "gpu.topology/gpus": "8"}))
-    finish(start("install", "toposcope", str(chart), "--set", "prune.onUninstall=true"))
-    helm = start("uninstall", "toposcope", "--timeout", "2m")
+    api = real_api
+    before = names(api)
+    labels = {
+        "example.com/pool": "a",
+        "gpu.topology/gpus": "8",
+    }
+    api.create(NODES, node("n1", labels=labels))
+    finish(start("install", "toposcope", str(chart), "--set=prune.onUninstall=true"))
+
+    helm = start("uninstall", "toposcope", "--timeout=2m")
     try:
-        wait_until(lambda: real_api.request("GET", JOB)[0] == 200, "the hook's Job is there")
+        wait_until(
+            lambda: api.ask("GET", JOB).code == 200,
+            "the hook's Job is there",
+        )
         # No controller runs Jobs here: what its pod would do is done with its token.
-        token = unbound_token(real_api, "toposcope-prune")
-        wait_for(real_api, (Attempt("its rights", "GET", NODES),), token)
-        arguments = ["uninstall", "--yes", "--kubeconfig", str(kubeconfig_with(real_api, token, tmp_path))]
-        assert main(arguments) == 0
-        code, answer = real_api.request("PATCH", f"{JOB}/status", {"status": FINISHED}, content_type=MERGE)
+        token = unbound_token(api, "toposcope-prune")
+        wait_for(api, (Attempt("its rights", "GET", NODES),), token)
+        kubeconfig = kubeconfig_with(api, token, tmp_path)
+        status = main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig)])
+        assert status == 0
+        code, answer = api.request(
+            "PATCH",
+            f"{JOB}/status",
+            {"status": FINISHED},
+            content_type=MERGE,
+        )
         assert code == 200, answer
     finally:
         finish(helm)
-    assert names(real_api) == before
-    assert real_api.get(f"{NODES}/n1")["metadata"]["labels"] == {"example.com/pool": "a"}
+    assert names(api) == before
+    metadata = api.get(f"{NODES}/n1")["metadata"]
+    assert metadata["labels"] == {"example.com/pool": "a"}

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.manifests.support import Manifests
 from tests.manifests.test_chart import CHART, NAMESPACE, Helm
 from tests.support.programs import find_helm
 
@@ -111,7 +112,10 @@ def filled(schema: dict[str, Any], text_of: Callable[[Field], Any], path: tuple[
 def filled_object(schema: dict[str, Any], text_of: Callable[[Field], Any], path: tuple[str, ...]) -> dict[str, Any]:
     """The same of an object: of named fields, of any keys with texts, or of whatever Kubernetes takes there."""
     if "properties" in schema:
-        return {name: filled(inner, text_of, (*path, name)) for name, inner in schema["properties"].items()}
+        values = {}
+        for name, inner in schema["properties"].items():
+            values[name] = filled(inner, text_of, (*path, name))
+        return values
     key = text_of(Field((*path, "key"), {"type": "string"}))
     value = text_of(Field((*path, "value"), {"type": "string"}))
     if "additionalProperties" in schema:
@@ -143,7 +147,11 @@ def fields_of() -> list[Field]:
         return harmless(field)
 
     values_of(note)
-    return [field for field in found if field.path[0] not in {"global", "platform"}]
+    chosen = []
+    for field in found:
+        if field.path[0] not in {"global", "platform"}:
+            chosen.append(field)
+    return chosen
 
 
 @pytest.fixture(scope="module")
@@ -152,10 +160,25 @@ def render(chart: Path) -> Helm:
     helm = find_helm()
 
     def run(values: Any) -> subprocess.CompletedProcess[str]:
-        flags = ["--namespace", NAMESPACE, "--kube-version", "1.30.0", "-f", "-"]
-        command = [helm, "template", "toposcope", str(chart), *flags]
+        command = [
+            helm,
+            "template",
+            "toposcope",
+            str(chart),
+            "--namespace",
+            NAMESPACE,
+            "--kube-version",
+            "1.30.0",
+            "-f",
+            "-",
+        ]
         return subprocess.run(
-            command, input=document_of(values), capture_output=True, text=True, check=False, timeout=120
+            command,
+            input=document_of(values),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
         )
 
     return run
@@ -171,11 +194,16 @@ def document_of(values: Any) -> str:
 
 def parsed(done: subprocess.CompletedProcess[str]) -> list[Any]:
     """The objects that were rendered; the configuration file in one of them is parsed, too."""
-    assert (done.returncode, done.stderr) == (0, "")
-    objects = [document for document in yaml.safe_load_all(done.stdout) if document is not None]
-    for document in objects:
+    assert done.stderr == ""
+    assert done.returncode == 0
+    objects = []
+    for document in yaml.safe_load_all(done.stdout):
+        if document is None:
+            continue
         if document["metadata"]["name"] == "toposcope-config":
-            document["data"]["config.yaml"] = yaml.safe_load(document["data"]["config.yaml"])
+            data = document["data"]
+            data["config.yaml"] = yaml.safe_load(data["config.yaml"])
+        objects.append(document)
     return objects
 
 
@@ -201,7 +229,10 @@ def replaced(part: Any, texts: dict[str, str]) -> Any:
     if isinstance(part, list):
         return [replaced(item, texts) for item in part]
     if isinstance(part, dict):
-        return {replaced(key, texts): replaced(value, texts) for key, value in part.items()}
+        result = {}
+        for key, value in part.items():
+            result[replaced(key, texts)] = replaced(value, texts)
+        return result
     return part
 
 
@@ -213,8 +244,8 @@ def marked(render: Helm) -> list[Any]:
 
 def test_every_field_of_the_schema_reaches_an_object(marked: list[Any]) -> None:
     everything = "\n".join(texts_in(marked))
-    unused = [field.name for field in fields_of() if harmless(field) not in everything]
-    assert unused == []
+    for field in fields_of():
+        assert harmless(field) in everything, field.name
 
 
 TURNS = 6
@@ -226,9 +257,11 @@ def test_hostile_texts_stay_texts_in_some_fields_each(render: Helm, marked: list
     free = [field for field in fields_of() if field.is_free]
     step = len(HOSTILE) // TURNS
     texts = {}
+    marks = {}
     for number, field in enumerate(free):
-        texts[field.path] = HOSTILE[(number + turn * step) % len(HOSTILE)]
-    marks = {harmless(field): texts[field.path] for field in free}
+        hostile = HOSTILE[(number + turn * step) % len(HOSTILE)]
+        texts[field.path] = hostile
+        marks[harmless(field)] = hostile
 
     def text_of(field: Field) -> str:
         return texts.get(field.path) or harmless(field)
@@ -242,12 +275,15 @@ def test_hostile_text_stays_a_text_in_every_field(render: Helm, marked: list[Any
     def text_of(field: Field) -> str:
         return hostile if field.is_free else harmless(field)
 
-    marks = {harmless(field): hostile for field in fields_of() if field.is_free}
+    marks = {}
+    for field in fields_of():
+        if field.is_free:
+            marks[harmless(field)] = hostile
     assert parsed(render(values_of(text_of))) == replaced(marked, marks)
 
 
 @pytest.mark.parametrize("field", [field for field in fields_of() if not field.is_free], ids=lambda field: field.name)
-def test_field_of_some_texts_refuses_any_other(render: Helm, field: Field) -> None:
+def test_field_of_given_texts_refuses_any_other(render: Helm, field: Field) -> None:
     def text_of(other: Field) -> str:
         return HOSTILE[0] if other == field else harmless(other)
 
@@ -256,8 +292,20 @@ def test_field_of_some_texts_refuses_any_other(render: Helm, field: Field) -> No
     assert "values don't meet the specifications of the schema" in done.stderr
 
 
-@pytest.mark.parametrize("wrong", [3, 1.5, True, None, [], {}, ["x"], {"x": "y"}], ids=str)
-def test_field_of_text_refuses_what_is_none(render: Helm, wrong: Any) -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(3, id="integer"),
+        pytest.param(1.5, id="fraction"),
+        pytest.param(True, id="boolean"),
+        pytest.param(None, id="null"),
+        pytest.param([], id="empty-list"),
+        pytest.param({}, id="empty-object"),
+        pytest.param(["x"], id="list"),
+        pytest.param({"x": "y"}, id="object"),
+    ],
+)
+def test_field_of_text_refuses_other_types(render: Helm, wrong: Any) -> None:
     values = values_of(harmless)
     values["agent"]["podLabels"] = {"team": wrong}
     done = render(values)
@@ -265,10 +313,33 @@ def test_field_of_text_refuses_what_is_none(render: Helm, wrong: Any) -> None:
     assert "team" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["x\nkind: Secret", "x: y", "Upper", "-x", "", "x" * 64], ids=ascii)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("x\nkind: Secret", id="two-lines"),
+        pytest.param("x: y", id="colon"),
+        pytest.param("Upper", id="upper-case"),
+        pytest.param("-x", id="dash-first"),
+        pytest.param("", id="empty"),
+        pytest.param("x" * 64, id="too-long"),
+    ],
+)
 def test_release_goes_into_a_namespace_that_can_exist(chart: Path, name: str) -> None:
-    command = [find_helm(), "template", "toposcope", str(chart), f"--namespace={name}", "--kube-version", "1.30.0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    command = [
+        find_helm(),
+        "template",
+        "toposcope",
+        str(chart),
+        f"--namespace={name}",
+        "--kube-version=1.30.0",
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode != 0
     # Without a name helm takes `default`.
     expected = "add --namespace toposcope-system" if not name else "cannot be the name of a namespace"
@@ -276,14 +347,15 @@ def test_release_goes_into_a_namespace_that_can_exist(chart: Path, name: str) ->
 
 
 def test_claim_of_the_values_stands_beside_the_charts_own(render: Helm) -> None:
+    resources = {
+        "claims": [{"name": "mine"}],
+        "limits": {"memory": "1Gi"},
+    }
     values = {
         "components": {"draClaim": True},
-        "agent": {"resources": {"claims": [{"name": "mine"}], "limits": {"memory": "1Gi"}}},
+        "agent": {"resources": resources},
     }
-    objects = parsed(render(values))
-    (agent,) = (
-        each for each in objects if (each["kind"], each["metadata"]["name"]) == ("DaemonSet", "toposcope-agent")
-    )
-    (container,) = agent["spec"]["template"]["spec"]["containers"]
+    manifests = Manifests(parsed(render(values)))
+    container = manifests.container("agent")
     assert container["resources"]["claims"] == [{"name": "mine"}, {"name": "gpus"}]
     assert container["resources"]["limits"] == {"memory": "1Gi"}

@@ -20,9 +20,17 @@ def test_host_sysfs_mounts_the_hosts_sysfs_read_only(render: Render) -> None:
     manifests = render("host-sysfs")
     agent = manifests.container("agent")
     assert agent["args"][-1] == "--sysfs=/host/sys"
-    assert agent["volumeMounts"] == [{"name": "host-sys", "mountPath": "/host/sys", "readOnly": True}]
+    (mount,) = agent["volumeMounts"]
+    assert mount == {
+        "name": "host-sys",
+        "mountPath": "/host/sys",
+        "readOnly": True,
+    }
     (volume,) = manifests.pod_spec("agent")["volumes"]
-    assert volume == {"name": "host-sys", "hostPath": {"path": "/sys", "type": "Directory"}}
+    assert volume == {
+        "name": "host-sys",
+        "hostPath": {"path": "/sys", "type": "Directory"},
+    }
 
 
 def test_vital_product_data_is_read_by_root_without_capabilities(render: Render) -> None:
@@ -97,10 +105,17 @@ def test_switches_is_root_with_one_capability_in_the_hosts_network(render: Rende
 def test_switches_is_privileged_only_for_infiniband(render: Render) -> None:
     manifests = render("switches", "switches-infiniband")
     switches = manifests.container("switches")
-    assert switches["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
-    assert switches["volumeMounts"] == [{"name": "infiniband", "mountPath": "/dev/infiniband"}]
-    host_path = manifests.pod_spec("switches")["volumes"][0]["hostPath"]
-    assert host_path == {"path": "/dev/infiniband", "type": "DirectoryOrCreate"}
+    assert switches["securityContext"] == {
+        "privileged": True,
+        "readOnlyRootFilesystem": True,
+    }
+    (mount,) = switches["volumeMounts"]
+    assert mount == {"name": "infiniband", "mountPath": "/dev/infiniband"}
+    volume, *_ = manifests.pod_spec("switches")["volumes"]
+    assert volume["hostPath"] == {
+        "path": "/dev/infiniband",
+        "type": "DirectoryOrCreate",
+    }
 
 
 def test_network_policy_lets_metrics_in_and_the_api_server_be_reached(render: Render) -> None:
@@ -108,17 +123,30 @@ def test_network_policy_lets_metrics_in_and_the_api_server_be_reached(render: Re
     assert policy["podSelector"] == {}
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     (ingress,) = policy["ingress"]
-    assert [port["port"] for port in ingress["ports"]] == [9464, 9465]
+    ports = [port["port"] for port in ingress["ports"]]
+    assert ports == [9464, 9465]
     (egress,) = policy["egress"]
-    assert [port["port"] for port in egress["ports"]] == [443, 6443]
+    ports = [port["port"] for port in egress["ports"]]
+    assert ports == [443, 6443]
 
 
 def test_ui_listens_where_its_probes_ask(render: Render) -> None:
     manifests = render("ui")
     ui = manifests.container("ui")
     assert ui["securityContext"] == WITHOUT_CAPABILITIES
-    assert ui["args"] == ["ui", "--listen", "::", "--port", "8470", "--metrics-port", "9466"]
-    assert ui["ports"] == [{"name": "http", "containerPort": 8470}, {"name": "metrics", "containerPort": 9466}]
+    assert ui["args"] == [
+        "ui",
+        "--listen",
+        "::",
+        "--port",
+        "8470",
+        "--metrics-port",
+        "9466",
+    ]
+    assert ui["ports"] == [
+        {"name": "http", "containerPort": 8470},
+        {"name": "metrics", "containerPort": 9466},
+    ]
     assert ui["resources"]["limits"] == {"memory": "1536Mi"}
     assert "volumes" not in manifests.pod_spec("ui")
 

@@ -1,6 +1,5 @@
 """What a component adds to the rights of an agent's token, on a real API server."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -10,57 +9,66 @@ from tests.manifests.component_attempts import NVIDIA_LABELS, SLINKY_ANNOTATION,
 from tests.manifests.support import NAMESPACE, Manifests, Render, changed, run_kubectl
 from tests.support.api import ApiUnderTest, pod_token
 
+RIGHTS: dict[str, ComponentRights] = {
+    "nvidia-labels": NVIDIA_LABELS,
+    "slinky": SLINKY_ANNOTATION,
+    "unique-values": UNIQUE_VALUES,
+}
 
-def kubectl_objects(kubectl: str, api: ApiUnderTest, *command: str, objects: Iterable[dict[str, Any]]) -> None:
+
+def kubectl_objects(kubectl: str, api: ApiUnderTest, *command: str, objects: list[dict[str, Any]]) -> None:
     """Run a command of kubectl on these objects."""
-    documents = list(objects)
-    if documents:
-        text = yaml.safe_dump_all(documents)
-        run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, *command, "-f", "-", stdin=text)
+    if not objects:
+        return
+    run_kubectl(
+        kubectl,
+        "--kubeconfig",
+        api.kubeconfig,
+        *command,
+        "-f",
+        "-",
+        stdin=yaml.safe_dump_all(objects),
+    )
 
 
 def ensure_plan(api: ApiUnderTest) -> None:
     """Have the controller's plan there."""
-    plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-plan"}}
+    plan = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "toposcope-node-plan"},
+    }
     code, answer = api.request("POST", f"{NAMESPACE}/configmaps", plan)
     assert code in {201, 409}, answer
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize(
-    ("component", "expected"),
-    [
-        pytest.param("nvidia-labels", NVIDIA_LABELS, id="nvidia-labels"),
-        pytest.param("slinky", SLINKY_ANNOTATION, id="slinky"),
-        pytest.param("unique-values", UNIQUE_VALUES, id="unique-values"),
-    ],
-)
+@pytest.mark.parametrize("component", RIGHTS)
 def test_component_gives_the_agent_what_it_says_and_nothing_else(
-    installed_once: ApiUnderTest,
-    kubectl: str,
-    render: Render,
-    base: Manifests,
-    component: str,
-    expected: ComponentRights,
+    installed_once: ApiUnderTest, kubectl: str, render: Render, base: Manifests, component: str
 ) -> None:
     api = installed_once
+    expected = RIGHTS[component]
     for attempt in expected.present:
         api.create(attempt.path, attempt.body)
     ensure_plan(api)
     pod = base.pod("agent", f"on-{expected.node}", nodeName=expected.node)
-    token = pod_token(api, api.create(f"{NAMESPACE}/pods", pod))
+    created = api.create(f"{NAMESPACE}/pods", pod)
+    token = pod_token(api, created)
     rights.wait_for(api, expected.refused_without, token)
 
     overlay = render(component)
-    before, after = base.by_name(), overlay.by_name()
+    before = base.by_name()
+    after = overlay.by_name()
     changes = changed(base, overlay)
-    kubectl_objects(kubectl, api, "apply", "--server-side", objects=[after[name] for name in changes])
+    added = [after[name] for name in changes - before.keys()]
+    modified = [after[name] for name in changes & before.keys()]
+    originals = [before[name] for name in changes & before.keys()]
+    kubectl_objects(kubectl, api, "apply", "--server-side", objects=[*added, *modified])
     try:
         rights.wait_for(api, expected.in_force, token)
         rights.assert_answers(api, expected.work, token)
         rights.assert_answers(api, expected.forbidden, token)
     finally:  # the next component's test starts from the base
-        added = changes - before.keys()
-        kubectl_objects(kubectl, api, "delete", objects=[after[name] for name in added])
-        modified = changes & before.keys()
-        kubectl_objects(kubectl, api, "apply", "--server-side", objects=[before[name] for name in modified])
+        kubectl_objects(kubectl, api, "delete", objects=added)
+        kubectl_objects(kubectl, api, "apply", "--server-side", objects=originals)

@@ -3,12 +3,11 @@
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.manifests import rights
-from tests.manifests.support import NAMESPACE, Manifests, built, run_kubectl, write_overlay
+from tests.manifests.support import NAMESPACE, Manifests, apply_folder, built, write_overlay
 from tests.support.api import RBAC, ApiUnderTest, pod_token, wait_until
 from tests.support.publishing import install
 from toposcope.agent import publish as agent
@@ -26,6 +25,8 @@ PLURALS = {
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
+POLICIES = {"agent": 4, "switches": 2, "controller": 6}
+"""How many policies and bindings confine each program."""
 MOST_REQUESTS = 8
 """Of one check, which each agent makes once an hour."""
 WRITERS_OF_NODES = ("agent", "switches")
@@ -60,8 +61,13 @@ class Program:
         """Why it is not ready, found by a first check."""
         confinement = Confinement(self.client, self.writes, self.rights)
         confinement.check()
-        assert confinement.confined == (not confinement.ready())
-        return confinement.ready()
+        problem = confinement.ready()
+        assert confinement.confined == (problem == "")
+        return problem
+
+    def is_confined(self) -> bool:
+        """Whether a first check finds nothing amiss."""
+        return self.problem() == ""
 
 
 @dataclass
@@ -75,30 +81,37 @@ class Cluster:
     def policies(self, program: str) -> list[tuple[str, dict[str, Any]]]:
         """Every policy that confines a program and its binding, with the path of each."""
         found = []
-        for item in self.manifests:
-            if item["kind"] in PLURALS and item["metadata"]["name"].startswith(f"toposcope-{program}"):
-                path = f"{ADMISSION}/{PLURALS[item['kind']]}"
-                found.append((path, item))
+        for item in self.manifests.of_kind(*PLURALS):
+            name = item["metadata"]["name"]
+            if name.startswith(f"toposcope-{program}"):
+                plural = PLURALS[item["kind"]]
+                found.append((f"{ADMISSION}/{plural}", item))
         return found
 
 
 @pytest.fixture(scope="module")
 def cluster(installed_once: ApiUnderTest, kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     api = installed_once
-    overlay = write_overlay(tmp_path_factory.mktemp("confined").resolve() / "overlay", ["switches"])
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", overlay)
+    folder = tmp_path_factory.mktemp("confined").resolve()
+    overlay = write_overlay(folder / "overlay", ["switches"])
+    apply_folder(api, kubectl, overlay)
     install(api, *SCHEDULERS)
     rights.make_node(api, rights.OWN)
     manifests = built(kubectl, overlay)
     clients = []
 
     def client(program: str) -> ApiClient:
-        pod = api.create(f"{NAMESPACE}/pods", manifests.pod(program, f"a-{program}", nodeName="confined-own"))
-        folder: Path = tmp_path_factory.mktemp(program)
-        clients.append(ApiClient(load(str(rights.kubeconfig_with(api, pod_token(api, pod), folder)))))
-        return clients[-1]
+        pod = manifests.pod(program, f"a-{program}", nodeName="confined-own")
+        created = api.create(f"{NAMESPACE}/pods", pod)
+        token = pod_token(api, created)
+        kubeconfig = rights.kubeconfig_with(api, token, tmp_path_factory.mktemp(program))
+        made = ApiClient(load(str(kubeconfig)))
+        clients.append(made)
+        return made
 
-    agents, others, controllers = (client(program) for program in PROGRAMS)
+    agents = client("agent")
+    others = client("switches")
+    controllers = client("controller")
     programs = {
         "agent": Program(
             "agent",
@@ -119,10 +132,9 @@ def cluster(installed_once: ApiUnderTest, kubectl: str, tmp_path_factory: pytest
             AccountRights(controller.RIGHTS, "toposcope-system"),
         ),
     }
-    cluster = Cluster(api, manifests, programs)
     for program in programs.values():
-        wait_until(lambda program=program: not program.problem(), f"{program.name} is confined")  # type: ignore[misc]
-    yield cluster
+        wait_until(program.is_confined, f"{program.name} is confined")
+    yield Cluster(api, manifests, programs)
     for each in clients:
         each.close()
 
@@ -137,30 +149,43 @@ def test_whole_check_takes_few_requests(cluster: Cluster, name: str) -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_whichever_policy_or_binding_is_gone_it_is_noticed(cluster: Cluster, name: str) -> None:
-    api, program = cluster.api, cluster.programs[name]
+def test_missing_policy_or_binding_is_noticed(cluster: Cluster, name: str) -> None:
+    api = cluster.api
+    program = cluster.programs[name]
     policies = cluster.policies(name)
-    assert len(policies) == {"agent": 4, "switches": 2, "controller": 6}[name]
+    assert len(policies) == POLICIES[name]
     for path, item in policies:
         gone = f"{path}/{item['metadata']['name']}"
-        assert api.request("DELETE", gone)[0] == 200
-        wait_until(lambda: "do not confine this program" in program.problem(), f"{gone} is missed")
+        code, _ = api.request("DELETE", gone)
+        assert code == 200
+        wait_until(
+            lambda: "do not confine this program" in program.problem(),
+            f"{gone} is missed",
+        )
         api.create(path, item)
-        wait_until(lambda: not program.problem(), f"{gone} is back")
+        wait_until(program.is_confined, f"{gone} is back")
 
 
 @pytest.mark.parametrize("name", WRITERS_OF_NODES)
 def test_softened_policy_is_noticed_and_each_kind_of_write_is_named(cluster: Cluster, name: str) -> None:
     """Only the rules about whose Node it is are left: most kinds of write are refused by two rules of the others."""
-    api, program = cluster.api, cluster.programs[name]
-    path = f"{ADMISSION}/validatingadmissionpolicies/toposcope-{name}.gpu.topology"
-    whole = api.get(path)["spec"]["validations"]
-    api.patch(path, {"spec": {"validations": whole[:3]}})
-    kinds = [kind for kind in program.writes() if kind != "an Event about another Node"]
+    api = cluster.api
+    program = cluster.programs[name]
+    kinds = set(program.writes())
+    kinds.discard("an Event about another Node")
     assert len(kinds) == 6
-    wait_until(lambda: all(kind in program.problem() for kind in kinds), "each kind is named")
+
+    def all_are_named() -> bool:
+        problem = program.problem()
+        return all(kind in problem for kind in kinds)
+
+    path = f"{ADMISSION}/validatingadmissionpolicies/toposcope-{name}.gpu.topology"
+    policy = api.get(path)
+    whole = policy["spec"]["validations"]
+    api.patch(path, {"spec": {"validations": whole[:3]}})
+    wait_until(all_are_named, "each kind is named")
     api.patch(path, {"spec": {"validations": whole}})
-    wait_until(lambda: not program.problem(), "the policy is whole again")
+    wait_until(program.is_confined, "the policy is whole again")
 
 
 @pytest.mark.regression
@@ -168,29 +193,82 @@ def test_softened_policy_is_noticed_and_each_kind_of_write_is_named(cluster: Clu
 @pytest.mark.parametrize(
     ("rule", "named"),
     [
-        ({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}, "get secrets"),
-        ({"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]}, "patch nodes/status"),
-        ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["update"]}, "update nodes"),
-        ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"]}, "delete nodes"),
-        ({"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["patch"]}, "patch daemonsets.apps"),
-        ({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, "do anything with all resources"),
+        pytest.param(
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+            "get secrets",
+            id="get-secrets",
+        ),
+        pytest.param(
+            {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
+            "patch nodes/status",
+            id="patch-node-status",
+        ),
+        pytest.param(
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["update"]},
+            "update nodes",
+            id="update-nodes",
+        ),
+        pytest.param(
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"]},
+            "delete nodes",
+            id="delete-nodes",
+        ),
+        pytest.param(
+            {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["patch"]},
+            "patch daemonsets.apps",
+            id="patch-daemonsets",
+        ),
+        pytest.param(
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+            "do anything with all resources",
+            id="anything",
+        ),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_right_too_much_is_noticed_and_named(cluster: Cluster, name: str, rule: dict[str, Any], named: str) -> None:
-    api, program = cluster.api, cluster.programs[name]
-    metadata = {"name": "toposcope-too-much", "labels": {"app.kubernetes.io/part-of": "toposcope"}}
-    role = {"apiVersion": RBAC.removeprefix("/apis/"), "kind": "ClusterRole", "metadata": metadata, "rules": [rule]}
-    subject = {"kind": "ServiceAccount", "namespace": "toposcope-system", "name": f"toposcope-{name}"}
-    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "toposcope-too-much"}
-    binding = {**role, "kind": "ClusterRoleBinding", "roleRef": ref, "subjects": [subject]}
-    del binding["rules"]
-    api.create(f"{RBAC}/clusterroles", role)
-    api.create(f"{RBAC}/clusterrolebindings", binding)
+    api = cluster.api
+    program = cluster.programs[name]
+    give_right(api, f"toposcope-{name}", rule)
     try:
-        wait_until(lambda: named in program.problem(), f"{named} is noticed")
+        wait_until(
+            lambda: named in program.problem(),
+            f"{named} is noticed",
+        )
         assert "may do more than the program needs" in program.problem()
     finally:
         for plural in ("clusterrolebindings", "clusterroles"):
-            assert api.request("DELETE", f"{RBAC}/{plural}/toposcope-too-much")[0] == 200
-    wait_until(lambda: not program.problem(), f"{named} is gone")
+            code, _ = api.request("DELETE", f"{RBAC}/{plural}/toposcope-too-much")
+            assert code == 200
+    wait_until(program.is_confined, f"{named} is gone")
+
+
+def give_right(api: ApiUnderTest, account: str, rule: dict[str, Any]) -> None:
+    """Create a role of ours with this rule, and bind it to an account."""
+    metadata = {
+        "name": "toposcope-too-much",
+        "labels": {"app.kubernetes.io/part-of": "toposcope"},
+    }
+    role = {
+        "apiVersion": RBAC.removeprefix("/apis/"),
+        "kind": "ClusterRole",
+        "metadata": metadata,
+        "rules": [rule],
+    }
+    api.create(f"{RBAC}/clusterroles", role)
+    subject = {
+        "kind": "ServiceAccount",
+        "namespace": "toposcope-system",
+        "name": account,
+    }
+    binding = {
+        "apiVersion": RBAC.removeprefix("/apis/"),
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata,
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "toposcope-too-much",
+        },
+        "subjects": [subject],
+    }
+    api.create(f"{RBAC}/clusterrolebindings", binding)

@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 from tests.manifests import rights
 from tests.manifests.prune_attempts import LIST_PROGRAMS
-from tests.manifests.support import built, run_kubectl, serve, write_overlay
+from tests.manifests.support import apply_folder, built, create_runtime_class, serve, write_overlay
 from tests.support.api import ApiUnderTest, pod_token, wait_until
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import install
@@ -77,30 +78,27 @@ class Overlay:
         self._api = api
         folder = write_overlay(folder / "overlay", (), **fields)
         serve(api, kubectl)
-        run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", folder)
-        runtime_class = {
-            "apiVersion": "node.k8s.io/v1",
-            "kind": "RuntimeClass",
-            "metadata": {"name": "nvidia"},
-            "handler": "nvidia",
-        }
-        api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", runtime_class)
-        for path in (rights.OWN, rights.OTHER):
-            rights.make_node(api, path)
+        apply_folder(api, kubectl, folder)
+        create_runtime_class(api)
+        rights.make_node(api, rights.OWN)
+        rights.make_node(api, rights.OTHER)
         self._manifests = built(kubectl, folder)
 
     def token(self, program: str) -> str:
         """A token of a pod of the program, whatever the overlay calls it."""
-        (workload,) = self._manifests.of_kind("DaemonSet" if program == "agent" else "Deployment")
+        kind = "DaemonSet" if program == "agent" else "Deployment"
+        (workload,) = self._manifests.of_kind(kind)
         (namespace,) = self._manifests.of_kind("Namespace")
-        pods = f"/api/v1/namespaces/{namespace['metadata']['name']}/pods"
+        template = workload["spec"]["template"]
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": f"a-{program}"},
-            "spec": {**workload["spec"]["template"]["spec"], "nodeName": "confined-own"},
+            "spec": {**template["spec"], "nodeName": "confined-own"},
         }
-        return pod_token(self._api, self._api.create(pods, pod))
+        name = namespace["metadata"]["name"]
+        created = self._api.create(f"/api/v1/namespaces/{name}/pods", pod)
+        return pod_token(self._api, created)
 
 
 @pytest.mark.regression
@@ -113,7 +111,8 @@ class Overlay:
 )
 def test_policies_follow_an_overlay(api: ApiUnderTest, kubectl: str, tmp_path: Path, fields: dict[str, Any]) -> None:
     overlay = Overlay(api, kubectl, tmp_path, **fields)
-    agent, controller = overlay.token("agent"), overlay.token("controller")
+    agent = overlay.token("agent")
+    controller = overlay.token("controller")
     rights.wait_for(api, AGENT_WORK, agent)
     rights.wait_for(api, AGENT_FORBIDDEN, agent)
     rights.wait_for(api, CONTROLLER_FORBIDDEN, controller)
@@ -121,12 +120,21 @@ def test_policies_follow_an_overlay(api: ApiUnderTest, kubectl: str, tmp_path: P
 
 @pytest.mark.regression
 def test_prune_job_stops_programs_whatever_they_are_called(api: ApiUnderTest, kubectl: str, tmp_path: Path) -> None:
-    both = [os.path.relpath(MANIFESTS / name, tmp_path / "overlay") for name in ("base", "prune")]
-    Overlay(api, kubectl, tmp_path, resources=both, namePrefix="acme-")
+    resources = []
+    for name in ("base", "prune"):
+        resources.append(os.path.relpath(MANIFESTS / name, tmp_path / "overlay"))
+    Overlay(
+        api,
+        kubectl,
+        tmp_path,
+        resources=resources,
+        namePrefix="acme-",
+    )
     token = rights.unbound_token(api, "acme-toposcope-prune")
     rights.wait_for(api, (LIST_PROGRAMS,), token)
     kubeconfig = rights.kubeconfig_with(api, token, tmp_path)
-    assert main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig)]) == 0
+    status = main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig)])
+    assert status == 0
     assert api.get(rights.AGENTS)["items"] == []
     assert api.get(rights.CONTROLLERS)["items"] == []
 
@@ -136,67 +144,142 @@ ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterrole"
 
 def grant_nodes(api: ApiUnderTest) -> None:
     """Let the controller patch Nodes."""
-    version, group = "rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
-    named = {
-        "apiVersion": version,
-        "metadata": {"name": "former", "labels": {"app.kubernetes.io/part-of": "toposcope"}},
+    metadata = {
+        "name": "former",
+        "labels": {"app.kubernetes.io/part-of": "toposcope"},
     }
-    rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}]
-    api.create(f"{ROLES}s", named | {"kind": "ClusterRole", "rules": rules})
-    account = {"kind": "ServiceAccount", "name": "toposcope-controller", "namespace": "toposcope-system"}
-    role = {"apiGroup": group, "kind": "ClusterRole", "name": "former"}
-    api.create(f"{ROLES}bindings", named | {"kind": "ClusterRoleBinding", "roleRef": role, "subjects": [account]})
+    rule = {
+        "apiGroups": [""],
+        "resources": ["nodes"],
+        "verbs": ["patch"],
+    }
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": metadata,
+        "rules": [rule],
+    }
+    api.create(f"{ROLES}s", role)
+    account = {
+        "kind": "ServiceAccount",
+        "name": "toposcope-controller",
+        "namespace": "toposcope-system",
+    }
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata,
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "former",
+        },
+        "subjects": [account],
+    }
+    api.create(f"{ROLES}bindings", binding)
+
+
+def delete(api: ApiUnderTest, path: str) -> None:
+    code, answer = api.request("DELETE", path)
+    assert code == 200, answer
+
+
+def becomes(proof: Confinement, *, confined: bool) -> None:
+    """Wait until a program finds itself confined, or not."""
+
+    def is_so() -> bool:
+        proof.check()
+        return proof.confined is confined
+
+    wait_until(is_so, f"confined: {confined}")
+
+
+@pytest.fixture
+def client_of(api: ApiUnderTest, tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], ApiClient]:
+    """Makes a client of the owner of a token."""
+
+    def make(token: str) -> ApiClient:
+        kubeconfig = rights.kubeconfig_with(api, token, tmp_path)
+        client = ApiClient(load(str(kubeconfig)))
+        request.addfinalizer(client.close)
+        return client
+
+    return make
 
 
 @pytest.mark.regression
-def test_programs_notice_what_confines(
-    api: ApiUnderTest, kubectl: str, tmp_path: Path, request: pytest.FixtureRequest
+def test_agent_notices_names_that_no_policy_looks_for(
+    api: ApiUnderTest, kubectl: str, tmp_path: Path, client_of: Callable[[str], ApiClient]
 ) -> None:
-    """Names that no policy looks for, a binding that is gone; and the way back."""
-    target = {"kind": "ServiceAccount", "name": "toposcope-agent"}
-    overlay = Overlay(api, kubectl, tmp_path, patches=[{"target": target, "patch": yaml.safe_dump(RENAMED)}])
-    proofs = {}
-    for program, attempt in (("agent", AGENT_WORK[0]), ("controller", CONTROLLER_FORBIDDEN[0])):
-        token = overlay.token(program)
-        rights.wait_for(api, (attempt,), token)
-        client = ApiClient(load(str(rights.kubeconfig_with(api, token, tmp_path))))
-        request.addfinalizer(client.close)
-        agents = Publisher(client, "confined-own").foreign_writes
-        writes = agents if program == "agent" else functools.partial(foreign_writes, client, "a-controller")
-        granted = AccountRights(RIGHTS, "toposcope-system") if program == "controller" else None
-        proofs[program] = Confinement(client, writes, granted, WatchRuntime(0, passing=10_000.0))
+    patch = {
+        "target": {"kind": "ServiceAccount", "name": "toposcope-agent"},
+        "patch": yaml.safe_dump(RENAMED),
+    }
+    overlay = Overlay(api, kubectl, tmp_path, patches=[patch])
+    token = overlay.token("agent")
+    rights.wait_for(api, (AGENT_WORK[0],), token)
+    client = client_of(token)
+    publisher = Publisher(client, "confined-own")
+    proof = Confinement(
+        client,
+        publisher.foreign_writes,
+        None,
+        WatchRuntime(0, passing=10_000.0),
+    )
 
-    def becomes(program: str, confined: bool) -> None:
-        def so() -> bool:
-            proofs[program].check()
-            return proofs[program].confined is confined
+    becomes(proof, confined=False)
 
-        wait_until(so, f"{program} confined: {confined}")
+    accepted = (
+        "a label outside gpu.topology/",
+        "an annotation outside gpu.topology/",
+        *FOREIGN_NODE_WRITES,
+        "an Event about another Node;",
+    )
+    assert f"would accept {', '.join(accepted)}" in proof.ready()
+    labels = api.get(rights.OWN)["metadata"]["labels"]
+    assert labels.keys() == rights.FOREIGN["labels"].keys() | {GPUS}
 
-    becomes("agent", False)
-    refused = ("a label outside gpu.topology/", "an annotation outside gpu.topology/", *FOREIGN_NODE_WRITES)
-    accepted = f"would accept {', '.join(refused)}, an Event about another Node;"
-    assert accepted in proofs["agent"].ready()
-    assert api.get(rights.OWN)["metadata"]["labels"].keys() == rights.FOREIGN["labels"].keys() | {GPUS}
-    becomes("controller", True)
+
+@pytest.mark.regression
+def test_controller_notices_what_confines_it(
+    api: ApiUnderTest, kubectl: str, tmp_path: Path, client_of: Callable[[str], ApiClient]
+) -> None:
+    """Rights that it has beside its own, bindings that are gone; and the way back."""
+    overlay = Overlay(api, kubectl, tmp_path)
+    token = overlay.token("controller")
+    rights.wait_for(api, (CONTROLLER_FORBIDDEN[0],), token)
+    client = client_of(token)
+    proof = Confinement(
+        client,
+        functools.partial(foreign_writes, client, "a-controller"),
+        AccountRights(RIGHTS, "toposcope-system"),
+        WatchRuntime(0, passing=10_000.0),
+    )
+    becomes(proof, confined=True)
+
     grant_nodes(api)  # as an installation of a former version leaves it
-    becomes("controller", False)
-    assert "may do more than the program needs: patch nodes;" in proofs["controller"].ready()
-    for kind in ("bindings", "s"):
-        assert api.request("DELETE", f"{ROLES}{kind}/former")[0] == 200
-    becomes("controller", True)
+    becomes(proof, confined=False)
+    assert "may do more than the program needs: patch nodes;" in proof.ready()
+    delete(api, f"{ROLES}bindings/former")
+    delete(api, f"{ROLES}s/former")
+    becomes(proof, confined=True)
+
     install(api, *SCHEDULERS)
-    becomes("controller", True)
+    becomes(proof, confined=True)
+
     for name in ("agent-events", "controller-segments", "controller-published"):
-        assert api.request("DELETE", f"{BINDING}/toposcope-{name}.gpu.topology")[0] == 200
-    kinds = ", ".join(f"a topology among {kind.name}" for kind in PUBLISHED if kind is not OLDER_TOPOLOGIES)
-    said = f"would accept a ClusterTopology that belongs to no segment, {kinds}; are"
+        delete(api, f"{BINDING}/toposcope-{name}.gpu.topology")
+    accepted = ["a ClusterTopology that belongs to no segment"]
+    for kind in PUBLISHED:
+        if kind is not OLDER_TOPOLOGIES:
+            accepted.append(f"a topology among {kind.name}")
+    expected = f"would accept {', '.join(accepted)}; are"
 
     def all_are_accepted() -> bool:
-        proofs["controller"].check()
-        return said in proofs["controller"].ready()
+        proof.check()
+        return expected in proof.ready()
 
-    wait_until(all_are_accepted, said)
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "base")
-    becomes("controller", True)
-    assert proofs["controller"].ready() == ""
+    wait_until(all_are_accepted, expected)
+    apply_folder(api, kubectl, MANIFESTS / "base")
+    becomes(proof, confined=True)
+    assert proof.ready() == ""

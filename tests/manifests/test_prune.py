@@ -9,7 +9,7 @@ import yaml
 from tests.manifests import rights
 from tests.manifests.prune_attempts import FORBIDDEN, IN_FORCE, OTHER_DAEMON_SETS, SLINKY, UNPUBLISHED, WORK
 from tests.manifests.rights import AGENTS, CONTROLLERS, OTHER, OWN
-from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, built, run_kubectl, write_overlay
+from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, apply_folder, built, variables_of, write_overlay
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import PUBLISHED, published, serve_all
@@ -32,38 +32,61 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     """A token of the Job, on a cluster with things of ours and things of others."""
     api = installed_once
     serve_all(api)
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "prune")
-    for path in (OWN, OTHER):
-        rights.make_node(api, path)
+    apply_folder(api, kubectl, MANIFESTS / "prune")
+    label_nodes(api)
+    plan = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "toposcope-node-plan"},
+    }
+    api.create(f"{NAMESPACE}/configmaps", plan)
+    for path in PUBLISHED:
+        for name, metadata in UNPUBLISHED.items():
+            topology = published(path, name, **metadata)
+            api.create(path, topology)
+    create_other_daemon_sets(api)
+    token = rights.unbound_token(api, "toposcope-prune")
+    rights.wait_for(api, IN_FORCE, token)
+    return token
+
+
+def label_nodes(api: ApiUnderTest) -> None:
+    """Two nodes with what Toposcope writes, and with the same keys as others write them."""
+    rights.make_node(api, OWN)
+    rights.make_node(api, OTHER)
     metadata = {
-        "labels": {"gpu.topology/gpus": "8", "gpu.topology/shape": "abc", "nvidia.com/gpu.present": "true"},
+        "labels": {
+            "gpu.topology/gpus": "8",
+            "gpu.topology/shape": "abc",
+            "nvidia.com/gpu.present": "true",
+        },
         "annotations": {"gpu.topology/matrix": "{}"},
     }
     api.patch(OWN, {"metadata": metadata})
-    plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-plan"}}
-    api.create(f"{NAMESPACE}/configmaps", plan)
 
-    own, other = "confined-own", "confined-other"
+    own = "confined-own"
     apply_as(api, MANAGER, own, labels={COUNT: "8"})
     apply_as(api, "toposcope-controller", own, annotations={SLINKY: "a:b"})
-    apply_as(api, "slinky", other, annotations={SLINKY: "a:b"})
-    apply_as(api, "gpu-feature-discovery", other, labels={COUNT: "8", "gpu.topology/gpus": "8"})
 
-    for path in PUBLISHED:
-        for name, metadata in UNPUBLISHED.items():
-            api.create(path, published(path, name, **metadata))
-    spec = api.get(f"{AGENTS}/toposcope-agent")["spec"]
+    other = "confined-other"
+    discovered = {
+        COUNT: "8",
+        "gpu.topology/gpus": "8",
+    }
+    apply_as(api, "slinky", other, annotations={SLINKY: "a:b"})
+    apply_as(api, "gpu-feature-discovery", other, labels=discovered)
+
+
+def create_other_daemon_sets(api: ApiUnderTest) -> None:
+    agent = api.get(f"{AGENTS}/toposcope-agent")
     for name, labels in OTHER_DAEMON_SETS.items():
         daemon_set = {
             "apiVersion": "apps/v1",
             "kind": "DaemonSet",
             "metadata": {"name": name, "labels": labels},
-            "spec": spec,
+            "spec": agent["spec"],
         }
         api.create(AGENTS, daemon_set)
-    token = rights.unbound_token(api, "toposcope-prune")
-    rights.wait_for(api, IN_FORCE, token)
-    return token
 
 
 @pytest.mark.parametrize("kind", FORBIDDEN)
@@ -79,14 +102,18 @@ def test_token_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None
 
 def test_policies_bind_no_administrator(installed_once: ApiUnderTest, token: str) -> None:
     assert token
-    for path in (AGENTS + "/other", *(path + "/theirs" for path in PUBLISHED)):
+    paths = [f"{AGENTS}/other"]
+    for path in PUBLISHED:
+        paths.append(f"{path}/theirs")
+    for path in paths:
         code, answer = installed_once.request("DELETE", f"{path}?dryRun=All")
         assert code == 200, answer
 
 
 def names(api: ApiUnderTest, path: str) -> list[str]:
     """The names of the objects of a collection."""
-    return [item["metadata"]["name"] for item in api.get(path)["items"]]
+    items = api.get(path)["items"]
+    return [item["metadata"]["name"] for item in items]
 
 
 def test_program_removes_everything_with_no_more_than_its_token(
@@ -97,15 +124,26 @@ def test_program_removes_everything_with_no_more_than_its_token(
     ready = {"type": "Ready", "status": "True"}
     api.patch(f"{OWN}/status", {"status": {"conditions": [ready]}})
     api.patch(OWN, {"metadata": {"labels": {"kubernetes.io/hostname": "own"}}})
-    assert main(["controller", "--once", "--kubeconfig", str(api.kubeconfig)]) == 0
-    answers = [api.request("GET", f"{path}/cluster") for path in PUBLISHED]
-    assert 200 in [code for code, _ in answers]  # something was published
+    status = main(["controller", "--once", "--kubeconfig", str(api.kubeconfig)])
+    assert status == 0
+    codes = []
+    for path in PUBLISHED:
+        code, _ = api.request("GET", f"{path}/cluster")
+        codes.append(code)
+    assert 200 in codes  # something was published
 
     capsys.readouterr()
     kubeconfig = rights.kubeconfig_with(api, token, tmp_path)
-    assert main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig)]) == 0
+    status = main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig)])
+    assert status == 0
     output = capsys.readouterr().out
-    steps = ["stopped daemonset", "stopped deployment", "deleted clustertopologybinding", "deleted cluster", "cleaned"]
+    steps = [
+        "stopped daemonset",
+        "stopped deployment",
+        "deleted clustertopologybinding",
+        "deleted cluster",
+        "cleaned",
+    ]
     assert sorted(steps, key=output.index) == steps, output
 
     assert names(api, AGENTS) == list(OTHER_DAEMON_SETS)
@@ -123,26 +161,41 @@ def test_program_removes_everything_with_no_more_than_its_token(
 
 
 @pytest.mark.regression
+@pytest.mark.usefixtures("token")  # with which the Job's ServiceAccount is there
 def test_job_waits_for_the_pods_that_write_and_for_no_other(
-    installed_once: ApiUnderTest, token: str, kubectl: str, base: Manifests, prune: Manifests, tmp_path: Path
+    installed_once: ApiUnderTest, kubectl: str, prune: Manifests, tmp_path: Path
 ) -> None:
-    assert token  # its ServiceAccount is there
-    page = write_overlay(tmp_path.resolve() / "overlay", ["ui"])
-    run_kubectl(kubectl, "--kubeconfig", installed_once.kubeconfig, "apply", "--server-side", "-k", page)
+    api = installed_once
+    overlay = write_overlay(tmp_path.resolve() / "overlay", ["ui"])
+    apply_folder(api, kubectl, overlay)
+    with_page = built(kubectl, overlay)
     pods = f"{NAMESPACE}/pods"
-    for manifests, name in ((base, "agent"), (base, "controller"), (prune, "prune"), (built(kubectl, page), "ui")):
-        installed_once.create(pods, manifests.pod(name, name, runtimeClassName=None))
-    assert names(installed_once, f"{pods}?labelSelector={quote(WRITERS)}") == ["agent", "controller"]
+    for manifests, program in (
+        (with_page, "agent"),
+        (with_page, "controller"),
+        (prune, "prune"),
+        (with_page, "ui"),
+    ):
+        pod = manifests.pod(program, program, runtimeClassName=None)
+        api.create(pods, pod)
+
+    selector = quote(WRITERS)
+    assert names(api, f"{pods}?labelSelector={selector}") == ["agent", "controller"]
 
 
 def test_manifests_of_the_job_agree_with_the_base(base: Manifests, prune: Manifests) -> None:
-    job_pod, agent_pod = prune.pod_spec("prune"), base.pod_spec("agent")
+    job_pod = prune.pod_spec("prune")
+    agent_pod = base.pod_spec("agent")
     assert job_pod["securityContext"] == agent_pod["securityContext"]
     assert job_pod["tolerations"] == agent_pod["tolerations"]
-    job, agent = prune.container("prune"), base.container("agent")
+
+    job = prune.container("prune")
+    agent = base.container("agent")
     assert job["securityContext"] == agent["securityContext"]
     assert job["image"] == agent["image"]
-    assert set(job["resources"]["limits"]) == {"memory"}
+    limits = job["resources"]["limits"]
+    assert limits.keys() == {"memory"}
+
     for item in prune:
         metadata = item["metadata"]
         assert metadata["labels"]["app.kubernetes.io/version"] == __version__
@@ -151,6 +204,6 @@ def test_manifests_of_the_job_agree_with_the_base(base: Manifests, prune: Manife
 
 
 def test_labels_that_it_may_take_are_those_that_an_agent_writes(prune: Manifests) -> None:
-    spec = prune.get("ValidatingAdmissionPolicy", "toposcope-prune-nodes.gpu.topology")["spec"]
-    expressions = {variable["name"]: variable["expression"] for variable in spec["variables"]}
-    assert set(yaml.safe_load(expressions["moreLabels"])) == KEYS
+    policy = prune.get("ValidatingAdmissionPolicy", "toposcope-prune-nodes.gpu.topology")
+    labels = yaml.safe_load(variables_of(policy)["moreLabels"])
+    assert set(labels) == KEYS

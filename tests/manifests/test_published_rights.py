@@ -61,7 +61,14 @@ def forbidden(path: str) -> list[rights.Attempt]:
         rights.delete("delete another's", theirs, ONLY_OURS),
         rights.delete("delete all", path, "cannot deletecollection"),
         rights.merge_metadata("unmark", ours, ONLY_OURS, labels=None),
-        rights.json_patch("give away", ours, "replace", "/metadata/ownerReferences/0/uid", UID[::-1], NO_OTHER_OWNER),
+        rights.json_patch(
+            "give away",
+            ours,
+            "replace",
+            "/metadata/ownerReferences/0/uid",
+            UID[::-1],
+            says=NO_OTHER_OWNER,
+        ),
     ]
 
 
@@ -91,27 +98,37 @@ def test_controller_may_write_what_it_published(installed_once: ApiUnderTest, to
 
 @pytest.mark.parametrize("path", PUBLISHED)
 def test_controller_may_write_no_topology_of_others(installed_once: ApiUnderTest, token: str, path: str) -> None:
-    ours = installed_once.get(f"{path}/ours")
-    theirs = installed_once.get(f"{path}/theirs")
-    rights.assert_answers(installed_once, forbidden(path), token)
-    assert installed_once.get(f"{path}/ours") == ours
-    assert installed_once.get(f"{path}/theirs") == theirs
+    api = installed_once
+    ours = api.get(f"{path}/ours")
+    theirs = api.get(f"{path}/theirs")
+
+    rights.assert_answers(api, forbidden(path), token)
+
+    assert api.get(f"{path}/ours") == ours
+    assert api.get(f"{path}/theirs") == theirs
 
 
 def test_program_publishes_and_takes_back_with_no_more_than_its_token(
     installed_once: ApiUnderTest, token: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     api = installed_once
-    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    api.create(NODES, node("gpu-1", labels={HOSTNAME: "gpu-1", GPUS: "8"}))
-    api.request("PATCH", f"{NODES}/gpu-1/status", ready, content_type=MERGE)
+    labels = {HOSTNAME: "gpu-1", GPUS: "8"}
+    api.create(NODES, node("gpu-1", labels=labels))
+    ready = {"type": "Ready", "status": "True"}
+    api.request(
+        "PATCH",
+        f"{NODES}/gpu-1/status",
+        {"status": {"conditions": [ready]}},
+        content_type=MERGE,
+    )
     kubeconfig = rights.kubeconfig_with(api, token, tmp_path)
     grove, _, kai, kueue, _ = PUBLISHED
 
     def after(**options: str) -> list[str]:
         """What there is once the program has run with these options for publishing."""
         api.patch(f"{TOPOLOGIES}/cluster", {"spec": {"publish": options}})
-        assert main(["controller", "--once", "--kubeconfig", str(kubeconfig)]) == 0
+        status = main(["controller", "--once", "--kubeconfig", str(kubeconfig)])
+        assert status == 0
         found = []
         for path in PUBLISHED:
             code, _ = api.request("GET", f"{path}/cluster")
@@ -122,8 +139,12 @@ def test_program_publishes_and_takes_back_with_no_more_than_its_token(
     assert after() == [grove, kueue]  # Grove itself makes KAI's of its binding
     assert after(grove="Never") == [kai, kueue]
     assert after(grove="Auto") == [grove, kai, kueue]
-    binding = api.get(f"{grove}/cluster")["spec"]
-    assert binding["schedulerTopologyBindings"] == [{"schedulerName": "kai-scheduler", "topologyReference": "cluster"}]
+    binding = api.get(f"{grove}/cluster")
+    (bound,) = binding["spec"]["schedulerTopologyBindings"]
+    assert bound == {
+        "schedulerName": "kai-scheduler",
+        "topologyReference": "cluster",
+    }
     assert after(kai="Never", kueue="Never") == [grove]
     assert after(grove="Never") == []
     assert rights.complaints(caplog) == []

@@ -28,19 +28,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_api("the commands use field sel
 @pytest.fixture
 def incident(installed: ApiUnderTest) -> ApiUnderTest:
     """An install with a labelled node, a gang on it, a Lease, and the kinds of others that runbooks look at."""
-    installed.create(NODES, node("gpu-1", labels={"kubernetes.io/hostname": "gpu-1"}))
-    assert run_agent("gpu-1", installed.kubeconfig) == 0
-    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    code, answer = installed.request("PATCH", f"{NODES}/gpu-1/status", ready, content_type=STRATEGIC)
-    assert code == 200, answer
-    installed.patch(f"{NODES}/gpu-1", {"spec": {"taints": None}})  # that of a node whose kubelet has not reported yet
-    create_service_account(installed, "default", "default")
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1", "controller": True}
-    trainer = pod("train-0", "gpu-1", 1)
-    trainer["metadata"] |= {"namespace": "default", "ownerReferences": [owner]}
-    installed.create("/api/v1/namespaces/default/pods", trainer)
-    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE}}
-    installed.create(f"/apis/coordination.k8s.io/v1/namespaces/{HOME_NAMESPACE}/leases", lease)
+    label_node(installed)
+    start_gang(installed)
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": LEASE},
+    }
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{HOME_NAMESPACE}/leases"
+    installed.create(leases, lease)
     for crd in (
         stand_in("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
         stand_in("kai.scheduler", "v1alpha1", "Topology", "topologies", namespaced=False),
@@ -48,6 +44,39 @@ def incident(installed: ApiUnderTest) -> ApiUnderTest:
     ):
         installed.install_crd(crd)
     return installed
+
+
+def label_node(api: ApiUnderTest) -> None:
+    """A ready node with an agent."""
+    api.create(NODES, node("gpu-1", labels={"kubernetes.io/hostname": "gpu-1"}))
+    assert run_agent("gpu-1", api.kubeconfig) == 0
+    ready = {"type": "Ready", "status": "True"}
+    code, answer = api.request(
+        "PATCH",
+        f"{NODES}/gpu-1/status",
+        {"status": {"conditions": [ready]}},
+        content_type=STRATEGIC,
+    )
+    assert code == 200, answer
+    # That of a node whose kubelet has not reported yet.
+    api.patch(f"{NODES}/gpu-1", {"spec": {"taints": None}})
+
+
+def start_gang(api: ApiUnderTest) -> None:
+    """A pod of a Job on the node."""
+    create_service_account(api, "default", "default")
+    trainer = pod("train-0", "gpu-1", 1)
+    metadata = trainer["metadata"]
+    metadata["namespace"] = "default"
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "train",
+        "uid": "1",
+        "controller": True,
+    }
+    metadata["ownerReferences"] = [owner]
+    api.create("/api/v1/namespaces/default/pods", trainer)
 
 
 def test_every_command_works(incident: ApiUnderTest, tmp_path: Path) -> None:

@@ -66,12 +66,15 @@ def test_pod_is_confined_and_listens_where_its_probes_ask(found: support.Manifes
     support.assert_starts_quietly(container)
     assert container["image"] == found.container("controller")["image"]
     labels = found.pod_template("ui")["metadata"]["labels"]
-    service = found.get("Service", "toposcope-ui")["spec"]
-    assert service["selector"].items() <= labels.items()
-    policy = found.get("NetworkPolicy", "toposcope-ui")["spec"]
-    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
-    controllers = found.get("Deployment", "toposcope-controller")["spec"]["selector"]
-    assert not controllers["matchLabels"].items() <= labels.items()
+    service = found.get("Service", "toposcope-ui")
+    selector = service["spec"]["selector"]
+    assert selector.items() <= labels.items()
+    policy = found.get("NetworkPolicy", "toposcope-ui")
+    selector = policy["spec"]["podSelector"]
+    assert selector["matchLabels"].items() <= labels.items()
+    controller = found.get("Deployment", "toposcope-controller")
+    selector = controller["spec"]["selector"]
+    assert not selector["matchLabels"].items() <= labels.items()
 
 
 def test_page_listens_for_both_families() -> None:
@@ -85,30 +88,40 @@ def test_token_reads_what_the_page_shows_and_nothing_else(
     installed: ApiUnderTest, kubectl: str, overlay: Path, found: support.Manifests, tmp_path: Path
 ) -> None:
     api = installed
-    support.run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", overlay)
-    code, answer = api.request("POST", f"{support.NAMESPACE}/pods?dryRun=All", found.pod("ui", "tried"))
+    support.apply_folder(api, kubectl, overlay)
+    pod = found.pod("ui", "tried")
+    code, answer = api.request("POST", f"{support.NAMESPACE}/pods?dryRun=All", pod)
     assert code == 201, answer
     token = unbound_token(api, "toposcope-ui")
-    wait_until(lambda: api.request("GET", NODES, token=token)[0] == 200, "the role is in force")
+    wait_until(
+        lambda: api.ask("GET", NODES, token=token).code == 200,
+        "the role is in force",
+    )
     expected = dict(GRANTS)
     for kind in READ:
         expected[kind.group, kind.plural] = {"list"}
-    assert granted_of(api, token, expected) == expected
+    granted = granted_of(api, token, expected)
+    assert granted == expected
 
     # And it is enough for the program, with an admin's own levels.
-    cluster = load(str(kubeconfig_with(api, token, tmp_path)))
+    kubeconfig = kubeconfig_with(api, token, tmp_path)
+    cluster = load(str(kubeconfig))
     with contextlib.closing(ApiClient(cluster)) as client:
         for name in (CONFIG_MAP, "another"):
             config_map = {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
-                "metadata": {"name": name, "namespace": HOME_NAMESPACE},
+                "metadata": {
+                    "name": name,
+                    "namespace": HOME_NAMESPACE,
+                },
                 "data": OWN_LEVELS,
             }
             api.create(CONFIG_MAPS, config_map)
         code, _ = api.request("GET", f"{CONFIG_MAPS}/another", token=token)
         assert code == 403
-        assert "example.com/hall" in of_cluster(client).tracked
+        catalogue = of_cluster(client)
+        assert "example.com/hall" in catalogue.tracked
 
     api.create(NODES, node("seen"))
     facts = Facts("the real one", EXPECTED, lambda: None)
@@ -119,7 +132,8 @@ def test_token_reads_what_the_page_shows_and_nothing_else(
     assert facts.stale() is None
     assert snapshot.warnings == ()
     assert snapshot.pods is not None
-    assert [topology.name for topology in snapshot.topologies] == ["cluster"]
+    (topology,) = snapshot.topologies
+    assert topology.name == "cluster"
     assert source.node("seen")
     assert source.published().published == ()
     assert source.required().warnings == []

@@ -36,7 +36,10 @@ class Pod(NamedTuple):
             f"{_META}label_app_kubernetes_io_component": self.component,
             f"{_META}container_port_name": "metrics",
         }
-        return {"targets": [f"{self.address}:{self.port}"], "labels": labels}
+        return {
+            "targets": [f"{self.address}:{self.port}"],
+            "labels": labels,
+        }
 
 
 def rules_without_delay() -> dict[str, Any]:
@@ -76,8 +79,16 @@ class PrometheusServer:
             f"--web.listen-address=127.0.0.1:{self._port}",
         ]
         with (self._folder / "log").open("wb") as log:
-            self._process = subprocess.Popen([self._program, *flags], cwd=self._folder, stdout=log, stderr=log)
-        wait_until(self._ready, f"Prometheus serves; its log is {self._folder / 'log'}")
+            self._process = subprocess.Popen(
+                [self._program, *flags],
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+            )
+        wait_until(
+            self._ready,
+            f"Prometheus serves; its log is {self._folder / 'log'}",
+        )
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -91,23 +102,34 @@ class PrometheusServer:
         return False
 
     def _ask(self, path: str, **query: str) -> Any:
-        answer = self._client.request("GET", f"/api/v1/{path}?{urlencode(query)}")
+        parameters = urlencode(query)
+        answer = self._client.request("GET", f"/api/v1/{path}?{parameters}")
         assert answer.code == 200, answer.body
         return answer.body["data"]
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The samples of an expression now."""
-        found: list[dict[str, Any]] = self._ask("query", query=expression)["result"]
-        return found
+        answer = self._ask("query", query=expression)
+        samples: list[dict[str, Any]] = answer["result"]
+        return samples
 
     def broken_rules(self) -> list[str]:
         """What is wrong with rules that could not be evaluated."""
-        rules = [rule for group in self._ask("rules")["groups"] for rule in group["rules"]]
-        return [f"{rule['name']}: {rule['lastError']}" for rule in rules if rule["health"] == "err"]
+        broken = []
+        for group in self._ask("rules")["groups"]:
+            for rule in group["rules"]:
+                if rule["health"] == "err":
+                    broken.append(f"{rule['name']}: {rule['lastError']}")
+        return broken
 
     def firing(self) -> dict[str, dict[str, Any]]:
         """The alerts that fire after the next evaluation, one of each name, with labels and rendered annotations."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_EVALUATION)
             raise AssertionError((self._folder / "log").read_text())
-        return {a["labels"]["alertname"]: a for a in self._ask("alerts")["alerts"] if a["state"] == "firing"}
+        firing = {}
+        for alert in self._ask("alerts")["alerts"]:
+            if alert["state"] == "firing":
+                name = alert["labels"]["alertname"]
+                firing[name] = alert
+        return firing

@@ -51,7 +51,11 @@ def dashboard() -> dict[str, Any]:
 
 def panels() -> list[dict[str, Any]]:
     """The panels that show something; rows are only headings."""
-    return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
+    shown = []
+    for panel in dashboard()["panels"]:
+        if panel["type"] != "row":
+            shown.append(panel)
+    return shown
 
 
 def panel_queries() -> dict[str, str]:
@@ -73,12 +77,16 @@ def as_sent(query: str) -> str:
 
 def metrics_in(query: str) -> set[str]:
     """Our metrics in a query, by the names that docs/metrics.md gives them."""
-    return {_OF_A_HISTOGRAM.sub("", name) for name in _METRIC.findall(query)}
+    names = set()
+    for series in _METRIC.findall(query):
+        names.add(_OF_A_HISTOGRAM.sub("", series))
+    return names
 
 
 def documented_metrics() -> set[str]:
     """Every metric of docs/metrics.md."""
-    text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    page = ROOT / "docs" / "metrics.md"
+    text = page.read_text(encoding="utf-8")
     return set(re.findall(r"^\| `(\w+)", text, re.MULTILINE))
 
 
@@ -86,8 +94,9 @@ def documented(word: str) -> dict[str, Any]:
     """The one piece of YAML in docs/monitoring.md that holds a word."""
     page = MONITORING.read_text(encoding="utf-8")
     blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    (text,) = [block for block in blocks if word in block]
-    loaded: dict[str, Any] = yaml.safe_load(textwrap.dedent(text))
+    (block,) = [block for block in blocks if word in block]
+    text = textwrap.dedent(block)
+    loaded: dict[str, Any] = yaml.safe_load(text)
     return loaded
 
 
@@ -102,7 +111,11 @@ def parsed_by(promtool: str, queries: Sequence[str], folder: Path) -> None:
     """Have promtool parse queries, as the rules that it takes."""
     rules = []
     for number, query in enumerate(queries):
-        rules.append({"record": f"query:{number}", "expr": query})
+        rule = {
+            "record": f"query:{number}",
+            "expr": query,
+        }
+        rules.append(rule)
     document = {"groups": [{"name": "queries", "rules": rules}]}
     file = folder / "queries.yaml"
     file.write_text(yaml.safe_dump(document))
@@ -112,6 +125,12 @@ def parsed_by(promtool: str, queries: Sequence[str], folder: Path) -> None:
 
 def run_promtool(promtool: str, *arguments: str | Path) -> str:
     """What promtool prints; it must be content."""
-    done = subprocess.run([promtool, *arguments], capture_output=True, check=False, text=True, timeout=60)
+    done = subprocess.run(
+        [promtool, *arguments],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -65,8 +65,10 @@ def become(server: PrometheusServer, wanted: set[str], last_words: Callable[[], 
 
 def every_label_in_a_text_is_there(server: PrometheusServer) -> None:
     for name, alert in server.firing().items():
-        for text in alerts()[name]["annotations"].values():
-            assert {*re.findall(r"\$labels\.(\w+)", text)} <= alert["labels"].keys(), name
+        rule = alerts()[name]
+        for text in rule["annotations"].values():
+            labels = set(re.findall(r"\$labels\.(\w+)", text))
+            assert labels <= alert["labels"].keys(), name
         for text in alert["annotations"].values():
             assert "<" not in text, (name, text)  # <no value>, <error expanding template ...>
 
@@ -77,7 +79,9 @@ def every_panel_shows_something(server: PrometheusServer) -> None:
 
     def complete() -> bool:
         empty.clear()
-        empty.update(title for title, query in queries.items() if not server.query(query))
+        for title, query in queries.items():
+            if not server.query(query):
+                empty.add(title)
         return not empty
 
     try:

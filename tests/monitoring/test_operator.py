@@ -20,7 +20,8 @@ PLURALS = {"PodMonitor": "podmonitors", "PrometheusRule": "prometheusrules"}
 
 def loaded(file: str) -> dict[str, Any]:
     """A new copy of an object in a component's file."""
-    document: dict[str, Any] = yaml.safe_load((COMPONENTS / file).read_text(encoding="utf-8"))
+    text = (COMPONENTS / file).read_text(encoding="utf-8")
+    document: dict[str, Any] = yaml.safe_load(text)
     return document
 
 
@@ -37,40 +38,56 @@ def refusal(api: ApiUnderTest, document: dict[str, Any]) -> str:
     """What the API server has against an object, unknown fields included; nothing when it takes it."""
     plural = PLURALS[document["kind"]]
     path = f"/apis/{document['apiVersion']}/namespaces/toposcope-system/{plural}"
-    code, answer = api.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", document)
-    return "" if code == 201 else answer["message"]
+    code, answer = api.request(
+        "POST",
+        f"{path}?dryRun=All&fieldValidation=Strict",
+        document,
+    )
+    if code == 201:
+        return ""
+    message: str = answer["message"]
+    return message
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_operator_schema_takes_them(operated: ApiUnderTest, file: str) -> None:
+def test_operator_schema_takes_our_objects(operated: ApiUnderTest, file: str) -> None:
     assert refusal(operated, loaded(file)) == ""
 
 
-def test_interval_that_is_none_is_refused(operated: ApiUnderTest) -> None:
+def test_interval_that_is_no_duration_is_refused(operated: ApiUnderTest) -> None:
     monitor = loaded("pod-monitor/agent.yaml")
-    monitor["spec"]["podMetricsEndpoints"][0]["interval"] = "half a minute"
-    assert "podMetricsEndpoints[0].interval" in refusal(operated, monitor)
+    endpoint = monitor["spec"]["podMetricsEndpoints"][0]
+    endpoint["interval"] = "half a minute"
+    message = refusal(operated, monitor)
+    assert "podMetricsEndpoints[0].interval" in message
 
 
 def test_unknown_action_of_a_relabeling_is_refused(operated: ApiUnderTest) -> None:
     monitor = loaded("pod-monitor/agent.yaml")
-    monitor["spec"]["podMetricsEndpoints"][0]["relabelings"][0]["action"] = "swap"
-    assert "relabelings[0].action" in refusal(operated, monitor)
+    endpoint = monitor["spec"]["podMetricsEndpoints"][0]
+    endpoint["relabelings"][0]["action"] = "swap"
+    message = refusal(operated, monitor)
+    assert "relabelings[0].action" in message
 
 
 def test_unknown_field_of_a_pod_monitor_is_refused(operated: ApiUnderTest) -> None:
     monitor = loaded("pod-monitor/controller.yaml")
     monitor["spec"]["podMetricEndpoints"] = []
-    assert 'unknown field "spec.podMetricEndpoints"' in refusal(operated, monitor)
+    message = refusal(operated, monitor)
+    assert 'unknown field "spec.podMetricEndpoints"' in message
 
 
-def test_alert_with_a_duration_that_is_none_is_refused(operated: ApiUnderTest) -> None:
-    rules = loaded("prometheus-rule/prometheusrule.yaml")
-    rules["spec"]["groups"][0]["rules"][0]["for"] = "ten minutes"
-    assert "rules[0].for" in refusal(operated, rules)
+def test_alert_with_for_that_is_no_duration_is_refused(operated: ApiUnderTest) -> None:
+    resource = loaded("prometheus-rule/prometheusrule.yaml")
+    group = resource["spec"]["groups"][0]
+    group["rules"][0]["for"] = "ten minutes"
+    message = refusal(operated, resource)
+    assert "rules[0].for" in message
 
 
 def test_unknown_field_of_an_alert_is_refused(operated: ApiUnderTest) -> None:
-    rules = loaded("prometheus-rule/prometheusrule.yaml")
-    rules["spec"]["groups"][0]["rules"][0]["expression"] = "up"
-    assert "unknown field" in refusal(operated, rules)
+    resource = loaded("prometheus-rule/prometheusrule.yaml")
+    group = resource["spec"]["groups"][0]
+    group["rules"][0]["expression"] = "up"
+    message = refusal(operated, resource)
+    assert "unknown field" in message

@@ -18,10 +18,15 @@ def operator_crds() -> list[dict[str, Any]]:
     TOPOSCOPE_REQUIRE_OPERATOR_API=1 turns their absence into a failure.
     """
     try:
-        folder = made_once(cache_of_module("operator", _MODULE), _are_made, _make)
+        cache = cache_of_module("operator", _MODULE)
+        folder = made_once(cache, _are_made, _make)
     except BuildError as error:
         lacking("OPERATOR_API", f"the Prometheus operator's CRDs cannot be made: {error}")
-    return [yaml.load(_file(folder, kind).read_bytes(), yaml.CSafeLoader) for kind in _KINDS]
+    crds = []
+    for kind in _KINDS:
+        content = _file(folder, kind).read_bytes()
+        crds.append(yaml.load(content, yaml.CSafeLoader))
+    return crds
 
 
 def _file(folder: Path, kind: str) -> Path:
@@ -29,11 +34,20 @@ def _file(folder: Path, kind: str) -> Path:
 
 
 def _are_made(folder: Path) -> bool:
-    return all(_file(folder, kind).is_file() for kind in _KINDS)
+    for kind in _KINDS:
+        if not _file(folder, kind).is_file():
+            return False
+    return True
 
 
 def _make(folder: Path) -> None:
     # The API has fields of type float; descriptions make up most of a CRD.
-    flags = "crd:allowDangerousTypes=true,maxDescLen=0"
-    command = [usable_go(), "run", "sigs.k8s.io/controller-tools/cmd/controller-gen", flags, f"paths={_API}"]
-    run_go([*command, f"output:crd:dir={folder}"], _MODULE)
+    command = [
+        usable_go(),
+        "run",
+        "sigs.k8s.io/controller-tools/cmd/controller-gen",
+        "crd:allowDangerousTypes=true,maxDescLen=0",
+        f"paths={_API}",
+        f"output:crd:dir={folder}",
+    ]
+    run_go(command, _MODULE)

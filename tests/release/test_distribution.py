@@ -3,6 +3,7 @@
 Its modules import one another one way only, also within functions and for types.
 """
 
+import contextlib
 import hashlib
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import grimp
@@ -25,27 +27,62 @@ from toposcope import __version__
 CRD = "toposcope/simulator/crds/gpu.topology_clustertopologies.yaml"
 """Copied from manifests/ by the build."""
 BUILT = {f"toposcope/ui/static/{name}" for name in PAGE}
+NO_INDEX = (
+    "No matching distribution",
+    "Failed to fetch",
+    "Network is unreachable",
+)
+"""What installers say where there is no package index."""
 
 
 def build(source: Path, target: str, folder: Path, *, release: bool = False) -> subprocess.CompletedProcess[str]:
     """Run hatchling as `pip` and the release do, with the page as it is in `source`."""
-    environment = {key: value for key, value in os.environ.items() if key != "TOPOSCOPE_RELEASE"}
-    environment |= {"TOPOSCOPE_RELEASE": "1"} if release else {}
-    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    environment = dict(os.environ)
+    environment.pop("TOPOSCOPE_RELEASE", None)
+    if release:
+        environment["TOPOSCOPE_RELEASE"] = "1"
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        target,
+        "-d",
+        str(folder),
+    ]
     return subprocess.run(
-        command, cwd=source, env=environment, capture_output=True, text=True, check=False, timeout=120
+        command,
+        cwd=source,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
+
+
+def files_below(folder: Path, root: Path) -> list[Path]:
+    """Every file below a folder, relative to a root."""
+    files = []
+    for path in folder.rglob("*"):
+        if path.is_file():
+            files.append(path.relative_to(root))
+    return files
 
 
 def tree() -> set[str]:
     """Every file below toposcope/ that ships: neither what git ignores nor the sources of the page."""
-    files = (path.relative_to(ROOT) for path in (ROOT / "toposcope").rglob("*") if path.is_file())
-    return {
-        str(path)
-        for path in files
-        if "__pycache__" not in path.parts
-        and path.parts[:3] not in {("toposcope", "ui", "page"), ("toposcope", "ui", "static")}
-    }
+    unshipped = (
+        ("toposcope", "ui", "page"),
+        ("toposcope", "ui", "static"),
+    )
+    shipped = set()
+    for path in files_below(ROOT / "toposcope", ROOT):
+        if "__pycache__" in path.parts or path.parts[:3] in unshipped:
+            continue
+        shipped.add(str(path))
+    return shipped
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +94,19 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
-    (source,) = (path for path in folder.iterdir() if path.is_dir())
+    folders = []
+    for path in folder.iterdir():
+        if path.is_dir():
+            folders.append(path)
+    (source,) = folders
     return source
 
 
 @pytest.mark.regression
 def test_source_distribution_holds_the_whole_tree(unpacked: Path) -> None:
-    there = {str(path.relative_to(unpacked)) for path in (unpacked / "toposcope").rglob("*") if path.is_file()}
-    assert tree() - there == set()
+    package = files_below(unpacked / "toposcope", unpacked)
+    missing = tree() - {str(path) for path in package}
+    assert missing == set()
     more = [
         "tests/conftest.py",
         "tools/bench/__main__.py",
@@ -76,7 +118,9 @@ def test_source_distribution_holds_the_whole_tree(unpacked: Path) -> None:
         "Makefile",
         "Dockerfile",
     ]
-    assert [name for name in more if not (unpacked / name).is_file()] == []
+    for name in more:
+        file = unpacked / name
+        assert file.is_file(), name
 
 
 @pytest.mark.regression
@@ -86,9 +130,10 @@ def test_wheel_of_the_source_distribution_holds_every_file(unpacked: Path, tmp_p
     (wheel,) = tmp_path.glob("*.whl")
     names = set()
     for name in zipfile.ZipFile(wheel).namelist():
-        if ".dist-info/" not in name and ".data/" not in name:
-            names.add(name)
-            assert name.startswith("toposcope/")
+        if ".dist-info/" in name or ".data/" in name:
+            continue
+        assert name.startswith("toposcope/")
+        names.add(name)
     assert names - BUILT == tree() | {CRD}
 
 
@@ -113,27 +158,37 @@ def test_release_without_the_page_is_an_error_and_an_installation_is_not(unpacke
 def test_wheel_carries_the_page_where_it_is_built(unpacked: Path, tmp_path: Path) -> None:
     static = unpacked / "toposcope" / "ui" / "static"
     for name in PAGE:
-        (static / name).parent.mkdir(parents=True, exist_ok=True)
-        (static / name).touch()
+        file = static / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
     done = build(unpacked, "wheel", tmp_path, release=True)
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("*.whl")
-    assert set(zipfile.ZipFile(wheel).namelist()) >= BUILT
+    names = zipfile.ZipFile(wheel).namelist()
+    assert set(names) >= BUILT
 
 
 @pytest.fixture(scope="module")
 def wheel(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    assert build(unpacked, "wheel", folder).returncode == 0
+    done = build(unpacked, "wheel", folder)
+    assert done.returncode == 0, done.stderr
     return next(folder.glob("*.whl"))
 
 
 def run(*command: str | Path, **environ: str) -> str:
     """What a command prints; one that finds no package index is skipped."""
-    environment = {**os.environ, **environ}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
-    if done.returncode and os.environ.get("TOPOSCOPE_REQUIRE_IMAGE") != "1":
-        for sign in ("No matching distribution", "Failed to fetch", "Network is unreachable"):
+    done = subprocess.run(
+        command,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    is_required = os.environ.get("TOPOSCOPE_REQUIRE_IMAGE") == "1"
+    if done.returncode and not is_required:
+        for sign in NO_INDEX:
             if sign in done.stderr:
                 pytest.skip("no package index")
     assert done.returncode == 0, done.stderr
@@ -141,8 +196,18 @@ def run(*command: str | Path, **environ: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("installer", [("tool", "install"), ("tool", "run", "pipx", "install")], ids=["uv", "pipx"])
-def test_installer_of_commands_installs_the_wheel(wheel: Path, tmp_path: Path, installer: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "installer",
+    [
+        pytest.param(("tool", "install"), id="uv"),
+        pytest.param(("tool", "run", "pipx", "install"), id="pipx"),
+    ],
+)
+def test_installer_of_commands_installs_the_wheel(
+    wheel: Path,
+    tmp_path: Path,
+    installer: tuple[str, ...],
+) -> None:
     programs = tmp_path / "bin"
     uv = Path(sys.executable).with_name("uv")
     environment = {
@@ -155,99 +220,187 @@ def test_installer_of_commands_installs_the_wheel(wheel: Path, tmp_path: Path, i
         environment["UV_TOOL_BIN_DIR"] = str(programs)
     run(uv, *installer, "--quiet", wheel, **environment)
     for name in ("toposcope", "kubectl-toposcope"):
-        assert run(programs / name, "--version") == f"toposcope {__version__}\n"
-    assert "complete " in run(programs / "toposcope", "completion", "bash")
+        version = run(programs / name, "--version")
+        assert version == f"toposcope {__version__}\n"
+    completion = run(programs / "toposcope", "completion", "bash")
+    assert "complete " in completion
     assert (programs / "kubectl_complete-toposcope").exists()
 
 
 @pytest.mark.slow
 def test_wheel_is_installed_without_a_network(wheel: Path, tmp_path: Path) -> None:
     """The commands of docs/get.md, with the wheel's file for its address."""
-    away, venv = tmp_path / "toposcope-wheels", tmp_path / "venv"
-    run(sys.executable, "-m", "pip", "download", "--quiet", "--dest", away, wheel)
+    away = tmp_path / "toposcope-wheels"
+    venv = tmp_path / "venv"
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--dest",
+        away,
+        wheel,
+    )
     run(sys.executable, "-m", "venv", venv)
-    python = venv / "bin" / "python"
-    command = ("install", "--quiet", "--no-index", "--find-links", away, "toposcope")
-    run(python, "-m", "pip", *command, PIP_INDEX_URL="http://127.0.0.1:9", PIP_CONFIG_FILE=os.devnull)
-    assert run(venv / "bin" / "toposcope", "--version") == f"toposcope {__version__}\n"
+    run(
+        venv / "bin" / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--find-links",
+        away,
+        "toposcope",
+        PIP_INDEX_URL="http://127.0.0.1:9",
+        PIP_CONFIG_FILE=os.devnull,
+    )
+    version = run(venv / "bin" / "toposcope", "--version")
+    assert version == f"toposcope {__version__}\n"
+
+
+def serve_by_git(git: str, repository: Path) -> None:
+    """Make a repository of the manifests, with a tag of this version."""
+    shutil.copytree(ROOT / "manifests", repository / "manifests", symlinks=True)
+    for command in (
+        ("init", "--quiet"),
+        ("add", "."),
+        ("commit", "--quiet", "-m", "all"),
+        ("tag", f"v{__version__}"),
+    ):
+        run(
+            git,
+            "-C",
+            repository,
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@example.com",
+            *command,
+        )
 
 
 def test_kustomize_builds_the_documented_overlay_from_afar(tmp_path: Path) -> None:
     """From a git server that answers for GitHub."""
-    kubectl, git = shutil.which("kubectl"), shutil.which("git")
+    kubectl = shutil.which("kubectl")
+    git = shutil.which("git")
     if not (kubectl and git):
         pytest.skip("kubectl and git are not on PATH")
-    far = tmp_path / "toposcope.git"
-    shutil.copytree(ROOT / "manifests", far / "manifests", symlinks=True)
-    name = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    for words in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "all"), ("tag", f"v{__version__}")):
-        run(git, "-C", far, *name, *words)
+    serve_by_git(git, tmp_path / "toposcope.git")
     page = (ROOT / "docs" / "get.md").read_text(encoding="utf-8")
     (overlay,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "kustomization.yaml").write_text(overlay)
     (crds,) = re.findall(r'-k "(https:[^"]+)"', page)
-    crds = crds.replace("$OWNER", "OWNER").replace("$VERSION", __version__)
-    mirror = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.file://{tmp_path}/.insteadOf"}
-    mirror["GIT_CONFIG_VALUE_0"] = "https://github.com/OWNER/"
-    found = list(yaml.safe_load_all(run(kubectl, "kustomize", tmp_path, **mirror)))
-    by_kind = {item["kind"]: item for item in found}
-    (container,) = by_kind["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+    crds = crds.replace("$OWNER", "OWNER")
+    crds = crds.replace("$VERSION", __version__)
+    mirror = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.file://{tmp_path}/.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://github.com/OWNER/",
+    }
+
+    built = run(kubectl, "kustomize", tmp_path, **mirror)
+    by_kind = {}
+    for item in yaml.safe_load_all(built):
+        by_kind[item["kind"]] = item
+    template = by_kind["DaemonSet"]["spec"]["template"]
+    (container,) = template["spec"]["containers"]
     assert container["image"] == f"ghcr.io/OWNER/toposcope:{__version__}"
     assert "NetworkPolicy" in by_kind
-    crd = yaml.safe_load(run(kubectl, "kustomize", crds, **mirror))
+
+    built = run(kubectl, "kustomize", crds, **mirror)
+    crd = yaml.safe_load(built)
     assert crd["kind"] == "CustomResourceDefinition"
+
+
+@contextlib.contextmanager
+def registry(crane: str) -> Iterator[str]:
+    """The address of a registry on this machine."""
+    command = [crane, "registry", "serve", "--address", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        try:
+            _, _, port = process.stderr.readline().rpartition(" ")
+            yield f"127.0.0.1:{port.strip()}"
+        finally:
+            process.terminate()
 
 
 @pytest.mark.slow
 def test_image_and_chart_are_carried_to_where_there_is_no_network(tmp_path: Path) -> None:
     """The commands of docs/get.md between registries of this machine."""
-    helm, crane = find("helm"), find("crane")
-    serve = [crane, "registry", "serve", "--address", "127.0.0.1:0"]
-    with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True) as registry:
-        assert registry.stderr
-        try:
-            ours = f"127.0.0.1:{registry.stderr.readline().rpartition(' ')[2].strip()}/owner"
-            with tarfile.open(tmp_path / "layer.tar", "w") as layer:
-                layer.add(ROOT / "LICENSE", "LICENSE")
-            run(crane, "append", "-f", tmp_path / "layer.tar", "-t", f"{ours}/toposcope:{__version__}")
-            shutil.copytree(ROOT / "manifests" / "chart", tmp_path / "toposcope")
-            run(helm, "package", tmp_path / "toposcope", "--destination", tmp_path)
-            archive = f"toposcope-{__version__}.tgz"
-            run(helm, "push", tmp_path / archive, f"oci://{ours}/charts", "--plain-http")
-            (tmp_path / "away").mkdir()
-            pull = ("pull", f"oci://{ours}/charts/toposcope", "--version", __version__, "--plain-http")
-            run(helm, *pull, "--destination", tmp_path / "away")
-            run(crane, "copy", f"{ours}/toposcope:{__version__}", f"{ours}/mirror:{__version__}")
-            assert run(crane, "digest", f"{ours}/mirror:{__version__}").startswith("sha256:")
-        finally:
-            registry.terminate()
-    assert (tmp_path / "away" / archive).read_bytes() == (tmp_path / archive).read_bytes()
+    helm = find("helm")
+    crane = find("crane")
+    chart = tmp_path / "toposcope"
+    shutil.copytree(ROOT / "manifests" / "chart", chart)
+    archive = tmp_path / f"toposcope-{__version__}.tgz"
+    away = tmp_path / "away"
+    away.mkdir()
+    with registry(crane) as address:
+        ours = f"{address}/owner"
+        image = f"{ours}/toposcope:{__version__}"
+        mirrored = f"{ours}/mirror:{__version__}"
+
+        layer = tmp_path / "layer.tar"
+        with tarfile.open(layer, "w") as content:
+            content.add(ROOT / "LICENSE", "LICENSE")
+        run(crane, "append", "-f", layer, "-t", image)
+        run(crane, "copy", image, mirrored)
+        digest = run(crane, "digest", mirrored)
+        assert digest.startswith("sha256:")
+
+        run(helm, "package", chart, "--destination", tmp_path)
+        run(helm, "push", archive, f"oci://{ours}/charts", "--plain-http")
+        run(
+            helm,
+            "pull",
+            f"oci://{ours}/charts/toposcope",
+            "--version",
+            __version__,
+            "--plain-http",
+            "--destination",
+            away,
+        )
+    pulled = away / archive.name
+    assert pulled.read_bytes() == archive.read_bytes()
 
 
 @pytest.mark.slow
 def test_krews_plugin_installs_itself_and_its_manifest_describes_it(wheel: Path, tmp_path: Path) -> None:
-    manifest = yaml.safe_load(pack_plugin(wheel.parent, "someone/toposcope").read_text())
+    file = pack_plugin(wheel.parent, "someone/toposcope")
+    manifest = yaml.safe_load(file.read_text())
     assert manifest["metadata"]["name"] == "toposcope"
-    assert manifest["spec"]["version"] == f"v{__version__}"
-    (platform,) = manifest["spec"]["platforms"]
-    archive = wheel.parent / platform["uri"].rpartition("/")[2]
-    assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
+    spec = manifest["spec"]
+    assert spec["version"] == f"v{__version__}"
+    (platform,) = spec["platforms"]
+    _, _, name = platform["uri"].rpartition("/")
+    archive = wheel.parent / name
+    digest = hashlib.sha256(archive.read_bytes())
+    assert platform["sha256"] == digest.hexdigest()
     with tarfile.open(archive) as tar:
-        assert [entry["from"] for entry in platform["files"]] == tar.getnames()
+        files = [entry["from"] for entry in platform["files"]]
+        assert files == tar.getnames()
         tar.extractall(tmp_path, filter="data")
+
     link = tmp_path / "kubectl-toposcope-link"  # krew puts a link on PATH
     link.symlink_to(tmp_path / platform["bin"])
+    cache = str(tmp_path / "cache")
     for _ in range(2):
-        assert run(link, "--version", XDG_CACHE_HOME=str(tmp_path / "cache")) == f"toposcope {__version__}\n"
-    assert "kubectl toposcope COMMAND" in run(link, "--help", XDG_CACHE_HOME=str(tmp_path / "cache"))
+        version = run(link, "--version", XDG_CACHE_HOME=cache)
+        assert version == f"toposcope {__version__}\n"
+    usage = run(link, "--help", XDG_CACHE_HOME=cache)
+    assert "kubectl toposcope COMMAND" in usage
 
 
 def test_released_chart_names_its_release(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "manifests" / "chart", tmp_path / "toposcope")
-    address_chart(tmp_path / "toposcope", "Someone/toposcope")
+    chart = tmp_path / "toposcope"
+    shutil.copytree(ROOT / "manifests" / "chart", chart)
+    address_chart(chart, "Someone/toposcope")
     text = ""
     for name in ("Chart.yaml", "README.md", "values.yaml"):
-        text += (tmp_path / "toposcope" / name).read_text()
+        file = chart / name
+        text += file.read_text()
     assert "OWNER" not in text
     assert "repository: ghcr.io/someone/toposcope\n" in text
     assert "oci://ghcr.io/someone/charts/toposcope" in text

@@ -34,27 +34,39 @@ RELEASED = f"""# Changelog
 """
 
 
+def read(path: str) -> str:
+    """A file of the repository."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
 def test_version_is_a_semantic_one_and_the_same_everywhere() -> None:
     assert re.fullmatch(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?", __version__)
-    base = (ROOT / "manifests" / "base" / "kustomization.yaml").read_text(encoding="utf-8")
-    assert re.findall(r"newTag: (\S+)|app\.kubernetes\.io/version: (\S+)", base) == [
+
+    base = read("manifests/base/kustomization.yaml")
+    versions = re.findall(r"newTag: (\S+)|app\.kubernetes\.io/version: (\S+)", base)
+    assert versions == [
         ("", __version__),
         (__version__, ""),
     ]
-    install = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"toposcope:(\d+\.\d+\.\d+\S*)`|newTag: (\d\S*)", install)) == {
+
+    install = read("docs/install.md")
+    versions = re.findall(r"toposcope:(\d+\.\d+\.\d+\S*)`|newTag: (\d\S*)", install)
+    assert set(versions) == {
         (__version__, ""),
         ("", __version__),
     }
-    assert f"toposcope:{__version__} ." in (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+    assert f"toposcope:{__version__} ." in read("Dockerfile")
 
 
-def test_changelog_is_one_to_keep() -> None:
+def test_changelog_has_versions_dates_and_known_headings() -> None:
     text = CHANGELOG.read_text(encoding="utf-8")
-    versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert versions[0] == "[Unreleased]"
-    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version) for version in versions[1:])
-    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= set(HEADINGS)
+    unreleased, *versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert unreleased == "[Unreleased]"
+    for version in versions:
+        assert re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version)
+    headings = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    assert set(headings) <= set(HEADINGS)
 
 
 def test_notes_of_a_release_are_its_section() -> None:
@@ -76,11 +88,12 @@ def test_tag_of_another_version_is_refused() -> None:
 )
 def test_version_without_a_section_is_refused(removed: str) -> None:
     assert removed in RELEASED
+    changelog = RELEASED.replace(removed, "")
     with pytest.raises(NoReleaseError, match="has no section"):
-        notes(__version__, RELEASED.replace(removed, ""))
+        notes(__version__, changelog)
 
 
-def test_command_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_tag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["9.9.9"]) == 1
     assert "they must be the same" in capsys.readouterr().err
     assert main([]) == 2
@@ -99,22 +112,36 @@ def test_workflows_are_pinned_and_may_do_little(path: Path) -> None:
     workflow = load(path)
     assert workflow["permissions"] == {"contents": "read"}
     for name, job in workflow["jobs"].items():
-        assert "uses" in job or (job["runs-on"] == "ubuntu-24.04" and job["timeout-minutes"]), name
-    assert text.count("actions/checkout@") == text.count("persist-credentials: false")
+        if "uses" in job:
+            continue
+        assert job["runs-on"] == "ubuntu-24.04", name
+        assert job["timeout-minutes"], name
+    checkouts = text.count("actions/checkout@")
+    assert text.count("persist-credentials: false") == checkouts
 
 
 def build_of(steps: list[dict[str, Any]]) -> dict[str, Any]:
     """The inputs of the only step that builds an image."""
-    (build,) = [step for step in steps if "build-push-action" in step.get("uses", "")]
-    inputs: dict[str, Any] = build["with"]
-    return inputs
+    inputs: list[dict[str, Any]] = []
+    for step in steps:
+        action = step.get("uses", "")
+        if "build-push-action" in action:
+            inputs.append(step["with"])
+    (only,) = inputs
+    return only
+
+
+def commands_of(steps: list[dict[str, Any]]) -> list[str]:
+    """What the steps run."""
+    return [step.get("run", "") for step in steps]
 
 
 def test_ci_runs_the_gate_and_builds_image_and_chart() -> None:
+    workflow = load(ROOT / ".github" / "workflows" / "ci.yml")
     steps = []
-    for job in load(ROOT / ".github" / "workflows" / "ci.yml")["jobs"].values():
+    for job in workflow["jobs"].values():
         steps.extend(job["steps"])
-    commands = [step.get("run") for step in steps]
+    commands = commands_of(steps)
     assert 'sudo -E env "PATH=$PATH" .ci/run' in commands
     assert "make chart" in commands
     image = build_of(steps)
@@ -122,50 +149,80 @@ def test_ci_runs_the_gate_and_builds_image_and_chart() -> None:
     assert image["sbom"] is True
 
 
-def test_release_pins_its_bases_and_signs_what_it_publishes() -> None:
-    workflow = load(ROOT / ".github" / "workflows" / "release.yml")
-    image, release = workflow["jobs"]["image"], workflow["jobs"]["release"]
-    build = build_of(image["steps"])
-    recipe = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    given = re.findall(r"^(\w+)=\$\{\{ steps\.base\.outputs", build["build-args"], re.MULTILINE)
-    assert given == re.findall(r"^ARG (\w+_DIGEST)=$", recipe, re.MULTILINE)
-    for job in (image, release):
-        assert job["permissions"]["id-token"] == "write"
-        assert "cosign sign --yes" in "".join(step.get("run", "") for step in job["steps"])
-    uploaded = release["steps"][-1]["run"]
-    assert all(name in uploaded for name in ("dist/*.tgz", "dist/*.whl", "dist/*.tar.gz", "dist/krew.yaml"))
-    # What people download is signed before it is uploaded, and its bundle goes with it.
-    signing = release["steps"][-2]["run"]
+@pytest.fixture
+def release() -> dict[str, Any]:
+    """The workflow of a release."""
+    return load(ROOT / ".github" / "workflows" / "release.yml")
+
+
+def test_release_builds_on_the_bases_that_it_pins(release: dict[str, Any]) -> None:
+    image = release["jobs"]["image"]
+    arguments = build_of(image["steps"])["build-args"]
+    given = re.findall(r"^(\w+)=\$\{\{ steps\.base\.outputs", arguments, re.MULTILINE)
+    wanted = re.findall(r"^ARG (\w+_DIGEST)=$", read("Dockerfile"), re.MULTILINE)
+    assert given == wanted
+
+
+@pytest.mark.parametrize("name", ["image", "release"])
+def test_release_signs_what_a_job_publishes(release: dict[str, Any], name: str) -> None:
+    job = release["jobs"][name]
+    assert job["permissions"]["id-token"] == "write"
+    commands = commands_of(job["steps"])
+    assert "cosign sign --yes" in "".join(commands)
+
+
+def test_release_signs_files_before_it_uploads_them(release: dict[str, Any]) -> None:
+    *_, signing, uploading = commands_of(release["jobs"]["release"]["steps"])
     assert "for file in dist/*.whl dist/*.tar.gz; do" in signing
     assert 'cosign sign-blob --yes --bundle "$file.sigstore.json" "$file"' in signing
-    assert "dist/*.sigstore.json" in uploaded
-    get = (ROOT / "docs" / "get.md").read_text(encoding="utf-8")
-    # Whom cosign asks for is who signs: this workflow, at a tag.
-    assert get.count("/.github/workflows/release.yml@refs/tags/v$VERSION") == 3
-    assert [value["push"]["tags"] for key, value in workflow.items() if str(key) == "True"] == [["v*"]]  # YAML's `on`
-    signed = set(re.findall(r"ghcr\.io/\S+?/((?:charts/)?toposcope)", "".join(re.findall(r"cosign verify (\S+)", get))))
-    assert signed == {"toposcope", "charts/toposcope"}
+    assert "dist/*.tgz" in uploading
+    assert "dist/*.whl" in uploading
+    assert "dist/*.tar.gz" in uploading
+    assert "dist/krew.yaml" in uploading
+    assert "dist/*.sigstore.json" in uploading
+
+
+def test_page_verifies_who_signs_at_a_tag(release: dict[str, Any]) -> None:
+    page = read("docs/get.md")
+    assert page.count("/.github/workflows/release.yml@refs/tags/v$VERSION") == 3
+    triggers = {str(key): value for key, value in release.items()}["True"]  # YAML's `on`
+    assert triggers["push"]["tags"] == ["v*"]
+    verified = "".join(re.findall(r"cosign verify (\S+)", page))
+    names = re.findall(r"ghcr\.io/\S+?/((?:charts/)?toposcope)", verified)
+    assert set(names) == {"toposcope", "charts/toposcope"}
 
 
 def test_build_backend_is_pinned_with_all_that_it_needs() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    lock = (ROOT / "requirements-build.lock").read_text(encoding="utf-8")
+    project = tomllib.loads(read("pyproject.toml"))
+    lock = read("requirements-build.lock")
     pinned = re.findall(r"^([\w.-]+==\S+) \\\n    --hash=sha256:[0-9a-f]{64}", lock, re.MULTILINE)
-    # `pip install -e` asks for it, a wheel does not.
-    (editables,) = (name for name in pinned if name.startswith("editables=="))
-    pinned.remove(editables)
-    assert project["build-system"]["requires"] == pinned
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    installing = [line for line in makefile.splitlines() if "--editable" in line]
+    # `pip install -e` asks for editables, a wheel does not.
+    required = []
+    for requirement in pinned:
+        if not requirement.startswith("editables=="):
+            required.append(requirement)
+    assert len(required) == len(pinned) - 1
+    assert project["build-system"]["requires"] == required
+
+
+def test_makefile_installs_without_build_isolation() -> None:
+    installing = []
+    for line in read("Makefile").splitlines():
+        if "--editable" in line:
+            installing.append(line)
     assert installing
-    assert all("--no-build-isolation" in line for line in installing)
+    for line in installing:
+        assert "--no-build-isolation" in line
 
 
 def test_updates_are_proposed_for_every_lock() -> None:
+    dependabot = load(ROOT / ".github" / "dependabot.yml")
     covered = set()
-    for update in load(ROOT / ".github" / "dependabot.yml")["updates"]:
-        for folder in update.get("directories", [update.get("directory")]):
-            covered.add((update["package-ecosystem"], folder.strip("/")))
+    for update in dependabot["updates"]:
+        ecosystem = update["package-ecosystem"]
+        folders = update.get("directories") or [update["directory"]]
+        for folder in folders:
+            covered.add((ecosystem, folder.strip("/")))
     locks = [
         ("docker", "Dockerfile"),
         ("gomod", "tests/*/go.mod"),
@@ -178,21 +235,22 @@ def test_updates_are_proposed_for_every_lock() -> None:
     locked = set()
     for kind, pattern in locks:
         for path in ROOT.glob(pattern):
-            folder = str(path.parent.relative_to(ROOT))
-            locked.add((kind, folder.strip(".")))
+            folder = path.parent.relative_to(ROOT)
+            locked.add((kind, str(folder).strip(".")))
     held = ("gomod", "tests/apiserver/oldest")  # the oldest Kubernetes that is supported
     assert covered - {("github-actions", "")} == locked - {held}
 
 
 def test_security_insights_names_what_is_there() -> None:
-    text = (ROOT / "SECURITY-INSIGHTS.yml").read_text(encoding="utf-8")
-    assert load(ROOT / "SECURITY-INSIGHTS.yml")["header"]["schema-version"] == "2.0.0"
+    text = read("SECURITY-INSIGHTS.yml")
+    insights = yaml.safe_load(text)
+    assert insights["header"]["schema-version"] == "2.0.0"
     for page in re.findall(r"blob/main/(\S+)", text):
         assert (ROOT / page).is_file(), page
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.name)
-def test_forms_are_forms(path: Path) -> None:
+def test_forms_of_reports_are_complete(path: Path) -> None:
     form = load(path)
     if path.name == "config.yml":
         assert form == {"blank_issues_enabled": True}
@@ -208,9 +266,16 @@ def test_forms_are_forms(path: Path) -> None:
         assert (ROOT / page).is_file(), page
 
 
-def test_actionlint_has_nothing_to_say() -> None:
+def test_actionlint_finds_nothing() -> None:
     program = shutil.which("actionlint")
     if program is None:
         pytest.skip("actionlint is not on PATH; .ci/run builds and runs it")
-    done = subprocess.run([program, *WORKFLOWS], capture_output=True, text=True, check=False, timeout=60, cwd=ROOT)
+    done = subprocess.run(
+        [program, *WORKFLOWS],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=ROOT,
+    )
     assert done.returncode == 0, done.stdout

@@ -49,47 +49,66 @@ class Run:
     def _begin(self, name: str) -> None:
         self.born += 1
         identity = f"{name}-{self.born}"
-        self.contenders[name] = Contender(identity, Election(identity, TIMING, new_lease("system", "lease")))
+        election = Election(identity, TIMING, new_lease("system", "lease"))
+        self.contenders[name] = Contender(identity, election)
 
     def _wall(self) -> datetime:
         return _START + timedelta(seconds=self.now)
 
     def _store(self, claim: Lease) -> Lease | None:
         """Store a claim as an API server does; None: it is refused."""
-        creates = "resourceVersion" not in claim.metadata
-        if (self.lease is not None) if creates else (self.lease is None or self.lease.metadata != claim.metadata):
+        if not self._fits(claim):
             return None
         self.version += 1
-        metadata = {"uid": f"uid-{self.version}", **claim.metadata, "resourceVersion": str(self.version)}
+        metadata = {
+            "uid": f"uid-{self.version}",
+            **claim.metadata,
+            "resourceVersion": str(self.version),
+        }
         self.lease = replace(claim, metadata=metadata)
         return self.lease
+
+    def _fits(self, claim: Lease) -> bool:
+        """Whether a claim creates the Lease that is not there, or changes the one that is."""
+        is_new = "resourceVersion" not in claim.metadata
+        if is_new or self.lease is None:
+            return is_new and self.lease is None
+        return self.lease.metadata == claim.metadata
 
     def steps(self) -> Iterator[tuple[str, str, Callable[[], None]]]:
         """What may happen next: the model's name of it, who does it, and how."""
         yield "Tick", "", self._tick
         if self.lease is not None:
             yield "Delete", "", self._delete
-        for name, one in self.contenders.items():
-            yield from ((action, name, partial(do, one)) for action, do in self._of(one))
+        for name, contender in self.contenders.items():
+            for action, do in self._steps_of(contender):
+                yield action, name, partial(do, contender)
             yield "Crash", name, partial(self._crash, name)
-            if self._may_release(one):
+            if self._may_release(contender):
                 yield "Release", name, partial(self._release, name)
         for name in self.late:
             yield "TakeLateClaim", name, partial(self._take_late, name)
 
-    def _of(self, one: Contender) -> Iterator[tuple[str, Callable[[Contender], None]]]:
-        if not one.waits and one.election.must_look:
+    def _steps_of(self, contender: Contender) -> Iterator[tuple[str, Callable[[Contender], None]]]:
+        waits = contender.waits
+        if not waits and contender.election.must_look:
             yield "Look", self._look
-        if one.waits == "wants" or (not one.waits and not one.election.must_look and one.election.wants(self.now)):
+        if self._may_claim(contender):
             yield "Claim", self._claim
-        if one.waits == "look":
+        if waits == "look":
             yield "Looked", self._looked
-        if one.waits == "claim":
+        if waits == "claim":
             yield "TakeClaim", self._take
-        if one.waits == "stored":
+        if waits == "stored":
             yield "Claimed", self._claimed
-        if one.waits in {"look", "claim", "stored", "refused", "wants"}:
+        if waits in {"look", "claim", "stored", "refused", "wants"}:
             yield "Doubt", self._doubt
+
+    def _may_claim(self, contender: Contender) -> bool:
+        if contender.waits:
+            return contender.waits == "wants"
+        election = contender.election
+        return not election.must_look and election.wants(self.now)
 
     def _tick(self) -> None:
         self.now += 1
@@ -97,55 +116,67 @@ class Run:
     def _delete(self) -> None:
         self.lease = None
 
-    def _look(self, one: Contender) -> None:
-        one.waits, one.lease = "look", self.lease
+    def _look(self, contender: Contender) -> None:
+        contender.waits = "look"
+        contender.lease = self.lease
 
-    def _looked(self, one: Contender) -> None:
-        one.election.looked(self.now, one.lease)
-        one.waits = "wants" if one.election.wants(self.now) else ""
+    def _looked(self, contender: Contender) -> None:
+        election = contender.election
+        election.looked(self.now, contender.lease)
+        contender.waits = "wants" if election.wants(self.now) else ""
 
-    def _claim(self, one: Contender) -> None:
-        one.waits, one.lease, one.sent = "claim", one.election.claim(self._wall()), self.now
+    def _claim(self, contender: Contender) -> None:
+        contender.waits = "claim"
+        contender.lease = contender.election.claim(self._wall())
+        contender.sent = self.now
 
-    def _take(self, one: Contender) -> None:
-        assert one.lease is not None
-        stored = self._store(one.lease)
-        one.waits, one.lease = ("stored", stored) if stored else ("refused", None)
+    def _take(self, contender: Contender) -> None:
+        assert contender.lease is not None
+        contender.lease = self._store(contender.lease)
+        contender.waits = "stored" if contender.lease else "refused"
 
-    def _claimed(self, one: Contender) -> None:
-        assert one.lease is not None
-        one.election.claimed(one.sent, self.now, one.lease)
-        one.waits = ""
+    def _claimed(self, contender: Contender) -> None:
+        assert contender.lease is not None
+        contender.election.claimed(contender.sent, self.now, contender.lease)
+        contender.waits = ""
 
-    def _doubt(self, one: Contender) -> None:
-        if one.waits == "claim" and self.rng.random() < 0.5:  # it is still on its way
-            assert one.lease is not None
-            self.late[one.identity[0]] = one.identity, one.lease
-        one.election.doubt()
-        one.waits = ""
+    def _doubt(self, contender: Contender) -> None:
+        if contender.waits == "claim" and self.rng.random() < 0.5:  # it is still on its way
+            assert contender.lease is not None
+            name, _, _ = contender.identity.partition("-")
+            self.late[name] = contender.identity, contender.lease
+        contender.election.doubt()
+        contender.waits = ""
 
     def _take_late(self, name: str) -> None:
-        self._store(self.late.pop(name)[1])
+        _, claim = self.late.pop(name)
+        self._store(claim)
 
     def _crash(self, name: str) -> None:
-        one = self.contenders[name]
-        claim = self.late.pop(name, None)
-        if one.waits == "claim":
-            assert one.lease is not None
-            claim = one.identity, one.lease
-        if claim:
-            self.late["former"] = claim
+        contender = self.contenders[name]
+        late = self.late.pop(name, None)
+        if contender.waits == "claim":
+            assert contender.lease is not None
+            late = contender.identity, contender.lease
+        if late:
+            self.late["former"] = late
         self._begin(name)
 
-    def _may_release(self, one: Contender) -> bool:
+    def _may_release(self, contender: Contender) -> bool:
         """Whether it leads, waits for nothing, and knows the Lease as the server has it."""
-        holder = self.lease.holder if self.lease else ""
-        return not (one.waits or one.election.must_look) and one.identity == holder and one.election.may_write(self.now)
+        election = contender.election
+        if contender.waits or election.must_look:
+            return False
+        if self.lease is None or self.lease.holder != contender.identity:
+            return False
+        return election.may_write(self.now)
 
     def _release(self, name: str) -> None:
-        given_back = self.contenders[name].election.resign(self.now, self._wall())
+        election = self.contenders[name].election
+        given_back = election.resign(self.now, self._wall())
         assert given_back is not None
-        assert self._store(given_back) is not None
+        stored = self._store(given_back)
+        assert stored is not None
         self.late.pop(name, None)
         self._begin(name)
 
@@ -155,16 +186,30 @@ class Run:
             return "absent"
         if self.lease.released:
             return "released"
-        names = {one.identity: name for name, one in self.contenders.items()}
-        return names.get(self.lease.holder, "former")
+        for name, contender in self.contenders.items():
+            if contender.identity == self.lease.holder:
+                return name
+        return "former"
 
     def seen(self, action: str, who: str) -> str:
         """The step as a record of TLA+."""
-        leading = {name for name, one in self.contenders.items() if one.election.may_write(self.now)}
+        leading = set()
+        looking = set()
+        for name, contender in self.contenders.items():
+            if contender.election.may_write(self.now):
+                leading.add(name)
+            if contender.election.must_look:
+                looking.add(name)
         assert len(leading) <= 1
-        looking = {name for name, one in self.contenders.items() if one.election.must_look}
-        seen = {"holder": self.holder(), "leading": leading, "looking": looking, "over": set()}
-        return tla({"action": action, "who": who, **seen})
+        record = {
+            "action": action,
+            "who": who,
+            "holder": self.holder(),
+            "leading": leading,
+            "looking": looking,
+            "over": set(),
+        }
+        return tla(record)
 
 
 def tla(value: Any) -> str:
@@ -173,8 +218,11 @@ def tla(value: Any) -> str:
         fields = [f"{name} |-> {tla(part)}" for name, part in value.items()]
         return f"[{', '.join(fields)}]"
     if isinstance(value, set):
-        return "{" + ", ".join(map(tla, sorted(value))) + "}"
-    return json.dumps(value) if isinstance(value, str) else str(value).upper()
+        members = [tla(member) for member in sorted(value)]
+        return f"{{{', '.join(members)}}}"
+    if isinstance(value, str):
+        return json.dumps(value)
+    return str(value).upper()
 
 
 _RARE: Final = {"Tick": 0.4, "Crash": 0.05, "Delete": 0.05, "Release": 0.2, "Doubt": 0.1}
@@ -186,11 +234,13 @@ def trace(seed: int, steps: int) -> list[str]:
     run = Run(rng)
     records = [run.seen("Start", "")]
     while len(records) < steps:
-        possible = [*run.steps()]
-        action, who, do = rng.choices(possible, [_RARE.get(action, 1.0) for action, _, _ in possible])[0]
-        if action == "TakeLateClaim" or not (action == "Crash" and "former" in run.late):
-            do()
-            records.append(run.seen(action, who))
+        possible = list(run.steps())
+        weights = [_RARE.get(action, 1.0) for action, _, _ in possible]
+        ((action, who, do),) = rng.choices(possible, weights)
+        if action == "Crash" and "former" in run.late:
+            continue
+        do()
+        records.append(run.seen(action, who))
     return records
 
 

@@ -3,26 +3,44 @@
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tools.advisories import main, result_of
 
-REPORT = {
-    "dependencies": [
-        {"name": "safe", "version": "1.0", "vulns": []},
-        {"name": "hole", "version": "2.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2.1", "3.0"]}]},
-        {"name": "open", "version": "4.0", "vulns": [{"id": "PYSEC-2", "fix_versions": []}]},
-        {"name": "unknown", "skip_reason": "Dependency not found on PyPI and could not be audited: unknown (5.0)"},
-    ]
+SAFE: dict[str, Any] = {
+    "name": "safe",
+    "version": "1.0",
+    "vulns": [],
 }
+HOLE: dict[str, Any] = {
+    "name": "hole",
+    "version": "2.0",
+    "vulns": [{"id": "PYSEC-1", "fix_versions": ["2.1", "3.0"]}],
+}
+OPEN: dict[str, Any] = {
+    "name": "open",
+    "version": "4.0",
+    "vulns": [{"id": "PYSEC-2", "fix_versions": []}],
+}
+UNKNOWN: dict[str, Any] = {
+    "name": "unknown",
+    "skip_reason": "Dependency not found on PyPI and could not be audited: unknown (5.0)",
+}
+
+
+def report(*dependencies: dict[str, Any]) -> str:
+    """What pip-audit prints of these."""
+    return json.dumps({"dependencies": dependencies})
 
 
 def pip_audit_that_prints(folder: Path, output: str, errors: str = "") -> list[str]:
     """A command in pip-audit's place."""
     (folder / "output").write_text(output, encoding="utf-8")
     (folder / "errors").write_text(errors, encoding="utf-8")
+    script = f"#!/bin/sh\ncat {folder}/output\ncat {folder}/errors >&2\nexit 1\n"
     command = folder / "pip-audit"
-    command.write_text(f"#!/bin/sh\ncat {folder}/output\ncat {folder}/errors >&2\nexit 1\n", encoding="utf-8")
+    command.write_text(script, encoding="utf-8")
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     return [str(command)]
 
@@ -30,7 +48,7 @@ def pip_audit_that_prints(folder: Path, output: str, errors: str = "") -> list[s
 def test_vulnerabilities_are_named_with_the_versions_that_fix_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = pip_audit_that_prints(tmp_path, json.dumps(REPORT))
+    command = pip_audit_that_prints(tmp_path, report(SAFE, HOLE, OPEN, UNKNOWN))
     assert main(["a.lock", "--", *command]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "a.lock: 3 packages checked, 2 vulnerabilities",
@@ -40,8 +58,8 @@ def test_vulnerabilities_are_named_with_the_versions_that_fix_them(
     ]
 
 
-def test_what_is_safe_passes_in_every_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = pip_audit_that_prints(tmp_path, json.dumps({"dependencies": REPORT["dependencies"][:1]}))
+def test_safe_packages_pass_in_every_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = pip_audit_that_prints(tmp_path, report(SAFE))
     assert main(["a.lock", "b.lock", "--", *command]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "a.lock: 1 packages checked, 0 vulnerabilities",
@@ -60,13 +78,24 @@ def test_index_that_does_not_answer_is_said(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_index_without_advisories_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = pip_audit_that_prints(tmp_path, json.dumps({"dependencies": REPORT["dependencies"][3:]}))
+    command = pip_audit_that_prints(tmp_path, report(UNKNOWN))
     assert main(["a.lock", "--", *command]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("audit: nothing was checked")
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("audit: nothing was checked")
 
 
-@pytest.mark.parametrize("output", ["", "[]", "{}", "null", "3", '{"dependencies"'])
-def test_report_that_is_none_is_no_clean_bill(output: str) -> None:
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("[]", id="list"),
+        pytest.param("{}", id="empty-object"),
+        pytest.param("null", id="null"),
+        pytest.param("3", id="number"),
+        pytest.param('{"dependencies"', id="half"),
+    ],
+)
+def test_output_that_is_no_report_is_no_clean_bill(output: str) -> None:
     result = result_of("a.lock", output, "")
     assert result.failed == "pip-audit said nothing"
     assert result.checked == 0

@@ -5,7 +5,12 @@ from tools.apiserver.build import NEWEST, kubernetes_module
 
 
 @pytest.mark.parametrize(
-    ("chosen", "folder"), [("", NEWEST), ("oldest", NEWEST / "oldest"), ("latest", NEWEST / "latest")]
+    ("chosen", "folder"),
+    [
+        pytest.param("", NEWEST, id="usual"),
+        pytest.param("oldest", NEWEST / "oldest", id="oldest"),
+        pytest.param("latest", NEWEST / "latest", id="latest"),
+    ],
 )
 def test_each_choice_pins_a_version(chosen: str, folder: object) -> None:
     module = kubernetes_module(chosen)

@@ -19,7 +19,7 @@ def test_ten_paths_are_taken_and_eleven_are_not() -> None:
     assert messages(eleven) == ["has 11 paths, more than 10: split it, or name steps of it"]
 
 
-def test_what_ruff_does_not_count_is_counted() -> None:
+def test_paths_that_ruff_does_not_count_are_counted() -> None:
     found = messages(
         """
         def f(a, b):
@@ -36,9 +36,21 @@ def test_what_ruff_does_not_count_is_counted() -> None:
 @pytest.mark.parametrize(
     ("comprehension", "problem"),
     [
-        ("[x for y in a for x in y]", "a comprehension of two loops"),
-        ("[[x for x in y] for y in a]", "a comprehension in a comprehension"),
-        ("{y: any(x for x in y) for y in a}", "a comprehension in a comprehension"),
+        pytest.param(
+            "[x for y in a for x in y]",
+            "a comprehension of two loops",
+            id="two-loops",
+        ),
+        pytest.param(
+            "[[x for x in y] for y in a]",
+            "a comprehension in a comprehension",
+            id="list-in-list",
+        ),
+        pytest.param(
+            "{y: any(x for x in y) for y in a}",
+            "a comprehension in a comprehension",
+            id="generator-in-dict",
+        ),
     ],
 )
 def test_packed_comprehensions_are_found(comprehension: str, problem: str) -> None:
@@ -57,10 +69,13 @@ def test_function_may_say_why_it_is_dense() -> None:
 
 
 def test_findings_name_the_place_and_end_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "module.py").write_text("def f(a):\n    return [x for y in a for x in y]\n")
+    module = tmp_path / "module.py"
+    module.write_text("def f(a):\n    return [x for y in a for x in y]\n")
     assert main([str(tmp_path)]) == 1
-    assert capsys.readouterr().out.startswith(f"{tmp_path}/module.py:1: f has a comprehension")
-    (tmp_path / "module.py").write_text("def f(a):\n    return a\n")
+    said = capsys.readouterr().out
+    assert said.startswith(f"{module}:1: f has a comprehension")
+
+    module.write_text("def f(a):\n    return a\n")
     assert main([str(tmp_path)]) == 0
 
 

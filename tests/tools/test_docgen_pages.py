@@ -23,25 +23,34 @@ def test_changed_page_is_found_and_put_right(
     for name in pages.PARTS:
         text = (pages.DOCS / name).read_text(encoding="utf-8")
         changed = text.replace("| `spec.required` |", "| `spec.wanted` |")
-        (docs / name).parent.mkdir(parents=True, exist_ok=True)
-        (docs / name).write_text(changed, encoding="utf-8")
+        copy = docs / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(changed, encoding="utf-8")
     monkeypatch.setattr(pages, "DOCS", docs)
+
     assert main(["--check"]) == 1
-    assert capsys.readouterr().err == "docs/fields.md is not what the code says: make reference\n"
+    said = capsys.readouterr().err
+    assert said == "docs/fields.md is not what the code says: make reference\n"
+
     assert main([]) == 0
-    assert capsys.readouterr().out == "docs/fields.md\n"
+    said = capsys.readouterr().out
+    assert said == "docs/fields.md\n"
+
     assert main(["--check"]) == 0
     assert main(["--chek"]) == 2
 
 
 def test_examples_show_every_label() -> None:
-    assert tables.meanings().keys() == {*ALL, *tables.ANNOTATIONS, UNIQUE}
+    expected = {*ALL, *tables.ANNOTATIONS, UNIQUE}
+    assert tables.meanings().keys() == expected
     shown: set[str] = set()
     for profile in tables.EXAMPLES.values():
-        shown |= tables.described(profile).labels.known.keys()
+        description = tables.described(profile)
+        shown |= description.labels.known.keys()
     assert shown == ALL - {LEAF, LEAF_GROUP}  # which need switches
-    tray = tables.described("gb200-nvl72-tray").labels.known
-    assert tray[NVLINK_DOMAIN].endswith(".32766")
+    tray = tables.described("gb200-nvl72-tray")
+    domain = tray.labels.known[NVLINK_DOMAIN]
+    assert domain.endswith(".32766")
 
 
 def test_note_about_no_metric_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -55,17 +64,37 @@ def test_note_about_no_metric_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_p
         metrics.table("topologies")
 
 
-@pytest.mark.parametrize(("share", "expected"), [(0.0, 1), (0.5, 2), (0.75, 3), (0.99, 4), (1.0, 4)])
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        pytest.param(0.0, 1, id="least"),
+        pytest.param(0.5, 2, id="median"),
+        pytest.param(0.75, 3, id="third-quarter"),
+        pytest.param(0.99, 4, id="nearly-all"),
+        pytest.param(1.0, 4, id="most"),
+    ],
+)
 def test_percentile_is_a_value_that_was_measured(share: float, expected: float) -> None:
-    assert Sample((4, 1, 3, 2), "ms", share).value == expected
+    sample = Sample((4, 1, 3, 2), "ms", share)
+    assert sample.value == expected
 
 
 def test_table_holds_each_figure_against_its_peers() -> None:
     calls = Peer("calls", Sample((3.0,), "ms"))
     files = Peer("files", Sample((1.5, 0.4, 38341.2), "ms"))
-    probe = Figure("probe", Sample((6.0,), "ms"), Target(5), (calls, files))
+    probe = Figure(
+        "probe",
+        Sample((6.0,), "ms"),
+        Target(5),
+        (calls, files),
+    )
     no_writes = Peer("none", Sample((0,), ""))
-    writes = Figure("writes", Sample((0,), ""), Target(0), (no_writes,))
+    writes = Figure(
+        "writes",
+        Sample((0,), ""),
+        Target(0),
+        (no_writes,),
+    )
     table = aligned([HEAD, *rows_of(probe), *rows_of(writes)])
     assert table.splitlines() == [
         "figure  measured  target       limit or peer                         ratio",
@@ -78,14 +107,14 @@ def test_table_holds_each_figure_against_its_peers() -> None:
 @pytest.mark.parametrize(
     ("target", "value", "peer", "met"),
     [
-        (Target(5), 5, None, True),
-        (Target(5), 5.1, None, False),
-        (Target(5, at_most=False), 6, None, True),
-        (Target(5, at_most=False), 4, None, False),
-        (Target(120, limit=40), 120, 10, True),
-        (Target(120, limit=40), 180, 60, True),
-        (Target(120, limit=40), 180, 59, False),
-        (Target(120, limit=40), 180, 0, False),
+        pytest.param(Target(5), 5, None, True, id="at-most-just"),
+        pytest.param(Target(5), 5.1, None, False, id="at-most-missed"),
+        pytest.param(Target(5, at_most=False), 6, None, True, id="at-least"),
+        pytest.param(Target(5, at_most=False), 4, None, False, id="at-least-missed"),
+        pytest.param(Target(120, limit=40), 120, 10, True, id="number"),
+        pytest.param(Target(120, limit=40), 180, 60, True, id="ratio"),
+        pytest.param(Target(120, limit=40), 180, 59, False, id="neither"),
+        pytest.param(Target(120, limit=40), 180, 0, False, id="peer-without-time"),
     ],
 )
 def test_target_is_reached_as_a_number_or_as_a_ratio(target: Target, value: float, peer: float, met: bool) -> None:

@@ -26,16 +26,17 @@ def clock_of(cost: Callable[[int], float]) -> tuple[Callable[[str], None], Calla
 @pytest.mark.parametrize(
     ("cost", "grows"),
     [
-        (lambda size: size * 1e-4, False),
-        (lambda size: size**2 * 1e-6, True),
-        (lambda size: size**2 * 1e-10, False),  # too short to be measured
-        (lambda size: size**1.5 * 1e-5, False),
-        (lambda _: 100.0, False),
+        pytest.param(lambda size: size * 1e-4, False, id="linear"),
+        pytest.param(lambda size: size**2 * 1e-6, True, id="quadratic"),
+        pytest.param(lambda size: size**2 * 1e-10, False, id="too-short-to-be-measured"),
+        pytest.param(lambda size: size**1.5 * 1e-5, False, id="between"),
+        pytest.param(lambda _: 100.0, False, id="constant"),
     ],
 )
 def test_growth_is_judged_by_two_sizes(cost: Callable[[int], float], grows: bool) -> None:
     read, clock = clock_of(cost)
-    assert measure(read, [UNIT], clock=clock).grows is grows
+    measured = measure(read, [UNIT], clock=clock)
+    assert measured.grows is grows
 
 
 def test_unit_that_grows_is_found_among_others() -> None:
@@ -82,7 +83,12 @@ json.dump((found.unit, found.small, found.large), sys.stdout)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("hangs", "hangs: still at it after"), ("fails", "IndexError"), ("well", "")]
+    ("name", "said"),
+    [
+        pytest.param("hangs", "hangs: still at it after", id="hangs"),
+        pytest.param("fails", "IndexError", id="fails"),
+        pytest.param("well", "", id="well"),
+    ],
 )
 def test_child_that_hangs_or_fails_is_named_with_its_unit(
     name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,7 @@
 """The models hold, each of their claims can fail, and the election does only what its model allows."""
 
+from pathlib import Path
+
 import pytest
 from tests.tools.election_traces import module, trace
 from tools.model.checker import MODELS, check
@@ -175,11 +177,20 @@ pytestmark = pytest.mark.slow
 )
 def test_claim_is_broken_by_a_wrong_model(model: str, right: str, wrong: str, broken: str) -> None:
     """The wrong text takes the place of the right one in the model's file."""
-    name = next(file.name for file in MODELS.glob("*.tla") if model.startswith(file.stem))
-    text = (MODELS / name).read_text(encoding="utf-8")
+    file = file_of(model)
+    text = file.read_text(encoding="utf-8")
     assert right in text
-    verdict = check(name.removesuffix(".tla"), model, {name: text.replace(right, wrong)})
+    changed = text.replace(right, wrong)
+    verdict = check(file.stem, model, {file.name: changed})
     assert verdict.broken == broken
+
+
+def file_of(model: str) -> Path:
+    """The file of a model, which may have more than one configuration."""
+    for file in MODELS.glob("*.tla"):
+        if model.startswith(file.stem):
+            return file
+    raise AssertionError(f"no file is of {model}")
 
 
 def test_election_does_only_what_its_model_allows() -> None:

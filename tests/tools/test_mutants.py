@@ -8,14 +8,14 @@ from tools.mutants.byte_ids import pytest_make_parametrize_id
 @pytest.mark.parametrize(
     ("before", "after", "is_lost"),
     [
-        ("killed", "survived", True),
-        ("timeout", "survived", True),
-        ("killed", "no tests", True),
-        ("killed", "timeout", False),
-        ("survived", "survived", False),
-        ("no tests", "survived", False),
-        ("no such mutant", "survived", False),
-        ("killed", "no such mutant", False),
+        pytest.param("killed", "survived", True, id="killed-survives"),
+        pytest.param("timeout", "survived", True, id="timeout-survives"),
+        pytest.param("killed", "no tests", True, id="tests-go"),
+        pytest.param("killed", "timeout", False, id="killed-by-timeout"),
+        pytest.param("survived", "survived", False, id="survived-before"),
+        pytest.param("no tests", "survived", False, id="had-no-tests"),
+        pytest.param("no such mutant", "survived", False, id="new-mutant"),
+        pytest.param("killed", "no such mutant", False, id="mutant-gone"),
     ],
 )
 def test_mutant_is_lost_that_only_earlier_tests_noticed(before: str, after: str, is_lost: bool) -> None:

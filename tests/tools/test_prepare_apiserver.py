@@ -17,8 +17,9 @@ def _program(folder: Path, name: str, script: str = "exit 1") -> None:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without Go and without anything built; its programs are in `bin`."""
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     monkeypatch.delenv("TOPOSCOPE_REQUIRE_REAL_API", raising=False)
@@ -55,11 +56,16 @@ def test_prepare_says_what_it_builds_before_go_runs(machine: Path, capsys: pytes
 def test_prepare_is_silent_where_the_programs_are_there(
     place: str, machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folders = {"assets": machine / "assets", "path": machine / "bin", "cache": cache_of_module("apiserver", KUBERNETES)}
-    for name in ("etcd", "kube-apiserver"):
-        _program(folders[place], name)
+    folders = {
+        "assets": machine / "assets",
+        "path": machine / "bin",
+        "cache": cache_of_module("apiserver", KUBERNETES),
+    }
+    folder = folders[place]
+    _program(folder, "etcd")
+    _program(folder, "kube-apiserver")
     if place == "assets":
-        monkeypatch.setenv("KUBEBUILDER_ASSETS", str(folders[place]))
+        monkeypatch.setenv("KUBEBUILDER_ASSETS", str(folder))
 
     assert prepare.main() == 0
     assert capsys.readouterr().err == ""
@@ -68,7 +74,9 @@ def test_prepare_is_silent_where_the_programs_are_there(
 def test_prepare_names_an_assets_folder_that_holds_no_programs(
     machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(machine / "empty"))
+    empty = machine / "empty"
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(empty))
 
     assert prepare.main() == 0
-    assert f"KUBEBUILDER_ASSETS={machine / 'empty'} does not hold etcd" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"KUBEBUILDER_ASSETS={empty} does not hold etcd" in said

@@ -32,7 +32,7 @@ COMMENTS = rb"(?:(?:#.*|---[ \t]*|[ \t]*)\r?\n)*apiVersion: \S+\r?\nitems:\r?\n(
         r"(?:<[^>]*>|<[^>]*|>)*x",
     ],
 )
-def test_exponential(pattern: str | bytes) -> None:
+def test_nested_repeats_are_exponential(pattern: str | bytes) -> None:
     assert growth(pattern, 0, Mode.MATCH) is Growth.EXPONENTIAL
 
 
@@ -53,7 +53,7 @@ def test_exponential(pattern: str | bytes) -> None:
         (r"(\w+)-\1[\w-]*!", Mode.MATCH),
     ],
 )
-def test_quadratic(pattern: str, mode: Mode) -> None:
+def test_overlapping_repeats_are_quadratic(pattern: str, mode: Mode) -> None:
     assert growth(pattern, 0, mode) is Growth.QUADRATIC
 
 
@@ -75,22 +75,29 @@ def test_quadratic(pattern: str, mode: Mode) -> None:
         (r"(?:a|b|c)+d", Mode.MATCH),
     ],
 )
-def test_linear(pattern: str, mode: Mode) -> None:
+def test_unambiguous_pattern_is_linear(pattern: str, mode: Mode) -> None:
     assert growth(pattern, 0, mode) is Growth.LINEAR
 
 
-def test_flags_count() -> None:
-    assert growth("(?:a|A)+b", re.IGNORECASE, Mode.MATCH) is Growth.LINEAR  # the parser makes one set of them
-    assert growth("(?:ab|Ab)+c", 0, Mode.MATCH) is Growth.LINEAR
-    assert growth("(?:ab|Ab)+c", re.IGNORECASE, Mode.MATCH) is Growth.EXPONENTIAL
-    assert growth(r"(?:.|\n)+x", 0, Mode.MATCH) is Growth.LINEAR
-    assert growth(r"(?:.|\n)+x", re.DOTALL, Mode.MATCH) is Growth.EXPONENTIAL
-    assert growth(r"(?:\dx|\u0663x)+y", 0, Mode.MATCH) is Growth.EXPONENTIAL
-    assert growth(r"(?:\dx|\u0663x)+y", re.ASCII, Mode.MATCH) is Growth.LINEAR
+@pytest.mark.parametrize(
+    ("pattern", "flags", "expected"),
+    [
+        # The parser makes one set of the letters.
+        pytest.param("(?:a|A)+b", re.IGNORECASE, Growth.LINEAR, id="letters-of-any-case"),
+        pytest.param("(?:ab|Ab)+c", 0, Growth.LINEAR, id="words-of-one-case"),
+        pytest.param("(?:ab|Ab)+c", re.IGNORECASE, Growth.EXPONENTIAL, id="words-of-any-case"),
+        pytest.param(r"(?:.|\n)+x", 0, Growth.LINEAR, id="dot-without-line-end"),
+        pytest.param(r"(?:.|\n)+x", re.DOTALL, Growth.EXPONENTIAL, id="dot-with-line-end"),
+        pytest.param(r"(?:\dx|\u0663x)+y", 0, Growth.EXPONENTIAL, id="digits-of-any-script"),
+        pytest.param(r"(?:\dx|\u0663x)+y", re.ASCII, Growth.LINEAR, id="ascii-digits"),
+    ],
+)
+def test_flags_change_the_growth(pattern: str, flags: int, expected: Growth) -> None:
+    assert growth(pattern, flags, Mode.MATCH) is expected
 
 
 @pytest.mark.slow
-def test_product_has_none() -> None:
+def test_product_has_only_linear_patterns() -> None:
     assert complaints(ROOT, "toposcope") == []
 
 
@@ -170,12 +177,12 @@ def test_reason_that_nothing_needs_is_refused(tmp_path: Path) -> None:
     assert found == ["package/a.py:2: 'a+b': is linear by itself; remove `# linear: because`"]
 
 
-def test_functions_imported_by_name(tmp_path: Path) -> None:
+def test_patterns_of_functions_imported_by_name_are_found(tmp_path: Path) -> None:
     found = lint(tmp_path, a='from re import compile as made, search\nX = made("(a*)*b")\nsearch("a+b", "")\n')
     assert [line.partition(": ")[0] for line in found] == ["package/a.py:2", "package/a.py:3"]
 
 
-def test_keys_of_the_tables_of_meanings(tmp_path: Path) -> None:
+def test_patterns_in_tables_of_meanings_are_found(tmp_path: Path) -> None:
     folder = tmp_path / "toposcope" / "integrations" / "x"
     folder.mkdir(parents=True)
     (folder / "meanings.yaml").write_text("'(\\S+) quota': 'of {0}'\n'queue (\\S+)': 'of {0}'\n")

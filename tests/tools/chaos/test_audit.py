@@ -26,32 +26,43 @@ class Log:
 
     def add(self, pod: str, about: dict[str, str], second: int, *, lost: bool = False, **more: Any) -> None:
         """A request of a pod; `lost`: the server died before it answered."""
-        account = AGENT if pod.startswith("agent") else CONTROLLER
+        user = {
+            "username": AGENT if pod.startswith("agent") else CONTROLLER,
+            "extra": {"authentication.kubernetes.io/pod-name": [pod]},
+        }
         received = {
             "auditID": f"{len(self.lines)}",
             "stage": "RequestReceived",
             "objectRef": about,
             "verb": more.get("verb", "patch"),
             "requestURI": more.get("uri", "/"),
-            "user": {"username": account, "extra": {"authentication.kubernetes.io/pod-name": [pod]}},
+            "user": user,
             "requestReceivedTimestamp": f"2026-01-01T12:00:{second:02}.000000Z",
             "stageTimestamp": f"2026-01-01T12:00:{second:02}.500000Z",
         }
         self.lines.append(json.dumps(received))
-        if not lost:
-            completed = {
-                **received,
-                "stage": "ResponseComplete",
-                "responseStatus": {"code": more.get("code", 200)},
-                "requestObject": more.get("body"),
-            }
-            self.lines.append(json.dumps(completed))
+        if lost:
+            return
+        completed = {
+            **received,
+            "stage": "ResponseComplete",
+            "responseStatus": {"code": more.get("code", 200)},
+            "requestObject": more.get("body"),
+        }
+        self.lines.append(json.dumps(completed))
 
     def claim(self, pod: str, second: int, holder: str | None = None, **more: Any) -> None:
         """Write the Lease, by default with the pod as its holder."""
         identity = f"{pod}_1" if holder is None else holder
         body = {"spec": {"holderIdentity": identity}}
-        self.add(pod, LEASE, second, verb="update", body=body, **more)
+        self.add(
+            pod,
+            LEASE,
+            second,
+            verb="update",
+            body=body,
+            **more,
+        )
 
     def write(self, pod: str, second: int, **more: Any) -> None:
         """Write the status of the topology."""
@@ -59,14 +70,23 @@ class Log:
 
     def read(self) -> tuple[list[Write], list[Write]]:
         """What was written to the log since it was last read."""
-        self.file.write_text("".join(f"{line}\n" for line in self.lines), encoding="utf-8")
+        self.file.write_text(self.text(), encoding="utf-8")
         return self.reader.read()
+
+    def text(self) -> str:
+        """All of its lines."""
+        return "".join(f"{line}\n" for line in self.lines)
 
     def out_of_turn(self) -> list[str]:
         """The writes that were out of turn, if a term lasts 8 seconds."""
         findings = Findings()
-        Turns(findings, term=8.0).judge(*self.read())
-        return [violation.what for violation in findings.take() if violation.invariant == "writer"]
+        turns = Turns(findings, term=8.0)
+        turns.judge(*self.read())
+        found = []
+        for violation in findings.take():
+            if violation.invariant == "writer":
+                found.append(violation.what)
+        return found
 
 
 @pytest.fixture
@@ -74,7 +94,7 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "log")
 
 
-def test_writes_in_turn_are_none(log: Log) -> None:
+def test_writes_in_turn_are_no_findings(log: Log) -> None:
     log.claim("a", 1)
     log.write("a", 2)
     log.claim("b", 10)
@@ -153,13 +173,18 @@ def test_request_to_a_server_that_stood_still_is_late_and_not_out_of_turn(
 ) -> None:
     findings = Findings()
     turns = Turns(findings, term=8.0)
-    turns.server_stops(datetime(2026, 1, 1, 12, 0, stopped, tzinfo=UTC))
-    for second in (30, 50):  # healing may come twice
-        turns.server_goes_on(datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC))
+    turns.server_stops(moment(stopped))
+    turns.server_goes_on(moment(30))
+    turns.server_goes_on(moment(50))  # healing may come twice
     log.claim("a", 1)
     log.write("a", written)
     turns.judge(*log.read())
     assert bool(findings.take()) == is_out_of_turn
+
+
+def moment(second: int) -> datetime:
+    """So many seconds after noon."""
+    return datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC)
 
 
 def test_log_is_read_as_it_grows_and_half_a_line_waits(log: Log) -> None:
@@ -168,14 +193,15 @@ def test_log_is_read_as_it_grows_and_half_a_line_waits(log: Log) -> None:
     assert len(claims) == 1
 
     log.write("a", 2)
-    text = "".join(f"{line}\n" for line in log.lines)
+    text = log.text()
     log.file.write_text(text[:-20], encoding="utf-8")
     writes, _ = log.reader.read()
     assert writes == []
 
     log.file.write_text(text, encoding="utf-8")
     writes, _ = log.reader.read()
-    assert [write.what for write in writes] == ["patch clustertopologies/status/cluster at 2026-01-01T12:00:02.000000Z"]
+    (write,) = writes
+    assert write.what == "patch clustertopologies/status/cluster at 2026-01-01T12:00:02.000000Z"
 
 
 BINDING = {"apiGroup": "grove.io", "resource": "things", "name": "cluster"}
@@ -201,12 +227,17 @@ def judged(log: Log, *, deletion_expected: bool = False) -> list[str]:
 )
 def test_published_object_may_say_what_is_desired(log: Log, keys: list[str]) -> None:
     levels = [{"key": key} for key in keys]
-    log.add("a", BINDING, 1, body={"spec": {"levels": levels}})
+    log.add("a", BINDING, 1, body=with_levels(levels))
     assert judged(log) == []
 
 
+def with_levels(levels: list[Any]) -> dict[str, Any]:
+    """A published object with these levels."""
+    return {"spec": {"levels": levels}}
+
+
 def test_published_object_with_other_levels_is_found(log: Log) -> None:
-    log.add("a", BINDING, 1, body={"spec": {"levels": [{"key": "host"}]}})
+    log.add("a", BINDING, 1, body=with_levels([{"key": "host"}]))
     (violation,) = judged(log)
     assert f"should be {DESIRED_LEVELS}" in violation
 
@@ -223,14 +254,19 @@ def test_expected_delete_of_a_published_object_is_right(log: Log) -> None:
 
 
 def test_write_of_a_lent_object_is_right(log: Log) -> None:
-    lent = {"apiGroup": "kai.scheduler", "resource": "things", "name": "lent"}
-    log.add("a", lent, 1, body={"spec": {"levels": ["rack", "host"]}})
+    lent = {
+        "apiGroup": "kai.scheduler",
+        "resource": "things",
+        "name": "lent",
+    }
+    log.add("a", lent, 1, body=with_levels(["rack", "host"]))
     assert judged(log) == []
 
 
 @pytest.mark.parametrize("name", [pytest.param("somebodys", id="other-name"), pytest.param("lent", id="other-group")])
 def test_write_of_a_foreign_object_is_found(log: Log, name: str) -> None:
-    log.add("a", BINDING | {"name": name}, 1, body={"spec": {"levels": ["rack", "host"]}})
+    foreign = BINDING | {"name": name}
+    log.add("a", foreign, 1, body=with_levels(["rack", "host"]))
     (violation,) = judged(log)
     assert "foreign" in violation
 

@@ -46,7 +46,12 @@ assert time.monotonic() - steady < 3600
 def run(program: str, *arguments: str, **environment: str) -> None:
     command = [sys.executable, "-W", "error", "-c", program, *arguments]
     done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

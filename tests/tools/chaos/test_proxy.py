@@ -29,13 +29,19 @@ class Place:
         self.thread.switch(self.proxy, mode)
 
     def client(self, timeout: float = 20.0) -> HttpClient:
-        self.clients.append(HttpClient(f"https://127.0.0.1:{self.proxy.port}", self.certificates.ca, timeout))
-        return self.clients[-1]
+        client = HttpClient(
+            f"https://127.0.0.1:{self.proxy.port}",
+            self.certificates.ca,
+            timeout,
+        )
+        self.clients.append(client)
+        return client
 
     def used_client(self, timeout: float = 20.0) -> HttpClient:
         """One whose connection has carried a request."""
         client = self.client(timeout)
-        assert client.request("GET", "/version").code == 200
+        answer = client.request("GET", "/version")
+        assert answer.code == 200
         return client
 
 
@@ -43,14 +49,15 @@ class Place:
 def place(tmp_path: Path) -> Iterator[Place]:
     files = make_certificates(tmp_path)
     with EmbeddedApiServer(tls=files) as server, ProxyThread() as proxies:
-        address = "127.0.0.1", int(server.url.rpartition(":")[2])
-        made = Place(proxies, proxies.add(address, files), files)
+        _, _, port = server.url.rpartition(":")
+        proxy = proxies.add(("127.0.0.1", int(port)), files)
+        made = Place(proxies, proxy, files)
         yield made
         for client in made.clients:
             client.close()
 
 
-def test_it_passes_on_what_comes(place: Place) -> None:
+def test_proxy_passes_requests_on(place: Place) -> None:
     client = place.used_client()
     assert "paths" in client.request("GET", LONG).body
     assert place.proxy.cuts == 0
@@ -58,7 +65,7 @@ def test_it_passes_on_what_comes(place: Place) -> None:
     assert "paths" in client.request("GET", LONG).body
 
 
-def test_it_cuts_in_the_middle(place: Place) -> None:
+def test_proxy_that_cuts_ends_an_answer_in_the_middle(place: Place) -> None:
     client = place.used_client()
     place.switch(Mode.CUT)
     # It depends on where the middle was: half of the headers is an answer without a body.
@@ -69,22 +76,23 @@ def test_it_cuts_in_the_middle(place: Place) -> None:
     place.used_client()
 
 
-def test_it_throttles_new_requests_also_on_a_kept_connection(place: Place) -> None:
+def test_proxy_that_throttles_answers_429_on_kept_connections_too(place: Place) -> None:
     client = place.used_client()
     place.switch(Mode.THROTTLE)
     for asked in (client, place.client()):
         answer = asked.request("GET", "/version")
-        assert (answer.code, answer.headers["Retry-After"]) == (429, "1")
+        assert answer.code == 429
+        assert answer.headers["Retry-After"] == "1"
         assert answer.body["reason"] == "TooManyRequests"
 
 
-def test_it_refuses_what_comes(place: Place) -> None:
+def test_proxy_that_refuses_takes_no_connection(place: Place) -> None:
     place.switch(Mode.REFUSE)
     with pytest.raises((ConnectionError, ssl.SSLError)):
         place.client().request("GET", "/version")
 
 
-def test_silent_connection_never_speaks_again_and_a_new_one_does(place: Place) -> None:
+def test_silent_connection_stays_silent_and_a_new_one_answers(place: Place) -> None:
     client = place.used_client(timeout=0.3)
     place.switch(Mode.SILENT)
     place.switch(Mode.PASS)
@@ -93,11 +101,16 @@ def test_silent_connection_never_speaks_again_and_a_new_one_does(place: Place) -
     place.used_client()
 
 
-def test_what_stalled_goes_on_afterwards(place: Place) -> None:
+def test_stalled_request_is_answered_afterwards(place: Place) -> None:
     client = place.used_client()
     place.switch(Mode.STALL)
     answers: list[int] = []
-    asking = threading.Thread(target=lambda: answers.append(client.request("GET", "/version").code))
+
+    def ask() -> None:
+        answer = client.request("GET", "/version")
+        answers.append(answer.code)
+
+    asking = threading.Thread(target=ask)
     asking.start()
     with pytest.raises(TimeoutError):
         place.client(timeout=0.3).request("GET", "/version")

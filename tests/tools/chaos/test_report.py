@@ -12,14 +12,30 @@ from tools.chaos.schedule import Step
 from tools.chaos.violations import INVARIANTS, Findings, Leaks, Violation, grows
 
 
-def test_rounds_are_counted_by_fault_and_by_invariant() -> None:
-    def outcome(*faults: str, settled: float, violations: Sequence[Violation] = ()) -> Outcome:
-        steps = [Step(fault, 1, 1) for fault in faults]
-        return Outcome(tuple(steps), steps, list(violations), settled)
+def outcome(*faults: str, settled: float, violations: Sequence[Violation] = ()) -> Outcome:
+    """What came of a round with these faults."""
+    steps = [Step(fault, 1, 1) for fault in faults]
+    return Outcome(
+        tuple(steps),
+        steps,
+        list(violations),
+        settled,
+    )
 
+
+def test_rounds_are_counted_by_fault_and_by_invariant() -> None:
     violation = Violation("writer", "two at a time")
-    outcomes = [outcome("slow", settled=2), outcome("slow", "refused", settled=8, violations=[violation, violation])]
-    written = tables(outcomes, Counter(writer=1234), [], {}, 0.0)
+    outcomes = [
+        outcome("slow", settled=2),
+        outcome("slow", "refused", settled=8, violations=[violation, violation]),
+    ]
+    written = tables(
+        outcomes,
+        Counter(writer=1234),
+        [],
+        {},
+        0.0,
+    )
     assert written["faults"][1:] == [
         ["`slow`", FAULTS["slow"].what, "2", "5 s (8 s)", "1"],
         ["`refused`", FAULTS["refused"].what, "1", "8 s (8 s)", "1"],
@@ -66,7 +82,8 @@ class Sized:
     ],
 )
 def test_growth_is_found_and_shown_with_the_hours_of_its_clock(step: Size, expected: list[str]) -> None:
-    leaks, findings = Leaks(), Findings()
+    leaks = Leaks()
+    findings = Findings()
     agent = Sized("agent-n1", step)
     controller = Sized("controller-0", Size(0, 0, 0, 0))
     for rest in range(30):
@@ -74,19 +91,41 @@ def test_growth_is_found_and_shown_with_the_hours_of_its_clock(step: Size, expec
         if rest % 2:
             leaks.take(cast("Program", controller))
     leaks.judge(findings)
-    assert [violation.what for violation in findings.take()] == expected
+    found = [violation.what for violation in findings.take()]
+    assert found == expected
+
     speeds = {"agent-n1": 12.0, "controller-0": 4.0}
-    rows = tables([], Counter(), leaks.trends(), speeds, 1800)["processes"][1:]
-    assert [row[:3] for row in rows] == [["agent-n1", "6.0", "30"], ["controller-0", "1.0", "15"]]
-    assert rows[1][3:] == ["40 → 40", "16 → 16", "3 → 3", "400 → 400"]
+    written = tables(
+        [],
+        Counter(),
+        leaks.trends(),
+        speeds,
+        1800,
+    )
+    _, agents_row, controllers_row = written["processes"]
+    assert agents_row[:3] == ["agent-n1", "6.0", "30"]
+    assert controllers_row == [
+        "controller-0",
+        "1.0",
+        "15",
+        "40 → 40",
+        "16 → 16",
+        "3 → 3",
+        "400 → 400",
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_is_no_growth_and_a_leak_is_seen_through_it(seed: int) -> None:
     rng = Random(seed)
-    series = [2000 + rng.uniform(-50, 50) for _ in range(24)]
-    assert not grows(series, 40.0)
-    assert grows([value + 20 * hour for hour, value in enumerate(series)], 40.0)
+    noise = []
+    leak = []
+    for hour in range(24):
+        value = 2000 + rng.uniform(-50, 50)
+        noise.append(value)
+        leak.append(value + 20 * hour)
+    assert not grows(noise, 40.0)
+    assert grows(leak, 40.0)
 
 
 @pytest.mark.parametrize(

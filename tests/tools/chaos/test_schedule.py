@@ -1,4 +1,5 @@
 import random
+from collections.abc import Sequence
 
 import pytest
 from tools.chaos.faults import FAULTS, Scope
@@ -11,15 +12,20 @@ EVERY = list(FAULTS.values())
 def test_drawn_schedules_overlap_and_are_read_as_they_are_written() -> None:
     rng = random.Random(1)
     drawn = [draw(rng, EVERY, ACTORS) for _ in range(300)]
-    assert drawn[0] == draw(random.Random(1), EVERY, ACTORS)
-    assert drawn[0] != draw(random.Random(2), EVERY, ACTORS)
-    overlapping = [schedule for schedule in drawn if len(schedule) > 1]
-    assert len(overlapping) > 200
+    again = draw(random.Random(1), EVERY, ACTORS)
+    assert drawn[0] == again
+    with_another_seed = draw(random.Random(2), EVERY, ACTORS)
+    assert drawn[0] != with_another_seed
+    overlapping = 0
     for schedule in drawn:
+        if len(schedule) > 1:
+            overlapping += 1
         faults = {step.fault for step in schedule}
         assert len(faults) == len(schedule)
-        spaced = written(schedule).replace(",", " , ")
+        text = written(schedule)
+        spaced = text.replace(",", " , ")
         assert read(f" {spaced},", ACTORS) == schedule
+    assert overlapping > 200
 
 
 def test_drawn_steps_last_as_long_and_aim_where_their_fault_may() -> None:
@@ -38,8 +44,11 @@ def test_drawn_steps_last_as_long_and_aim_where_their_fault_may() -> None:
 
 
 def test_each_fault_is_drawn_alone_once() -> None:
-    alone = each_alone(random.Random(1), EVERY, ACTORS)
-    assert sorted(step.fault for (step,) in alone) == sorted(FAULTS)
+    names = []
+    for schedule in each_alone(random.Random(1), EVERY, ACTORS):
+        (step,) = schedule
+        names.append(step.fault)
+    assert sorted(names) == sorted(FAULTS)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +75,23 @@ def test_wrong_schedule_is_refused_with_what_to_write(text: str, says: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("count", "culprits"), [(1, (0,)), (2, (1,)), (3, (0, 2)), (8, (0, 7)), (9, (2, 4, 8)), (4, (0, 1, 2, 3))]
+    ("count", "culprits"),
+    [
+        pytest.param(1, (0,), id="only"),
+        pytest.param(2, (1,), id="last"),
+        pytest.param(3, (0, 2), id="around"),
+        pytest.param(8, (0, 7), id="ends"),
+        pytest.param(9, (2, 4, 8), id="scattered"),
+        pytest.param(4, (0, 1, 2, 3), id="all"),
+    ],
 )
 def test_shrinking_leaves_the_culprits_in_their_order(count: int, culprits: tuple[int, ...]) -> None:
-    assert shrink(range(count), lambda items: set(culprits) <= set(items)) == culprits
+    def fails(items: Sequence[int]) -> bool:
+        return set(culprits) <= set(items)
+
+    assert shrink(range(count), fails) == culprits
 
 
 def test_failure_that_does_not_come_again_is_not_shrunk() -> None:
-    assert shrink("abc", lambda _: False) == ("a", "b", "c")
+    left = shrink("abc", lambda _: False)
+    assert left == ("a", "b", "c")

@@ -13,16 +13,28 @@ NOW = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
 @pytest.fixture(scope="module")
 def wanted(real_api: ApiUnderTest) -> dict[str, Any]:
     """The pod of a program, whose namespace, account and Node are there."""
-    real_api.create("/api/v1/namespaces", {"metadata": {"name": "toposcope-system"}})
-    real_api.create("/api/v1/namespaces/toposcope-system/serviceaccounts", {"metadata": {"name": "toposcope-agent"}})
-    real_api.create(NODES, {"metadata": {"name": "machine-0"}})
+    namespaces = "/api/v1/namespaces"
+    for path, name in (
+        (namespaces, "toposcope-system"),
+        (f"{namespaces}/toposcope-system/serviceaccounts", "toposcope-agent"),
+        (NODES, "machine-0"),
+    ):
+        real_api.create(path, {"metadata": {"name": name}})
     return pod("agent-0", "toposcope-agent", "machine-0")
 
 
 def test_pod_that_is_not_there_is_created(real_api: ApiUnderTest, wanted: dict[str, Any]) -> None:
     real_api.request("DELETE", f"{PODS}/agent-0", NOW)
     made = present_pod(real_api, wanted)
-    assert real_api.get(f"{PODS}/agent-0")["metadata"]["uid"] == made["metadata"]["uid"]
+    there = real_api.get(f"{PODS}/agent-0")
+    assert uid(there) == uid(made)
+
+
+def uid(found: dict[str, Any]) -> str:
+    """The uid of an object."""
+    metadata = found["metadata"]
+    value: str = metadata["uid"]
+    return value
 
 
 def test_token_after_a_restore_is_of_the_pod_that_came_back(real_api: ApiUnderTest, wanted: dict[str, Any]) -> None:
@@ -33,5 +45,5 @@ def test_token_after_a_restore_is_of_the_pod_that_came_back(real_api: ApiUnderTe
     with pytest.raises(AssertionError, match="UID"):
         pod_token(real_api, lost)
     present = present_pod(real_api, wanted)
-    assert present["metadata"]["uid"] == restored["metadata"]["uid"]
+    assert uid(present) == uid(restored)
     assert pod_token(real_api, present)

@@ -39,7 +39,9 @@ def _every_level_twice(*arguments: Any, **named: Any) -> EffectiveLevels:
 
 def _nothing_beside_a_problem(content: bytes, file: str) -> Config:
     result = toposcope.hierarchy.controller_config.read_config(content, file)
-    return toposcope.hierarchy.controller_config.Config(BUILT_IN, result.problems) if result.problems else result
+    if not result.problems:
+        return result
+    return Config(BUILT_IN, result.problems)
 
 
 def _takes_anything(text: str) -> Machine:
@@ -158,10 +160,17 @@ def test_planted_defect_is_found(
 ) -> None:
     monkeypatch.setattr(target, defect)
     _alone.cache_clear()
-    finding = run(SUBJECTS[name], float("inf"), 1, BATCHES, shrink=False).finding
+    result = run(
+        SUBJECTS[name],
+        float("inf"),
+        1,
+        BATCHES,
+        shrink=False,
+    )
     _alone.cache_clear()
-    assert words in finding
+    assert words in result.finding
 
 
 def test_every_subject_has_a_planted_defect() -> None:
-    assert {defect[0] for defect in DEFECTS} == set(SUBJECTS)
+    planted = {subject for subject, *_ in DEFECTS}
+    assert planted == set(SUBJECTS)

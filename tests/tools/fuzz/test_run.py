@@ -14,7 +14,12 @@ from tools.fuzz.subject import BrokenInvariantError, Outcome, Subject, refusal
 
 
 def subject(attempt: Callable[[int], Outcome]) -> Subject:
-    return Subject("numbers", "small ones are taken", st.integers(0, 10**6), attempt)
+    return Subject(
+        "numbers",
+        "small ones are taken",
+        st.integers(0, 10**6),
+        attempt,
+    )
 
 
 def below_a_thousand(case: int) -> Outcome:
@@ -31,7 +36,13 @@ def test_smallest_case_that_fails_is_named_with_its_seed() -> None:
 
 def test_batches_go_on_from_seed_to_seed_until_time_is_over() -> None:
     ticks = count()
-    result = fuzz(subject(lambda _: "taken"), 500.0, 3, clock=lambda: float(next(ticks)), batch=10)
+    result = fuzz(
+        subject(lambda _: "taken"),
+        500.0,
+        3,
+        clock=lambda: float(next(ticks)),
+        batch=10,
+    )
     assert result.seed > 3
     assert result.cases == 10 * (result.seed - 3 + 1)
     assert not result.finding
@@ -50,7 +61,13 @@ fuzz(hanging, 60.0, 5, 1, note=noted(pathlib.Path(sys.argv[1]), 0.05))
 def test_attempt_that_hangs_ends_its_process_and_leaves_seed_and_case(tmp_path: Path) -> None:
     note = tmp_path / "case"
     command = [sys.executable, "-c", HANG, str(note)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("Timeout")
     assert note.read_text() == "5\n'it'"

@@ -16,7 +16,7 @@ from tools.fuzz.subjects import SUBJECTS
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_few_cases(name: str) -> None:
+def test_few_cases_of_a_subject_find_nothing(name: str) -> None:
     result = run(SUBJECTS[name], 60.0, 20261121, 1, batch=10)
     assert not result.finding
     assert result.cases
@@ -57,18 +57,33 @@ def test_large_input_that_eats_memory_is_found_out(monkeypatch: pytest.MonkeyPat
         ]
     )
     monkeypatch.setattr(tools.fuzz.sizes, "_in_child", lambda _: next(runs))
-    sizes = tuple(Size(name, str, 100) for name in ("small", "large", "crashing"))
+    sizes = (
+        Size("small", str, 100),
+        Size("large", str, 100),
+        Size("crashing", str, 100),
+    )
     rows, findings = size_rows(sizes)
     assert findings == ["large: BROKEN: 500 MiB", "crashing: BROKEN: x"]
-    assert [row[-1] for row in rows[1:]] == ["taken", "BROKEN: 500 MiB", "BROKEN: x"]
+    outcomes = [row[-1] for row in rows[1:]]
+    assert outcomes == ["taken", "BROKEN: 500 MiB", "BROKEN: x"]
 
 
 @pytest.mark.parametrize(
-    "name", ["an annotation of 1 MiB", "YAML nested 100,000 times", "YAML aliases worth a billion values"]
+    "name",
+    [
+        pytest.param("an annotation of 1 MiB", id="annotation"),
+        pytest.param("YAML nested 100,000 times", id="nested-yaml"),
+        pytest.param("YAML aliases worth a billion values", id="yaml-aliases"),
+    ],
 )
-def test_large_inputs(name: str) -> None:
-    index = [size.name for size in tools.fuzz.sizes.SIZES].index(name)
-    done = subprocess.run([sys.executable, "-m", "tools.fuzz.sizes", str(index)], capture_output=True, check=True)
+def test_large_input_is_answered_in_bounded_memory(name: str) -> None:
+    names = [size.name for size in tools.fuzz.sizes.SIZES]
+    index = names.index(name)
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.fuzz.sizes", str(index)],
+        capture_output=True,
+        check=True,
+    )
     outcome, _, peak = json.loads(done.stdout)
     assert outcome
     assert peak <= tools.fuzz.sizes.SIZES[index].peak
