@@ -31,12 +31,28 @@ def test_fabric_without_a_clique_spans_no_nodes(clique: str) -> None:
 
 @pytest.mark.parametrize(("label", "host"), [("n1", ""), ("h1", "h1")], ids=["same-name", "other-name"])
 def test_host_is_a_label_that_differs_from_the_name(label: str, host: str) -> None:
-    node = node_facts("n1", "", (HOSTNAME,), (label,), ready=True, schedulable=True, gpus=8)
+    node = node_facts(
+        "n1",
+        "",
+        (HOSTNAME,),
+        (label,),
+        ready=True,
+        schedulable=True,
+        gpus=8,
+    )
     assert host_of("n1", label) == host
     assert node.host == host
 
 
 def test_node_without_the_label_has_no_host() -> None:
-    node = node_facts("n1", "", (), (), ready=True, schedulable=True, gpus=8)
+    node = node_facts(
+        "n1",
+        "",
+        (),
+        (),
+        ready=True,
+        schedulable=True,
+        gpus=8,
+    )
     assert host_of("n1", None) == ""
     assert node.host == ""

@@ -17,7 +17,8 @@ def test_timer_runs_from_the_first_call_until_it_is_stopped() -> None:
 
 
 def test_timer_without_a_grace_period_is_overdue_at_once() -> None:
-    assert Timers[str]().overdue("rack", 5.0, 0.0)
+    timers: Timers[str] = Timers()
+    assert timers.overdue("rack", 5.0, 0.0)
 
 
 def test_timers_of_other_keys_are_dropped() -> None:
