@@ -69,16 +69,20 @@ def test_node_name_that_fits_is_its_own_short_name(name: str) -> None:
 
 
 def test_long_node_names_keep_different_short_names() -> None:
-    first = short_name("x" * 60 + ".cluster-0.example.com")
-    second = short_name("x" * 60 + ".cluster-1.example.com")
+    beginning = "x" * 60
+    first = short_name(f"{beginning}.cluster-0.example.com")
+    second = short_name(f"{beginning}.cluster-1.example.com")
     assert is_label_value(first)
     assert is_label_value(second)
     assert first != second
 
 
 def test_short_name_has_no_dot_or_dash_where_it_is_cut() -> None:
-    assert short_name("X" * 51 + "." + "y" * 60)[50:52] == "X-"
-    assert short_name("x" * 52 + "y" * 60)[51:53] == "x-"
+    rest = "y" * 60
+    cut_at_a_dot = short_name("X" * 51 + "." + rest)
+    assert cut_at_a_dot[50:52] == "X-"
+    cut_within_a_word = short_name("x" * 52 + rest)
+    assert cut_within_a_word[51:53] == "x-"
 
 
 @pytest.mark.parametrize(("value", "count"), [("0", 0), ("9999", 9999)])
