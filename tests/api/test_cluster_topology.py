@@ -10,13 +10,32 @@ from toposcope.api.requirement import Requirement
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("10m", 600), ("90s", 90), ("1h30m", 5400), ("1.5s", 1.5), ("250ms", 0.25)]
+    ("text", "value"),
+    [
+        ("10m", 600),
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("1.5s", 1.5),
+        ("250ms", 0.25),
+    ],
 )
 def test_duration_reads_as_in_go(text: str, value: float) -> None:
     assert seconds(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "10", "m", "10 m", "1d", "-5m", "10m!", "\uff11m"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("10", id="no-unit"),
+        pytest.param("m", id="no-number"),
+        pytest.param("10 m", id="blank"),
+        pytest.param("1d", id="days"),
+        pytest.param("-5m", id="negative"),
+        pytest.param("10m!", id="rest"),
+        pytest.param("\uff11m", id="other-digit"),
+    ],
+)
 def test_text_that_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="as in '10m'"):
         seconds(text)

@@ -233,7 +233,14 @@ def test_retired_key_is_explained_with_its_successor(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["topology.kubernetes.io/zone", "example.com/rack", "rack", "nvidia.com/gpu.present", ""]
+    "key",
+    [
+        pytest.param("topology.kubernetes.io/zone", id="level"),
+        pytest.param("example.com/rack", id="unknown"),
+        pytest.param("rack", id="no-prefix"),
+        pytest.param("nvidia.com/gpu.present", id="no-place"),
+        pytest.param("", id="empty"),
+    ],
 )
 def test_other_keys_need_no_advice(key: str) -> None:
     assert BUILT_IN.advise(key) is None

@@ -8,13 +8,20 @@ UUID = "55c2d310-3b8d-4a8e-9a7e-0123456789ab"
 NO_UUID = "00000000-0000-0000-0000-000000000000"
 
 
-@pytest.mark.parametrize("value", [f"{UUID}.32766", f"{UUID.upper()}.0"])
+@pytest.mark.parametrize("value", [f"{UUID}.32766", f"{UUID.upper()}.0"], ids=["lower-case", "upper-case"])
 def test_clique_of_a_fabric_spans_nodes(value: str) -> None:
     assert spans_nodes(value)
     assert fabric_of(value) == value[:36]
 
 
-@pytest.mark.parametrize("value", ["", "node-7", "ip-10-0-120-34.eu-central-1.compute.internal"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("node-7", id="short"),
+        pytest.param("ip-10-0-120-34.eu-central-1.compute.internal", id="dots"),
+    ],
+)
 def test_name_of_a_node_spans_no_nodes(value: str) -> None:
     assert not spans_nodes(value)
 

@@ -224,9 +224,9 @@ def test_card_without_links_refuses_questions_about_them() -> None:
 @pytest.mark.parametrize(
     ("driver", "call"),
     [
-        ("549.1", "nvmlDeviceGetNumaNodeId"),
-        ("534.1", "nvmlDeviceGetModuleId"),
-        ("449.1", "nvmlDeviceGetMigMode"),
+        pytest.param("549.1", "nvmlDeviceGetNumaNodeId", id="numa-node"),
+        pytest.param("534.1", "nvmlDeviceGetModuleId", id="module"),
+        pytest.param("449.1", "nvmlDeviceGetMigMode", id="mig-mode"),
     ],
 )
 def test_older_driver_lacks_functions(driver: str, call: str) -> None:

@@ -294,10 +294,30 @@ def test_nic_legend_may_name_interfaces(line: str) -> None:
 @pytest.mark.parametrize(
     ("names", "layers", "note"),
     [
-        (("mlx5_0", "mlx5_1"), ("InfiniBand", "InfiniBand"), "InfiniBand"),
-        (("rocep1s0f0", "roceP2p1s0f0"), ("Ethernet", "Ethernet"), "Ethernet, by their names"),
-        (("bnxt_re0", "bnxt_re1"), ("Ethernet", "Ethernet"), "Ethernet, by their names"),
-        (("mlx5_0", "mlx5_bond_0"), ("InfiniBand", "Ethernet"), "InfiniBand and Ethernet, by their names"),
+        pytest.param(
+            ("mlx5_0", "mlx5_1"),
+            ("InfiniBand", "InfiniBand"),
+            "InfiniBand",
+            id="mlx5",
+        ),
+        pytest.param(
+            ("rocep1s0f0", "roceP2p1s0f0"),
+            ("Ethernet", "Ethernet"),
+            "Ethernet, by their names",
+            id="roce",
+        ),
+        pytest.param(
+            ("bnxt_re0", "bnxt_re1"),
+            ("Ethernet", "Ethernet"),
+            "Ethernet, by their names",
+            id="bnxt",
+        ),
+        pytest.param(
+            ("mlx5_0", "mlx5_bond_0"),
+            ("InfiniBand", "Ethernet"),
+            "InfiniBand and Ethernet, by their names",
+            id="bond",
+        ),
     ],
 )
 def test_nic_is_what_its_name_says(names: tuple[str, str], layers: tuple[str, str], note: str) -> None:

@@ -107,10 +107,26 @@ def test_struct_that_is_filled_with_another_is_refused() -> None:
 @pytest.mark.parametrize(
     ("raised", "kind"),
     [
-        (form.Raised("NVMLError", 15, "GPU is lost"), type(pynvml.NVMLError(15))),
-        (form.Raised("NVMLError", 77, "a code that the binding does not know"), pynvml.NVMLError),
-        (form.Raised("UnicodeDecodeError", 0, "invalid start byte"), UnicodeDecodeError),
-        (form.Raised("NVMLLibraryMismatchError", 0, "two versions"), pynvml.NVMLLibraryMismatchError),
+        pytest.param(
+            form.Raised("NVMLError", 15, "GPU is lost"),
+            type(pynvml.NVMLError(15)),
+            id="known-code",
+        ),
+        pytest.param(
+            form.Raised("NVMLError", 77, "a code that the binding does not know"),
+            pynvml.NVMLError,
+            id="unknown-code",
+        ),
+        pytest.param(
+            form.Raised("UnicodeDecodeError", 0, "invalid start byte"),
+            UnicodeDecodeError,
+            id="no-text",
+        ),
+        pytest.param(
+            form.Raised("NVMLLibraryMismatchError", 0, "two versions"),
+            pynvml.NVMLLibraryMismatchError,
+            id="two-versions",
+        ),
     ],
 )
 def test_errors_keep_class_code_and_text(raised: form.Raised, kind: type[Exception]) -> None:
@@ -242,14 +258,31 @@ def assert_refused(folder: Path, *entries: form.Entry) -> None:
     assert written == []
 
 
-@pytest.mark.parametrize("path", ["../escaped", "/escaped", "a/../../escaped", "a//b", "", "a\0b"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("../escaped", id="parent"),
+        pytest.param("/escaped", id="absolute"),
+        pytest.param("a/../../escaped", id="parent-inside"),
+        pytest.param("a//b", id="empty-part"),
+        pytest.param("", id="empty"),
+        pytest.param("a\0b", id="null-byte"),
+    ],
+)
 def test_file_that_would_leave_the_tree_is_refused(path: str, tmp_path: Path) -> None:
     assert_refused(tmp_path, File(path, "x"))
 
 
-@pytest.mark.parametrize(("path", "name"), [("a", "../../escaped"), ("a", "b/c"), ("a", "..")])
-def test_name_in_a_folder_that_would_leave_it_is_refused(path: str, name: str, tmp_path: Path) -> None:
-    assert_refused(tmp_path, Folder(path, [name]))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("../../escaped", id="parent"),
+        pytest.param("b/c", id="path"),
+        pytest.param("..", id="dots"),
+    ],
+)
+def test_name_in_a_folder_that_would_leave_it_is_refused(name: str, tmp_path: Path) -> None:
+    assert_refused(tmp_path, Folder("a", [name]))
 
 
 def test_folder_above_the_tree_is_refused(tmp_path: Path) -> None:
@@ -259,13 +292,13 @@ def test_folder_above_the_tree_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "target"),
     [
-        ("a", ".."),
-        ("a", "../escaped"),
-        ("a/b", "../../escaped"),
-        ("a", "/etc"),
-        ("a", ""),
-        ("a", "b/../../escaped"),
-        ("../a", "b"),
+        pytest.param("a", "..", id="dots"),
+        pytest.param("a", "../escaped", id="parent"),
+        pytest.param("a/b", "../../escaped", id="parent-of-a-folder"),
+        pytest.param("a", "/etc", id="absolute"),
+        pytest.param("a", "", id="empty"),
+        pytest.param("a", "b/../../escaped", id="parent-inside"),
+        pytest.param("../a", "b", id="link-outside"),
     ],
 )
 def test_link_that_would_leave_the_tree_is_refused(path: str, target: str, tmp_path: Path) -> None:

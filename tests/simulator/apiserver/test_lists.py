@@ -53,7 +53,7 @@ def test_list_can_be_of_metadata_only(api: ApiUnderTest) -> None:
     assert "spec" not in item
 
 
-@pytest.mark.parametrize("path", [NODES, f"{CONFIG_MAPS}?labelSelector=x"])
+@pytest.mark.parametrize("path", [NODES, f"{CONFIG_MAPS}?labelSelector=x"], ids=["nodes", "config-maps"])
 def test_table_of_nothing_has_columns(api: ApiUnderTest, path: str) -> None:
     table = get(api, path, TABLE)
     assert table["kind"] == "Table"
@@ -114,12 +114,12 @@ def test_continue_key_that_is_none_is_refused(api: ApiUnderTest) -> None:
 @pytest.mark.parametrize(
     ("selector", "names"),
     [
-        ("rack", ["a", "b"]),
-        ("!rack", ["c"]),
-        ("rack=r1,name=a", ["a"]),
-        ("name!=a", ["b", "c"]),
-        ("name in (a,c),rack", ["a"]),
-        ("rack notin (r1,r3)", ["c"]),
+        pytest.param("rack", ["a", "b"], id="exists"),
+        pytest.param("!rack", ["c"], id="does-not-exist"),
+        pytest.param("rack=r1,name=a", ["a"], id="equal"),
+        pytest.param("name!=a", ["b", "c"], id="not-equal"),
+        pytest.param("name in (a,c),rack", ["a"], id="in"),
+        pytest.param("rack notin (r1,r3)", ["c"], id="not-in"),
     ],
 )
 def test_label_selector_chooses_nodes(racked: ApiUnderTest, selector: str, names: list[str]) -> None:
