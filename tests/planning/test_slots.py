@@ -41,9 +41,11 @@ def test_gpus_that_no_gang_can_use_are_fragmented() -> None:
     block, rack = slots(table, (16,), 8)
 
     assert block.level.domain == "block"
-    assert block.fragmented == pytest.approx(1 - 32 / 40)
+    of_block = pytest.approx(1 - 32 / 40)
+    assert block.fragmented == of_block
     assert rack.level.domain == "rack"
-    assert rack.fragmented == pytest.approx(1 - 16 / 40)
+    of_rack = pytest.approx(1 - 16 / 40)
+    assert rack.fragmented == of_rack
 
 
 def test_gang_smaller_than_a_node_is_one_pod() -> None:
@@ -72,14 +74,23 @@ def test_node_without_levels_is_left_out() -> None:
 def test_default_sizes_are_powers_of_two_and_whole_racks() -> None:
     nodes = [node("big", "b", "r3", 8)]
     for number in range(18):
-        nodes.append(node(f"a{number}", "b", "r0", 4))
-        nodes.append(node(f"b{number}", "b", "r1", 4))
+        in_first_rack = node(f"a{number}", "b", "r0", 4)
+        in_second_rack = node(f"b{number}", "b", "r1", 4)
+        nodes += [in_first_rack, in_second_rack]
 
     table, _ = capacity(cluster(nodes))
 
     assert gpus_per_pod(table) == 4
-    sizes = sizes_of(table, 4)
-    assert sizes == (4, 8, 16, 32, 64, 72, 128, 152)
+    assert sizes_of(table, 4) == (
+        4,
+        8,
+        16,
+        32,
+        64,
+        72,  # a whole rack
+        128,
+        152,  # all of them
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -89,17 +100,19 @@ def test_slots_are_those_of_brute_force(seed: int) -> None:
     gpus = rng.randint(1, 5)
     per_pod = rng.randint(1, 3)
     table, _ = capacity(snapshot)
-    pod_kind, wanted = shape_of(gpus, per_pod)
-    each = dict(pod_kind.requests)[GPU]
     counts = {}
     for row in slots(table, (gpus,), per_pod):
         counts[row.level.domain] = row.fitting[View.NOW]
+
+    pod_kind, wanted = shape_of(gpus, per_pod)
+    each = dict(pod_kind.requests)[GPU]
     for depth, domain in enumerate(("block", "rack", "host"), 1):
         gangs = 0
         free = free_gpus(snapshot, depth)
         for amounts in free.values():
             gangs += most_gangs(amounts, each, wanted)
-        assert counts.get(domain, 0) == gangs
+        count = counts.get(domain, 0)
+        assert count == gangs
 
 
 def free_gpus(snapshot: Snapshot, depth: int) -> dict[tuple[str, ...], list[int]]:
@@ -218,8 +231,8 @@ def test_rows_that_repeat_a_narrower_level_are_left_out() -> None:
 
 def test_one_row_repeats_none() -> None:
     table, _ = capacity(cluster(RACKS[:2]))
-    rows = list(slots(table, (8, 16), 8))
-    assert without_repeats(rows[:1]) == rows[:1]
+    in_block, *_others = slots(table, (8, 16), 8)
+    assert without_repeats([in_block]) == [in_block]
     assert without_repeats([]) == []
 
 
@@ -240,10 +253,16 @@ def test_rows_of_another_size_are_kept_though_as_many_fit() -> None:
 @pytest.mark.regression
 def test_node_with_less_than_no_gpus_offers_none() -> None:
     negative = node("a", "b0", "r0", -8)
-    alone, _ = capacity(cluster([negative]))
-    assert gpus_per_pod(alone) == 1
-    assert sizes_of(alone, 1) == ()
+    snapshot = cluster([negative])
+    table, _ = capacity(snapshot)
+    assert gpus_per_pod(table) == 1
+    assert sizes_of(table, 1) == ()
 
+
+@pytest.mark.regression
+def test_node_with_less_than_no_gpus_is_ignored_beside_another() -> None:
+    negative = node("a", "b0", "r0", -8)
     other = node("b", "b0", "r0", 4)
-    beside_another, _ = capacity(cluster([negative, other]))
-    assert gpus_per_pod(beside_another) == 4
+    snapshot = cluster([negative, other])
+    table, _ = capacity(snapshot)
+    assert gpus_per_pod(table) == 4
