@@ -101,13 +101,16 @@ def plain_crossing(broad: Level, narrow: Level, values: Values) -> tuple[str, st
 def plain_sizes(levels: Sequence[Level], nodes: Sequence[NodeFacts], values: Values) -> tuple[LevelSize, ...]:
     found = []
     for depth, level in enumerate(levels, 1):
-        domains: Counter[tuple[str | None, ...]] = Counter()
+        gpus: Counter[tuple[str | None, ...]] = Counter()
         paths = paths_of(levels[:depth], values)
         for facts, path in zip(nodes, paths, strict=True):
-            if path[-1] is not None:
-                domains[path] += facts.traits.hardware.gpus
-        largest = max(domains.values(), default=0)
-        found.append(LevelSize(level, domains.total(), largest))
+            if path[-1] is None:
+                continue
+            hardware = facts.traits.hardware
+            gpus[path] += hardware.gpus
+        largest = max(gpus.values(), default=0)
+        size = LevelSize(level, gpus.total(), largest)
+        found.append(size)
     return tuple(found)
 
 
@@ -393,7 +396,8 @@ def test_host_of_another_node_is_told_apart(first: str, second: str) -> None:
     hosts = [first, second, "h8", "h9"]
     nodes = []
     for number, host in enumerate(hosts):
-        nodes.append(NodeFacts(f"n{number}", "u", shared, host))
+        facts = NodeFacts(f"n{number}", "u", shared, host)
+        nodes.append(facts)
 
     table = Table(nodes)
 
@@ -403,7 +407,8 @@ def test_host_of_another_node_is_told_apart(first: str, second: str) -> None:
     assert table.values("domain") == ["n0", "n1", "n2", "n3"]
     assert table.column("domain").unique
     # The other two nodes stay one kind.
-    assert sorted(table.weights) == [1, 1, 2]
+    weights = sorted(table.weights)
+    assert weights == [1, 1, 2]
 
 
 def nests(*places: str) -> bool:

@@ -32,7 +32,8 @@ def order(
     table, gangs = capacity(snapshot)
     kept = budgets or Budgets()
     units = units_of(snapshot, table, gangs, kept, depth)
-    return list(DrainOrder(table, kept, sizes, per_pod).steps(units))
+    drain_order = DrainOrder(table, kept, sizes, per_pod)
+    return list(drain_order.steps(units))
 
 
 def names(steps: list[Step]) -> list[str]:
@@ -285,8 +286,8 @@ def test_losses_are_those_of_counting_anew(seed: int) -> None:
     per_pod = rng.randint(1, 2)
     steps = order(snapshot, sizes=sizes, per_pod=per_pod)
     down: list[str] = []
+    before = fitting(drained(snapshot, down), sizes, per_pod)
     for step in steps[:4]:
-        before = fitting(drained(snapshot, down), sizes, per_pod)
         down.append(step.unit.name)
         after = fitting(drained(snapshot, down), sizes, per_pod)
 
@@ -294,7 +295,9 @@ def test_losses_are_those_of_counting_anew(seed: int) -> None:
         for loss in step.losses:
             losses[loss.gpus] = (loss.level.domain, loss.before, loss.after)
         for gpus in sizes:
-            assert losses.get(gpus) == first_loss(gpus, before, after)
+            expected = first_loss(gpus, before, after)
+            assert losses.get(gpus) == expected
+        before = after
 
 
 Fitting = dict[tuple[int, str], int]

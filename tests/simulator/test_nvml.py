@@ -395,9 +395,8 @@ def test_fabric_of_a_bridged_card_is_in_state_zero() -> None:
 
 
 def test_fabric_of_a_tray_has_clique_and_health() -> None:
-    registering = {"state": 2, "health_mask": 0}
-    faults = Faults(fabric={1: registering})
-    tray = library(TRAY, faults, driver="580.1")
+    registering = Faults(fabric={1: {"state": 2, "health_mask": 0}})
+    tray = library(TRAY, registering, driver="580.1")
     whole = fabric_of(tray, 0)
     assert whole.state == 3
     assert whole.healthMask == 426

@@ -157,22 +157,29 @@ def test_describe_tells_the_events_about_an_object(api: ApiUnderTest, clients: C
 @pytest.mark.regression
 def test_kubectl_creates_as_typed_clients_do(api: ApiUnderTest, kubectl: Kubectl) -> None:
     assert kubectl("create", "namespace", "ml") == "namespace/ml created\n"
-    assert kubectl("-n", "ml", "create", "configmap", "c", "--from-literal=a=b=c") == "configmap/c created\n"
-    assert kubectl("-n", "ml", "create", "serviceaccount", "s") == "serviceaccount/s created\n"
+    created = kubectl("-n", "ml", "create", "configmap", "c", "--from-literal=a=b=c")
+    assert created == "configmap/c created\n"
+    created = kubectl("-n", "ml", "create", "serviceaccount", "s")
+    assert created == "serviceaccount/s created\n"
     kubectl("-n", "ml", "create", "service", "clusterip", "web", "--tcp=80:8080", "--tcp=90:metrics")
+
     within = "/api/v1/namespaces/ml"
-    assert api.get(f"{within}/configmaps/c")["data"] == {"a": "b=c"}
+    config_map = api.get(f"{within}/configmaps/c")
+    assert config_map["data"] == {"a": "b=c"}
     service = api.get(f"{within}/services/web")
     assert service["metadata"]["labels"] == {"app": "web"}
-    assert service["spec"]["selector"] == {"app": "web"}
-    first, second = service["spec"]["ports"]
+    spec = service["spec"]
+    assert spec["selector"] == {"app": "web"}
+    first, second = spec["ports"]
     assert first["name"] == "80-8080"
     assert first["port"] == 80
     assert first["targetPort"] == 8080
     assert second["name"] == "90-metrics"
     assert second["port"] == 90
     assert second["targetPort"] == "metrics"
-    assert kubectl("-n", "ml", "delete", "service", "web", "--grace-period=0", "--force").startswith('service "web"')
+
+    deleted = kubectl("-n", "ml", "delete", "service", "web", "--grace-period=0", "--force")
+    assert deleted.startswith('service "web"')
     kubectl("create", "namespace", "dry", "--dry-run=server")
     assert "dry" not in kubectl("get", "ns", "-o", "name")
 

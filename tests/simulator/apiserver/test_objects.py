@@ -257,7 +257,7 @@ def test_patch_of_another_media_type_is_unsupported(api: ApiUnderTest) -> None:
 def test_endpoints_of_object_and_status_leave_each_others_part_alone(api: ApiUnderTest) -> None:
     create_node(api)
     capacity = {"nvidia.com/gpu": "8"}
-    change = {
+    change: dict[str, Any] = {
         "spec": {"unschedulable": True},
         "status": {"capacity": capacity},
     }
