@@ -118,8 +118,9 @@ def test_handle_that_is_none_is_refused() -> None:
         nvml.nvmlDeviceGetHandleByPciBusId("cable")
     with pytest.raises(pynvml.NVMLError_InvalidArgument):
         nvml.nvmlDeviceGetHandleByIndex(8)
+    no_handle: Any = "handle"
     with pytest.raises(pynvml.NVMLError_InvalidArgument):
-        nvml.nvmlDeviceGetName("handle")
+        nvml.nvmlDeviceGetName(no_handle)
 
 
 def test_geforce_has_no_serial_and_no_mig() -> None:
