@@ -10,13 +10,32 @@ from toposcope.api.requirement import Requirement
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("10m", 600), ("90s", 90), ("1h30m", 5400), ("1.5s", 1.5), ("250ms", 0.25)]
+    ("text", "value"),
+    [
+        ("10m", 600),
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("1.5s", 1.5),
+        ("250ms", 0.25),
+    ],
 )
 def test_duration_reads_as_in_go(text: str, value: float) -> None:
     assert seconds(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "10", "m", "10 m", "1d", "-5m", "10m!", "\uff11m"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("10", id="no-unit"),
+        pytest.param("m", id="no-number"),
+        pytest.param("10 m", id="blank"),
+        pytest.param("1d", id="days"),
+        pytest.param("-5m", id="negative"),
+        pytest.param("10m!", id="rest"),
+        pytest.param("\uff11m", id="other-digit"),
+    ],
+)
 def test_text_that_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="as in '10m'"):
         seconds(text)
@@ -26,16 +45,22 @@ def test_empty_spec_selects_gpu_nodes_and_waits_ten_minutes() -> None:
     empty = topology()
     assert empty.levels is None
     assert empty.required == ()
-    assert empty.grace == DEFAULT_GRACE == 600
+    assert empty.grace == DEFAULT_GRACE
+    assert DEFAULT_GRACE == 600
     assert empty.retain is False
     assert empty.problems == ()
-    assert empty.selects(gpu_node("n1"))
-    assert not empty.selects(gpu_node("n2", {"gpu.topology/gpus": None}))
+    with_gpus = gpu_node("n1")
+    assert empty.selects(with_gpus)
+    uncounted = gpu_node("n2", {"gpu.topology/gpus": None})
+    assert not empty.selects(uncounted)
 
 
 def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     """A selector of one expression."""
-    item: dict[str, Any] = {"key": key, "operator": operator}
+    item: dict[str, Any] = {
+        "key": key,
+        "operator": operator,
+    }
     if values:
         item["values"] = list(values)
     return {"matchExpressions": [item]}
@@ -88,11 +113,16 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
 )
 def test_selector_selects_as_in_kubernetes(selector: dict[str, Any], is_selected: bool) -> None:
     node = gpu_node("n1", {"pool": "h100"})
-    assert topology(nodeSelector=selector).selects(node) is is_selected
+    selecting = topology(nodeSelector=selector)
+    assert selecting.selects(node) is is_selected
 
 
 def test_bad_field_is_named_and_the_rest_stays_in_force() -> None:
-    bad = topology(levels=[{"domain": "Rack", "key": "a/b"}], gracePeriod="soon", required=["rack"])
+    bad = topology(
+        levels=[{"domain": "Rack", "key": "a/b"}],
+        gracePeriod="soon",
+        required=["rack"],
+    )
     assert bad.grace == DEFAULT_GRACE
     assert bad.required == ("rack",)
     domain, grace = bad.problems
@@ -101,7 +131,11 @@ def test_bad_field_is_named_and_the_rest_stays_in_force() -> None:
 
 
 def test_spec_names_the_labels_that_must_be_kept() -> None:
-    spec = topology(nodeSelector={"matchLabels": {"pool": "x"}}, levels=[{"domain": "rack", "key": "a/rack"}])
+    spec = topology(
+        nodeSelector={"matchLabels": {"pool": "x"}},
+        levels=[{"domain": "rack", "key": "a/rack"}],
+    )
     assert spec.label_keys() == {"pool", "a/rack"}
     assert spec.levels == (Level("rack", "a/rack"),)
-    assert Requirement("pool", "In", frozenset({"x"})) in spec.selector
+    in_pool = Requirement("pool", "In", frozenset({"x"}))
+    assert in_pool in spec.selector

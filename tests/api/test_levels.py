@@ -9,12 +9,20 @@ def test_every_level_of_the_catalogue_can_be_published() -> None:
     assert len(BUILT_IN.domains) <= 16
     for domain, keys in BUILT_IN.keys.items():
         for key in keys:
-            assert level_problems([Level(domain, key)]) == []
+            level = Level(domain, key)
+            assert level_problems([level]) == []
+
+
+def numbered_levels(count: int) -> list[Level]:
+    """So many levels that differ."""
+    levels = []
+    for number in range(count):
+        levels.append(Level(f"l{number}", f"example.com/l{number}"))
+    return levels
 
 
 def test_sixteen_levels_can_be_published() -> None:
-    levels = [Level(f"l{number}", f"example.com/l{number}") for number in range(16)]
-    assert level_problems(levels) == []
+    assert level_problems(numbered_levels(16)) == []
 
 
 def test_no_key_stands_for_two_domains() -> None:
@@ -74,26 +82,37 @@ def test_level_that_a_scheduler_refuses_is_named(level: Level, problem: str) -> 
 
 
 def test_domain_that_is_listed_twice_is_named() -> None:
-    assert level_problems([Level("rack", "a/b"), Level("rack", "a/c")]) == [
-        "spec.levels[1].domain: 'rack' is listed twice; each domain names one level"
+    levels = [
+        Level("rack", "a/b"),
+        Level("rack", "a/c"),
     ]
+    (problem,) = level_problems(levels)
+    assert problem == "spec.levels[1].domain: 'rack' is listed twice; each domain names one level"
 
 
 def test_key_that_is_listed_twice_is_named() -> None:
-    assert level_problems([Level("rack", "a/b"), Level("block", "a/b")]) == [
-        "spec.levels[1].key: 'a/b' is listed twice; each level needs a label of its own"
+    levels = [
+        Level("rack", "a/b"),
+        Level("block", "a/b"),
     ]
+    (problem,) = level_problems(levels)
+    assert problem == "spec.levels[1].key: 'a/b' is listed twice; each level needs a label of its own"
 
 
 def test_host_that_is_not_last_is_named() -> None:
-    assert level_problems([Level("host", "kubernetes.io/hostname"), Level("rack", "a/b")]) == [
-        "spec.levels[0].key: kubernetes.io/hostname must be the last level; nothing is narrower than a host"
+    levels = [
+        Level("host", "kubernetes.io/hostname"),
+        Level("rack", "a/b"),
     ]
+    (problem,) = level_problems(levels)
+    assert problem == (
+        "spec.levels[0].key: kubernetes.io/hostname must be the last level; nothing is narrower than a host"
+    )
 
 
 def test_seventeen_levels_are_too_many() -> None:
-    levels = [Level(f"d{number}", f"a/k{number}") for number in range(17)]
-    assert level_problems(levels) == ["spec.levels has 17 entries; KAI and Kueue take 16"]
+    (problem,) = level_problems(numbered_levels(17))
+    assert problem == "spec.levels has 17 entries; KAI and Kueue take 16"
 
 
 def test_inference_takes_one_key_per_domain_broadest_first() -> None:
@@ -104,23 +123,50 @@ def test_inference_takes_one_key_per_domain_broadest_first() -> None:
         Level("nvlink-domain", "gpu.topology/nvlink-domain"),
         Level("host", "kubernetes.io/hostname"),
     )
-    carried = {level.key: 1 for level in expected}
-    assert BUILT_IN.infer({"nvidia.com/gpu.clique": 1, **carried}) == expected
+    carried = {"nvidia.com/gpu.clique": 1}
+    for level in expected:
+        carried[level.key] = 1
+    assert BUILT_IN.infer(carried) == expected
+
+
+OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+
+
+NEW_ZONE = "topology.kubernetes.io/zone"
 
 
 def test_key_that_most_nodes_carry_is_the_level() -> None:
-    old, new = "failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"
-    assert BUILT_IN.infer({old: 100, new: 100}) == (Level("zone", new),)
-    assert BUILT_IN.infer({old: 100, new: 97}) == (Level("zone", old),)
+    (level,) = BUILT_IN.infer({OLD_ZONE: 100, NEW_ZONE: 97})
+    assert level == Level("zone", OLD_ZONE)
+
+
+def test_new_key_is_the_level_where_all_nodes_carry_both() -> None:
+    (level,) = BUILT_IN.infer({OLD_ZONE: 100, NEW_ZONE: 100})
+    assert level == Level("zone", NEW_ZONE)
+
+
+def inferred_keys(*keys: str) -> list[str]:
+    """The keys of the levels of nodes that carry these, broadest first."""
+    carried = dict.fromkeys(keys, 1)
+    levels = BUILT_IN.infer(carried)
+    return [level.key for level in levels]
 
 
 def test_aws_counts_its_layers_from_the_farthest() -> None:
-    keys = [f"topology.k8s.aws/network-node-layer-{number}" for number in range(1, 5)]
-    levels = BUILT_IN.infer(dict.fromkeys(keys, 1))
-    assert [level.key for level in levels] == keys
+    layers = [
+        "topology.k8s.aws/network-node-layer-1",
+        "topology.k8s.aws/network-node-layer-2",
+        "topology.k8s.aws/network-node-layer-3",
+        "topology.k8s.aws/network-node-layer-4",
+    ]
+    assert inferred_keys(*layers) == layers
 
 
 def test_topograph_counts_its_tiers_from_the_node() -> None:
-    keys = [f"fabric.topograph.run/tier-{number}" for number in range(4)]
-    levels = BUILT_IN.infer(dict.fromkeys(keys, 1))
-    assert [level.key for level in levels] == keys[::-1]
+    tiers = [
+        "fabric.topograph.run/tier-0",
+        "fabric.topograph.run/tier-1",
+        "fabric.topograph.run/tier-2",
+        "fabric.topograph.run/tier-3",
+    ]
+    assert inferred_keys(*tiers) == tiers[::-1]

@@ -68,14 +68,21 @@ def test_field_of_another_type_is_reported_and_left_out(spec: dict[str, Any], pr
     assert topology(**spec).problems == (problem,)
 
 
+def topology_object(**fields: Any) -> dict[str, Any]:
+    """A ClusterTopology with these fields beside its name."""
+    return {"metadata": {"name": "x"}, **fields}
+
+
 def test_spec_that_is_no_mapping_is_reported() -> None:
-    found = read({"metadata": {"name": "x"}, "spec": ["levels"]})
+    found = read(topology_object(spec=["levels"]))
     assert found.problems == ("spec: is not a mapping; write fields such as levels below it",)
     assert found.levels is None
 
 
 def test_grace_period_of_too_many_digits_is_replaced() -> None:
-    assert topology(gracePeriod="9" * 400 + "h").problems[0].endswith("as in '10m'; 10m is used")
+    endless = "9" * 400 + "h"
+    problem = topology(gracePeriod=endless).problems[0]
+    assert problem.endswith("as in '10m'; 10m is used")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +103,7 @@ def test_grace_period_of_too_many_digits_is_replaced() -> None:
     ],
 )
 def test_status_that_cannot_be_read_counts_as_none(status: Any) -> None:
-    found = read({"metadata": {"name": "x"}, "status": status})
+    found = read(topology_object(status=status))
     assert dict(found.status) == {}
     assert found.last_levels == ()
 
@@ -127,5 +134,10 @@ def test_status_that_cannot_be_read_counts_as_none(status: Any) -> None:
     ],
 )
 def test_owner_of_another_type_is_no_owner(owners: Any) -> None:
-    metadata = {"name": "x", "labels": {"app.kubernetes.io/managed-by": "toposcope"}, "ownerReferences": owners}
-    assert read({"metadata": metadata}).owner == ""
+    metadata = {
+        "name": "x",
+        "labels": {"app.kubernetes.io/managed-by": "toposcope"},
+        "ownerReferences": owners,
+    }
+    found = read({"metadata": metadata})
+    assert found.owner == ""

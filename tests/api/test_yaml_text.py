@@ -17,8 +17,10 @@ def laughs() -> bytes:
     """Lists of ten aliases each, twenty levels deep: 10^20 values."""
     lines = [b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     for level in range(1, 20):
-        aliases = b", ".join([b"*a%d" % (level - 1)] * 10)
-        lines.append(b"a%d: &a%d [%b]" % (level, level, aliases))
+        alias = b"*a%d" % (level - 1)
+        aliases = b", ".join([alias] * 10)
+        line = b"a%d: &a%d [%b]" % (level, level, aliases)
+        lines.append(line)
     return b"\n".join(lines)
 
 
@@ -27,18 +29,34 @@ LAUGHS = laughs()
 
 @pytest.mark.regression
 @pytest.mark.parametrize(
-    "text", [b"metadata:\n  annotations:\n    a.b/c: 1\n", b'{"metadata":\n{"annotations":\n{"a.b/c": 1}}}']
+    "text",
+    [
+        pytest.param(b"metadata:\n  annotations:\n    a.b/c: 1\n", id="yaml"),
+        pytest.param(b'{"metadata":\n{"annotations":\n{"a.b/c": 1}}}', id="json"),
+    ],
 )
 def test_key_with_dots_is_found_by_its_brackets(text: bytes) -> None:
-    assert locate(text, "$.metadata.annotations[a.b/c]")[1] == 3
-    assert locate(text, "$.metadata.annotations[d.e/f]") == ("metadata.annotations[d.e/f]", 3)
+    _field, line = locate(text, "$.metadata.annotations[a.b/c]")
+    assert line == 3
+    field, line = locate(text, "$.metadata.annotations[d.e/f]")
+    assert field == "metadata.annotations[d.e/f]"
+    assert line == 3
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("text", [b"[" * 100_000, b"- " * 50_000, b"? " * 50_000, b"{a: " * 50_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b"[" * 100_000, id="brackets"),
+        pytest.param(b"- " * 50_000, id="dashes"),
+        pytest.param(b"? " * 50_000, id="question-marks"),
+        pytest.param(b"{a: " * 50_000, id="braces"),
+    ],
+)
 def test_yaml_nested_without_end_is_rejected_before_loading(text: bytes) -> None:
+    document = b"kind: Node\nspec:\n  " + text
     with pytest.raises(YamlSyntaxError, match=f"more than {MAX_DEPTH} levels deep"):
-        load(b"kind: Node\nspec:\n  " + text)
+        load(document)
 
 
 @pytest.mark.regression
@@ -56,21 +74,27 @@ def test_alias_that_contains_itself_is_rejected() -> None:
 
 @pytest.mark.regression
 def test_document_of_too_many_values_is_rejected_before_loading() -> None:
+    document = b"a:\n" + b"- \n" * 1_000_000
     with pytest.raises(YamlSyntaxError, match="more than 1,000,000 values; split it into documents") as rejected:
-        load(b"a:\n" + b"- \n" * 1_000_000)
+        load(document)
     assert rejected.value.line == 999_999
 
 
 @pytest.mark.regression
 def test_harmless_aliases_and_braces_load() -> None:
-    assert load(b"a: &x {b: 1}\nc: *x") == {"a": {"b": 1}, "c": {"b": 1}}
-    assert load(b"a: &x 1\nc: [*x, *x]") == {"a": 1, "c": [1, 1]}
-    assert len(load(b"- {a: [1], b: {c: 2}}\n" * 300)) == 300
+    of_a_mapping = load(b"a: &x {b: 1}\nc: *x")
+    assert of_a_mapping == {"a": {"b": 1}, "c": {"b": 1}}
+    of_a_number = load(b"a: &x 1\nc: [*x, *x]")
+    assert of_a_number == {"a": 1, "c": [1, 1]}
+    with_braces = load(b"- {a: [1], b: {c: 2}}\n" * 300)
+    assert len(with_braces) == 300
 
 
 @pytest.mark.regression
 def test_aliases_of_each_document_are_counted_alone() -> None:
-    check_limits(b"---\n".join([b"a: &a [1, 2]\nb: [*a, *a]\n"] * 50))
+    document = b"a: &a [1, 2]\nb: [*a, *a]\n"
+    documents = b"---\n".join([document] * 50)
+    check_limits(documents)
 
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -83,7 +107,13 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.regression
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize(("text", "words"), [(b"[" * 100_000, "levels deep"), (LAUGHS, "aliases expand to more")])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param(b"[" * 100_000, "levels deep", id="brackets"),
+        pytest.param(LAUGHS, "aliases expand to more", id="aliases"),
+    ],
+)
 def test_hostile_text_is_rejected_wherever_yaml_is_read(reader: str, text: bytes, words: str, tmp_path: Path) -> None:
     """The C library overflowed the stack on brackets; aliases had the kubernetes package walk them for ever."""
     file = tmp_path / "file.yaml"
@@ -92,16 +122,40 @@ def test_hostile_text_is_rejected_wherever_yaml_is_read(reader: str, text: bytes
         READERS[reader](file)
 
 
+PARSERS = {
+    "load",
+    "load_all",
+    "safe_load",
+    "safe_load_all",
+    "full_load",
+    "unsafe_load",
+    "compose",
+    "parse",
+    "scan",
+}
+"""Functions of PyYAML that read a text."""
+
+
+def parser_calls(text: str) -> list[int]:
+    """The lines of a module that name one of PyYAML's parsers."""
+    lines = []
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Attribute):
+            continue
+        module = node.value
+        if not isinstance(module, ast.Name) or module.id != "yaml":
+            continue
+        if node.attr in PARSERS:
+            lines.append(node.lineno)
+    return lines
+
+
 @pytest.mark.regression
 def test_yaml_is_parsed_in_one_place() -> None:
-    parsers = {"load", "load_all", "safe_load", "safe_load_all", "full_load", "unsafe_load", "compose", "parse", "scan"}
     elsewhere = []
     for file in (ROOT / "toposcope").rglob("*.py"):
         if file.name == "yaml_text.py":
             continue
-        for node in ast.walk(ast.parse(file.read_text())):
-            if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
-                continue
-            if node.value.id == "yaml" and node.attr in parsers:
-                elsewhere.append(f"{file.relative_to(ROOT)}:{node.lineno}")
+        for line in parser_calls(file.read_text()):
+            elsewhere.append(f"{file.relative_to(ROOT)}:{line}")
     assert elsewhere == []

@@ -19,9 +19,19 @@ KEYS = {"zone": ZONE.key, "block": BLOCK.key, "rack": RACK.key, "domain": DOMAIN
 
 def node(name: str, **values: str) -> NodeFacts:
     """A node with these values at zone, block, rack and NVLink domain."""
-    labels = {KEYS[level]: value for level, value in values.items()}
+    labels = {}
+    for level, value in values.items():
+        labels[KEYS[level]] = value
     labels[HOSTNAME] = name
-    return node_facts(name, "u", tuple(labels), tuple(labels.values()), ready=True, schedulable=True, gpus=8)
+    return node_facts(
+        name,
+        "u",
+        tuple(labels),
+        tuple(labels.values()),
+        ready=True,
+        schedulable=True,
+        gpus=8,
+    )
 
 
 def check_ambiguity(*nodes: NodeFacts, names: str, joined: str, levels: str) -> None:
@@ -133,20 +143,24 @@ def random_node(rng: random.Random, number: int) -> NodeFacts:
     """A node whose values are one or two letters, joined by a dot."""
     values = {}
     for level in ("zone", "block", "rack"):
-        values[level] = ".".join(rng.choices("ab", k=rng.choice((1, 1, 1, 2))))
+        count = rng.choice((1, 1, 1, 2))
+        letters = rng.choices("ab", k=count)
+        values[level] = ".".join(letters)
     return node(f"n{number}", **values)
 
 
 def ambiguous_domain(nodes: list[NodeFacts]) -> str:
     """The broadest domain with two paths that read alike; empty: none."""
     levels = (ZONE, BLOCK, RACK)
-    for depth in range(1, 4):
+    for depth, level in enumerate(levels, 1):
         paths = set()
+        names = set()
         for facts in nodes:
-            paths.add(tuple(level_value(facts, level.key) or "" for level in levels[:depth]))
-        names = {".".join(path) for path in paths}
+            path = [level_value(facts, broader.key) or "" for broader in levels[:depth]]
+            paths.add(tuple(path))
+            names.add(".".join(path))
         if len(names) < len(paths):
-            return levels[depth - 1].domain
+            return level.domain
     return ""
 
 
@@ -157,10 +171,11 @@ def test_ambiguity_is_found_also_when_nodes_come_later(seed: int) -> None:
     for _ in range(12):
         for number in rng.sample(range(8), k=2):
             nodes[number] = random_node(rng, number)
+        listed = list(nodes.values())
 
-        found = ambiguous_paths((ZONE, BLOCK, RACK), list(nodes.values()))
+        found = ambiguous_paths((ZONE, BLOCK, RACK), listed)
 
-        domain = ambiguous_domain(list(nodes.values()))
+        domain = ambiguous_domain(listed)
         if domain:
             assert f"are one {domain} domain to KAI" in found[0]
         else:

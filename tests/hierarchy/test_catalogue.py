@@ -137,8 +137,11 @@ def test_levels_of_each_platform_are_inferred_broadest_first(keys: list[str]) ->
 @pytest.mark.parametrize("key", RETIRED)
 def test_retired_key_comes_after_its_successor(key: str) -> None:
     successor, _ = RETIRED[key]
-    if BUILT_IN.domain_of[key] == BUILT_IN.domain_of[successor]:
-        assert BUILT_IN.rank[successor] < BUILT_IN.rank[key]
+    domains = BUILT_IN.domain_of
+    if domains[key] != domains[successor]:
+        return
+    rank = BUILT_IN.rank
+    assert rank[successor] < rank[key]
 
 
 @pytest.mark.parametrize(
@@ -222,14 +225,22 @@ def test_near_miss_is_explained_with_the_right_key(key: str, right: str, why: st
 
 @pytest.mark.parametrize("key", ["network.topology.nvidia.com/leaf", "failure-domain.beta.kubernetes.io/zone"])
 def test_retired_key_is_explained_with_its_successor(key: str) -> None:
+    successor, _ = RETIRED[key]
     advice = BUILT_IN.advise(key)
     assert advice is not None
     assert advice.reason == RETIRED_KEY
-    assert advice.instead == RETIRED[key][0]
+    assert advice.instead == successor
 
 
 @pytest.mark.parametrize(
-    "key", ["topology.kubernetes.io/zone", "example.com/rack", "rack", "nvidia.com/gpu.present", ""]
+    "key",
+    [
+        pytest.param("topology.kubernetes.io/zone", id="level"),
+        pytest.param("example.com/rack", id="unknown"),
+        pytest.param("rack", id="no-prefix"),
+        pytest.param("nvidia.com/gpu.present", id="no-place"),
+        pytest.param("", id="empty"),
+    ],
 )
 def test_other_keys_need_no_advice(key: str) -> None:
     assert BUILT_IN.advise(key) is None
@@ -243,7 +254,8 @@ def test_keys_that_a_controller_keeps_of_a_node_are_few() -> None:
 
 def test_suspect_keys_are_those_with_advice() -> None:
     catalogue = replace(BUILT_IN)
-    assert {"nvidia.com/gpu-clique", "nvidia.com/gpu_clique"} <= catalogue.suspects
-    for key in catalogue.suspects:
+    suspects = catalogue.suspects
+    assert {"nvidia.com/gpu-clique", "nvidia.com/gpu_clique"} <= suspects
+    for key in suspects:
         assert catalogue.advise(key) is not None
-    assert catalogue.suspects.isdisjoint({GPUS, GPU_PRESENT})
+    assert suspects.isdisjoint({GPUS, GPU_PRESENT})

@@ -18,7 +18,15 @@ NVLINK = Level("nvlink-domain", NVLINK_DOMAIN)
 
 def labelled(name: str, labels: dict[str, str], *, gpus: int = 8) -> NodeFacts:
     """A usable node with these labels."""
-    return node_facts(name, name, tuple(labels), tuple(labels.values()), ready=True, schedulable=True, gpus=gpus)
+    return node_facts(
+        name,
+        name,
+        tuple(labels),
+        tuple(labels.values()),
+        ready=True,
+        schedulable=True,
+        gpus=gpus,
+    )
 
 
 def node(name: str, *, block: str | None = None, rack: str | None = None, gpus: int = 8) -> NodeFacts:
@@ -33,14 +41,21 @@ def node(name: str, *, block: str | None = None, rack: str | None = None, gpus: 
 
 def test_values_with_dots_are_different_domains() -> None:
     """Joined by dots, ("a.b", "c") and ("a", "b.c") would be one domain."""
-    nodes = [node("n1", block="a.b", rack="c"), node("n2", block="a", rack="b.c")]
+    nodes = [
+        node("n1", block="a.b", rack="c"),
+        node("n2", block="a", rack="b.c"),
+    ]
     _, rack = cover([BLOCK, RACK], nodes)
     assert rack.domains == 2
-    assert len(tree([BLOCK, RACK], nodes).children) == 2
+    root = tree([BLOCK, RACK], nodes)
+    assert len(root.children) == 2
 
 
 def test_node_with_a_placeholder_lacks_the_level() -> None:
-    nodes = [node("n1", rack="no-topology"), node("n2", rack="")]
+    nodes = [
+        node("n1", rack="no-topology"),
+        node("n2", rack=""),
+    ]
     (rack,) = cover([RACK], nodes)
     assert rack.missing == 2
     assert rack.missing_nodes == ("n1", "n2")
@@ -51,40 +66,64 @@ def test_node_with_a_placeholder_lacks_the_level() -> None:
 def test_level_is_partly_carried_when_some_node_names_a_place() -> None:
     in_a_zone = labelled("a", {ZONE.key: "z"})
     in_no_zone = labelled("b", {ZONE.key: "no-topology"})
-    assert partly_carried([], [in_a_zone, in_no_zone], BUILT_IN) == (ZONE,)
+    levels = partly_carried([], [in_a_zone, in_no_zone], BUILT_IN)
+    assert levels == (ZONE,)
     assert partly_carried([], [in_no_zone], BUILT_IN) == ()
 
 
 def test_tree_counts_nodes_and_gpus_at_every_level() -> None:
-    nodes = [node("n1", block="b", rack="r1"), node("n2", block="b", rack="r2", gpus=4), node("n3", block="b")]
+    nodes = [
+        node("n1", block="b", rack="r1"),
+        node("n2", block="b", rack="r2", gpus=4),
+        node("n3", block="b"),
+    ]
     root = tree([BLOCK, RACK, HOST], nodes)
-    assert (root.nodes, root.gpus) == (3, 20)
+    assert root.nodes == 3
+    assert root.gpus == 20
 
     block = root.children["b"]
-    assert (block.nodes, block.gpus) == (3, 20)
+    assert block.nodes == 3
+    assert block.gpus == 20
     assert list(block.children) == ["r1", "r2"]
 
     first, second = block.children.values()
-    assert (first.nodes, first.gpus) == (1, 8)
-    assert (second.nodes, second.gpus) == (1, 4)
+    assert first.nodes == 1
+    assert first.gpus == 8
+    assert second.nodes == 1
+    assert second.gpus == 4
 
 
 def test_level_of_nodes_without_known_gpus_has_size_none() -> None:
-    nodes = Table([node("n1", rack="r"), node("n2", rack="r")])
-    assert level_sizes([RACK, HOST], nodes) == (LevelSize(RACK, 0, 0), LevelSize(HOST, 0, 0))
+    table = Table(
+        [
+            node("n1", rack="r"),
+            node("n2", rack="r"),
+        ]
+    )
+    in_racks, on_hosts = level_sizes([RACK, HOST], table)
+    assert in_racks == LevelSize(RACK, 0, 0)
+    assert on_hosts == LevelSize(HOST, 0, 0)
 
 
 def test_value_under_several_parents_is_named_once_with_two() -> None:
-    nodes = [node("n1", block="b1", rack="r"), node("n2", block="b2", rack="r"), node("n3", block="b3", rack="r")]
+    nodes = [
+        node("n1", block="b1", rack="r"),
+        node("n2", block="b2", rack="r"),
+        node("n3", block="b3", rack="r"),
+    ]
     (crossing,) = crossings([BLOCK, RACK, HOST], nodes)
     assert "rack 'r' lies under block 'b1' and 'b2'" in crossing.sentence
     assert crossings([BLOCK, RACK], nodes[:1]) == []
 
 
-def crossings_of(levels: list[Level], first: list[str], second: list[str]) -> list[str]:
-    """How each crossing of two nodes with these values begins."""
-    keys = [level.key for level in levels]
-    nodes = [labelled("n0", dict(zip(keys, first, strict=True))), labelled("n1", dict(zip(keys, second, strict=True)))]
+def crossings_of(levels: list[Level], first: str, second: str) -> list[str]:
+    """How each crossing of two nodes with these values begins, a word for each level."""
+    nodes = []
+    for name, words in (("n0", first), ("n1", second)):
+        labels = {}
+        for level, value in zip(levels, words.split(), strict=True):
+            labels[level.key] = value
+        nodes.append(labelled(name, labels))
     beginnings = []
     for crossing in crossings(levels, nodes):
         beginning, _, _ = crossing.sentence.partition(";")
@@ -94,17 +133,21 @@ def crossings_of(levels: list[Level], first: list[str], second: list[str]) -> li
 
 def test_nvlink_domain_may_span_leaves() -> None:
     levels = [BLOCK, GROUP_OF_LEAVES, LEAF_SWITCH, NVLINK]
-    assert crossings_of(levels, ["b", "g1", "l1", "d"], ["b", "g2", "l2", "d"]) == []
-    assert crossings_of([GROUP_OF_LEAVES, NVLINK], ["g1", "d"], ["g2", "d"]) == []
+    assert crossings_of(levels, "b g1 l1 d", "b g2 l2 d") == []
+
+
+def test_nvlink_domain_may_span_leaf_groups() -> None:
+    levels = [GROUP_OF_LEAVES, NVLINK]
+    assert crossings_of(levels, "g1 d", "g2 d") == []
 
 
 def test_nvlink_domain_may_not_span_blocks() -> None:
     levels = [BLOCK, GROUP_OF_LEAVES, NVLINK]
-    assert crossings_of(levels, ["b1", "g1", "d"], ["b2", "g2", "d"]) == [
-        "nvlink-domain 'd' lies under block 'b1' and 'b2'"
-    ]
+    (beginning,) = crossings_of(levels, "b1 g1 d", "b2 g2 d")
+    assert beginning == "nvlink-domain 'd' lies under block 'b1' and 'b2'"
 
 
 def test_rack_may_not_span_leaf_groups() -> None:
     levels = [GROUP_OF_LEAVES, RACK, NVLINK]
-    assert crossings_of(levels, ["g1", "r", "d"], ["g2", "r", "d"]) == ["rack 'r' lies under leaf-group 'g1' and 'g2'"]
+    (beginning,) = crossings_of(levels, "g1 r d", "g2 r d")
+    assert beginning == "rack 'r' lies under leaf-group 'g1' and 'g2'"

@@ -21,18 +21,46 @@ EVERYWHERE = (ZONE, NVLINK_DOMAIN, HOSTNAME)
 
 
 def node(name: str, gpus: str = "8", **labels: str) -> NodeFacts:
-    return facts(name, {**dict.fromkeys(EVERYWHERE, "x"), HOSTNAME: name, GPUS: gpus, **labels})
+    all_labels = {
+        **dict.fromkeys(EVERYWHERE, "x"),
+        HOSTNAME: name,
+        GPUS: gpus,
+        **labels,
+    }
+    return facts(name, all_labels)
 
 
 def facts(name: str, labels: dict[str, str]) -> NodeFacts:
     keys = tuple(sorted(labels))
     values = tuple(labels[key] for key in keys)
-    hardware = Hardware(gpus=int(labels.get(GPUS, "8")))
-    return node_facts(name, f"uid-{name}", keys, values, ready=True, schedulable=True, gpus=8, hardware=hardware)
+    gpus = labels.get(GPUS, "8")
+    return node_facts(
+        name,
+        f"uid-{name}",
+        keys,
+        values,
+        ready=True,
+        schedulable=True,
+        gpus=8,
+        hardware=Hardware(gpus=int(gpus)),
+    )
 
 
-def rack(i: int) -> NodeFacts:
-    return node(f"h100-{i:02}", **{BLOCK: "b", RACK: f"r{i // 4}"})
+def rack(number: int) -> NodeFacts:
+    labels = {
+        BLOCK: "b",
+        RACK: f"r{number // 4}",
+    }
+    return node(f"h100-{number:02}", **labels)
+
+
+def tray(name: str, rack: str) -> NodeFacts:
+    """A node with four GPUs in a rack of OCI."""
+    labels = {
+        TIER: "t",
+        OCI_RACK: rack,
+    }
+    return node(name, "4", **labels)
 
 
 def paths(segments: tuple[Segment, ...]) -> list[tuple[str, int, int]]:
@@ -44,10 +72,17 @@ def paths(segments: tuple[Segment, ...]) -> list[tuple[str, int, int]]:
     return found
 
 
+def divided(nodes: list[NodeFacts]) -> Segmentation:
+    """The segments of nodes of several kinds."""
+    found = divide(Table(nodes), BUILT_IN, 95)
+    assert found is not None
+    return found
+
+
 def test_nodes_of_one_kind_are_not_divided() -> None:
-    nodes = Table([rack(i) for i in range(4)])
-    assert divide(nodes, BUILT_IN, 95) is None
-    (only,) = whole(nodes, BUILT_IN, 95).segments
+    table = Table([rack(0), rack(1), rack(2), rack(3)])
+    assert divide(table, BUILT_IN, 95) is None
+    (only,) = whole(table, BUILT_IN, 95).segments
     assert paths((only,)) == [("zone > block > rack > nvlink-domain > host", 4, 32)]
     assert only.own == ()
     assert only.has == ()
@@ -61,17 +96,18 @@ def test_two_kinds_of_racks_are_two_segments() -> None:
         rack(0),
         rack(1),
         rack(2),
-        node("gb200-0", "4", **{TIER: "t", OCI_RACK: "r0"}),
-        node("gb200-1", "4", **{TIER: "t", OCI_RACK: "r1"}),
+        tray("gb200-0", "r0"),
+        tray("gb200-1", "r1"),
     ]
-    found = divide(Table(nodes), BUILT_IN, 95)
-    assert found is not None
+    found = divided(nodes)
     assert paths(found.segments) == [
         ("zone > block > rack > nvlink-domain > host", 3, 24),
         ("zone > leaf > rack > nvlink-domain > host", 2, 8),
     ]
     first, second = found.segments
-    assert first.own == (Level("block", BLOCK), Level("rack", RACK))
+    block, of_rack = first.own
+    assert block == Level("block", BLOCK)
+    assert of_rack == Level("rack", RACK)
     assert first.has == (BLOCK, RACK)
     assert first.lacks == ()
     assert first.examples == ("h100-00", "h100-01", "h100-02")
@@ -80,8 +116,8 @@ def test_two_kinds_of_racks_are_two_segments() -> None:
 
 
 def test_nodes_without_a_level_are_a_segment_by_what_they_lack() -> None:
-    found = divide(Table([rack(0), rack(1), node("plain-1")]), BUILT_IN, 95)
-    assert found is not None
+    nodes = [rack(0), rack(1), node("plain-1")]
+    found = divided(nodes)
     plain = found.segments[1]
     assert plain.nodes == 1
     assert plain.own == ()
@@ -90,9 +126,12 @@ def test_nodes_without_a_level_are_a_segment_by_what_they_lack() -> None:
 
 
 def test_keys_that_a_segment_lacks_are_in_the_order_of_levels() -> None:
-    nodes = [node("plain"), node("a", **{SPINE: "s", RACK: "r"}), node("b", **{RACK: "r"})]
-    found = divide(Table(nodes), BUILT_IN, 95)
-    assert found is not None
+    nodes = [
+        node("plain"),
+        node("a", **{SPINE: "s", RACK: "r"}),
+        node("b", **{RACK: "r"}),
+    ]
+    found = divided(nodes)
     lacking = {segment.examples[0]: segment.lacks for segment in found.segments}
     assert lacking["plain"] == (SPINE, RACK)
 
@@ -100,18 +139,18 @@ def test_keys_that_a_segment_lacks_are_in_the_order_of_levels() -> None:
 @pytest.mark.parametrize(("lacking", "percent", "segments"), [(5, 95, 1), (5, 96, 2), (6, 95, 2), (6, 94, 1)])
 def test_few_nodes_without_a_label_are_no_segment(lacking: int, percent: int, segments: int) -> None:
     nodes = []
-    for number in range(100):
-        if number < lacking:
-            nodes.append(node(f"bare-{number}", **{BLOCK: "b"}))
-        else:
-            nodes.append(rack(number))
+    for number in range(lacking):
+        nodes.append(node(f"bare-{number}", **{BLOCK: "b"}))
+    for number in range(lacking, 100):
+        nodes.append(rack(number))
     table = Table(nodes)
 
     found = divide(table, BUILT_IN, percent) or whole(table, BUILT_IN, percent)
 
     assert len(found.segments) == segments
     first = found.segments[0]
-    assert paths((first,))[0][0] == "zone > block > rack > nvlink-domain > host"
+    path = [level.domain for level in first.levels]
+    assert path == ["zone", "block", "rack", "nvlink-domain", "host"]
     assert first.nodes == (100 if segments == 1 else 100 - lacking)
 
 
@@ -119,11 +158,10 @@ def test_few_nodes_with_a_label_of_their_own_are_a_segment() -> None:
     """Three racks of another platform in a cluster of hundreds: another kind of machine, however few."""
     nodes = [rack(number) for number in range(97)]
     for name in ("gb200-0", "gb200-1", "gb200-2"):
-        nodes.append(node(name, "4", **{TIER: "t", OCI_RACK: "r"}))
+        nodes.append(tray(name, "r"))
 
-    found = divide(Table(nodes), BUILT_IN, 95)
+    found = divided(nodes)
 
-    assert found is not None
     assert paths(found.segments) == [
         ("zone > block > rack > nvlink-domain > host", 97, 776),
         ("zone > leaf > rack > nvlink-domain > host", 3, 12),
@@ -136,12 +174,13 @@ def test_node_without_a_label_is_in_no_segment_of_those_that_have_it() -> None:
     other = node("gb200", "4", **{TIER: "t"})
     bare = node("bare", **{RACK: "r"})
 
-    found = divide(Table([*racks, other, bare]), BUILT_IN, 95)
+    found = divided([*racks, other, bare])
 
-    assert found is not None
-    assert [segment.nodes for segment in found.segments] == [98, 1, 1]
-    of_racks = found.segments[0]
-    assert selects(of_racks, rack(0))
+    of_racks, second, third = found.segments
+    assert of_racks.nodes == 98
+    assert second.nodes == 1
+    assert third.nodes == 1
+    assert selects(of_racks, racks[0])
     assert not selects(of_racks, bare)
 
 
@@ -179,10 +218,13 @@ def test_key_in_effect_stays_the_key() -> None:
 
 
 def test_key_in_effect_that_nearly_all_nodes_carry_divides_nothing() -> None:
-    many = [node(f"a{number}", **{TIER: "t", OLD_LEAF: "l"}) for number in range(20)]
-    table = Table([*many, WITH_NEW_KEY])
+    nodes = []
+    for number in range(20):
+        nodes.append(node(f"a{number}", **{TIER: "t", OLD_LEAF: "l"}))
+    nodes.append(WITH_NEW_KEY)
     in_effect = [Level("leaf", OLD_LEAF)]
-    assert divide(table, BUILT_IN, 95, in_effect) is None
+    found = divide(Table(nodes), BUILT_IN, 95, in_effect)
+    assert found is None
 
 
 def test_node_that_says_unknown_is_in_no_segment() -> None:
@@ -193,13 +235,13 @@ def test_node_that_says_unknown_is_in_no_segment() -> None:
         node("b"),
         node("c", **{TIER: "no-topology"}),
     ]
-    found = divide(Table(nodes), BUILT_IN, 95)
-    assert found is not None
+    found = divided(nodes)
     assert found.doubtful == ("c",)
-    assert [(segment.nodes, dict(segment.unlike)) for segment in found.segments] == [
-        (3, {TIER: ("no-topology",)}),
-        (1, {}),
-    ]
+    first, second = found.segments
+    assert first.nodes == 3
+    assert first.unlike == {TIER: ("no-topology",)}
+    assert second.nodes == 1
+    assert second.unlike == {}
 
 
 def selects(segment: Segment, each: NodeFacts) -> bool:
@@ -210,23 +252,33 @@ def selects(segment: Segment, each: NodeFacts) -> bool:
     for key in segment.lacks:
         if each.label(key) is not None:
             return False
-    return not any(each.label(key) in values for key, values in segment.unlike.items())
+    for key, values in segment.unlike.items():
+        if each.label(key) in values:
+            return False
+    return True
 
 
 def any_nodes(rng: random.Random) -> list[NodeFacts]:
     """Nodes of a few kinds; some say that they do not know a level."""
-    pool = rng.sample(sorted(BUILT_IN.level_keys - {HOSTNAME}), 7)
-    kinds = [rng.sample(pool, rng.randrange(len(pool) + 1)) for _ in range(rng.randrange(1, 6))]
+    keys = sorted(BUILT_IN.level_keys - {HOSTNAME})
+    pool = rng.sample(keys, 7)
+    kinds = []
+    for _ in range(rng.randrange(1, 6)):
+        count = rng.randrange(len(pool) + 1)
+        kinds.append(rng.sample(pool, count))
     nodes = []
     for number in range(rng.choice((1, 5, 60, 1500))):
-        labels = {key: rng.choice(("x", "y", "z")) for key in rng.choice(kinds)}
-        labels[HOSTNAME] = f"n{number}"
+        name = f"n{number}"
+        labels = {}
+        for key in rng.choice(kinds):
+            labels[key] = rng.choice(("x", "y", "z"))
+        labels[HOSTNAME] = name
         for key in labels:
             if rng.random() < 0.02:
                 labels[key] = rng.choice(("no-topology", ""))
         if rng.random() < 2 / 3:
             labels[GPUS] = "4"
-        nodes.append(facts(f"n{number}", labels))
+        nodes.append(facts(name, labels))
     return nodes
 
 
@@ -236,25 +288,18 @@ def test_random_node_is_selected_by_its_own_segment_alone(seed: int) -> None:
     nodes = any_nodes(rng)
     table = Table(nodes)
     percent = rng.choice((50, 95, 100))
-    usual = widely_carried(BUILT_IN.level_keys, table, percent).keys()
+    carried = widely_carried(BUILT_IN.level_keys, table, percent)
 
     found = divide(table, BUILT_IN, percent) or whole(table, BUILT_IN, percent)
 
-    divided = sum(segment.nodes for segment in found.segments)
-    assert divided + len(found.doubtful) == len(nodes)
+    in_segments = sum(segment.nodes for segment in found.segments)
+    assert in_segments + len(found.doubtful) == len(nodes)
     if len(found.segments) < 2:
         return
 
     certain = [node for node in nodes if node.name not in found.doubtful]
     for segment in found.segments:
-        selected = [node for node in certain if selects(segment, node)]
-        assert len(selected) == segment.nodes
-        assert sum(node.traits.hardware.gpus for node in selected) == segment.gpus
-        names = sorted(node.name for node in selected)
-        assert segment.examples == tuple(names[:3])
-        keys = {level.key for level in segment.levels}
-        for node in selected:
-            assert keys <= {*node.keys, *usual}
+        check_segment(segment, certain, usual=set(carried))
     check_doubtful(found, table, nodes)
 
 
@@ -270,3 +315,19 @@ def check_doubtful(found: Segmentation, table: Table, nodes: list[NodeFacts]) ->
             continue
         for key in telling:
             assert node.label(key) not in table.placeholders
+
+
+def check_segment(segment: Segment, nodes: list[NodeFacts], *, usual: set[str]) -> None:
+    """Its selector chooses its nodes alone, and these carry its levels."""
+    names = []
+    gpus = 0
+    keys = {level.key for level in segment.levels}
+    for node in nodes:
+        if not selects(segment, node):
+            continue
+        names.append(node.name)
+        gpus += node.traits.hardware.gpus
+        assert keys <= {*node.keys, *usual}
+    assert len(names) == segment.nodes
+    assert gpus == segment.gpus
+    assert segment.examples == tuple(sorted(names)[:3])

@@ -1,7 +1,7 @@
 """Counting in columns finds what counting node by node finds, whatever the nodes carry."""
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ import pytest
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import Coverage, LevelSize, cover, crossings, level_sizes, level_value, widely_carried
-from toposcope.hierarchy.node import Hardware, NodeFacts, node_facts
+from toposcope.hierarchy.node import Hardware, NodeFacts, Traits, node_facts
 from toposcope.hierarchy.table import Table, table_of, totals
 
 KEYS = ("x/zone", "x/block", "x/rack", "x/nvlink", HOSTNAME)
@@ -21,7 +21,15 @@ Values = dict[str, list[str | None]]
 
 def node(name: str, labels: dict[str, str], *, uid: str = "u") -> NodeFacts:
     """A usable node with these labels."""
-    return node_facts(name, uid, tuple(labels), tuple(labels.values()), ready=True, schedulable=True, gpus=8)
+    return node_facts(
+        name,
+        uid,
+        tuple(labels),
+        tuple(labels.values()),
+        ready=True,
+        schedulable=True,
+        gpus=8,
+    )
 
 
 def paths_of(levels: Sequence[Level], values: Values) -> list[tuple[str | None, ...]]:
@@ -33,7 +41,8 @@ def paths_of(levels: Sequence[Level], values: Values) -> list[tuple[str | None, 
 def plain_cover(levels: Sequence[Level], nodes: Sequence[NodeFacts], values: Values) -> tuple[Coverage, ...]:
     found = []
     for depth, level in enumerate(levels, 1):
-        carried = usable = 0
+        carried = 0
+        usable = 0
         missing = []
         for facts, value in zip(nodes, values[level.key], strict=True):
             if value is None:
@@ -41,9 +50,19 @@ def plain_cover(levels: Sequence[Level], nodes: Sequence[NodeFacts], values: Val
                 continue
             carried += 1
             usable += facts.traits.usable
-        paths = set(paths_of(levels[:depth], values))
-        domains = sum(path[-1] is not None for path in paths)
-        found.append(Coverage(level, domains, carried, usable, len(missing), tuple(sorted(missing)[:10])))
+        domains = set()
+        for path in paths_of(levels[:depth], values):
+            if path[-1] is not None:
+                domains.add(path)
+        coverage = Coverage(
+            level,
+            len(domains),
+            carried,
+            usable,
+            len(missing),
+            tuple(sorted(missing)[:10]),
+        )
+        found.append(coverage)
     return tuple(found)
 
 
@@ -58,34 +77,40 @@ def plain_crossings(levels: Sequence[Level], values: Values) -> list[tuple[str, 
 
 
 def plain_crossing(broad: Level, narrow: Level, values: Values) -> tuple[str, str] | None:
-    parents: dict[str, set[str]] = {}
-    children: dict[str | None, set[str | None]] = {}
-    for inner, outer in zip(values[narrow.key], values[broad.key], strict=True):
-        children.setdefault(outer, set()).add(inner)
-        if inner is not None and outer is not None:
-            parents.setdefault(inner, set()).add(outer)
-    several = sorted(inner for inner, outer in parents.items() if len(outer) > 1)
+    parents = parents_by_value(broad, narrow, values)
+    several = []
+    for value, outer in parents.items():
+        if len(outer) > 1:
+            several.append(value)
     if not several:
         return None
-    first, second = sorted(parents[several[0]])[:2]
-    if all(len(inner) == 1 for inner in children.values()):
+    example = min(several)
+    first, second, *_others = sorted(parents[example])
+    beginning = f"{narrow.domain} {example!r} lies under {broad.domain} {first!r} and {second!r}"
+    if len(several) > 1:
+        beginning += f" ({len(several)} of {len(parents)} values do so)"
+
+    word = "wrong cable"
+    if each_has_one_child(broad, narrow, values):
         word = "other way round"
     elif 2 * len(several) > len(parents):
         word = "cut across"
-    else:
-        word = "wrong cable"
-    many = f" ({len(several)} of {len(parents)} values do so)" if len(several) > 1 else ""
-    return f"{narrow.domain} {several[0]!r} lies under {broad.domain} {first!r} and {second!r}{many}; ", word
+    return f"{beginning}; ", word
 
 
 def plain_sizes(levels: Sequence[Level], nodes: Sequence[NodeFacts], values: Values) -> tuple[LevelSize, ...]:
     found = []
     for depth, level in enumerate(levels, 1):
-        domains: Counter[tuple[str | None, ...]] = Counter()
-        for facts, path in zip(nodes, paths_of(levels[:depth], values), strict=True):
-            if path[-1] is not None:
-                domains[path] += facts.traits.hardware.gpus
-        found.append(LevelSize(level, domains.total(), max(domains.values(), default=0)))
+        gpus: Counter[tuple[str | None, ...]] = Counter()
+        paths = paths_of(levels[:depth], values)
+        for facts, path in zip(nodes, paths, strict=True):
+            if path[-1] is None:
+                continue
+            hardware = facts.traits.hardware
+            gpus[path] += hardware.gpus
+        largest = max(gpus.values(), default=0)
+        size = LevelSize(level, gpus.total(), largest)
+        found.append(size)
     return tuple(found)
 
 
@@ -95,7 +120,9 @@ def any_nodes(rng: random.Random, count: int) -> list[NodeFacts]:
     gaps = rng.choice((0.0, 0.0, 0.01, 0.3))
     width = rng.choice((1, 2, 5))
     host = rng.choice(("n", "n", "h", "N"))
-    domain = rng.choice(("d", "n", host)) if width == 1 else "d"
+    domain = "d"
+    if width == 1:
+        domain = rng.choice(("d", "n", host))
     nodes = []
     for number in range(count):
         labels = {
@@ -119,9 +146,13 @@ def any_node(rng: random.Random, number: int, labels: dict[str, str], chaos: flo
         if rng.random() < gaps:
             del labels[key]
     if rng.random() < gaps:
-        labels = dict(rng.sample(sorted(labels.items()), len(labels)))
-    is_ready, is_schedulable = rng.random() >= gaps, rng.random() >= gaps
-    gpus = rng.choice((8, 8, 4, 16, 0)) if rng.random() < gaps else 8
+        items = sorted(labels.items())
+        labels = dict(rng.sample(items, len(items)))
+    is_ready = rng.random() >= gaps
+    is_schedulable = rng.random() >= gaps
+    gpus = 8
+    if rng.random() < gaps:
+        gpus = rng.choice((8, 8, 4, 16, 0))
     return node_facts(
         f"n{number}",
         f"u{number}",
@@ -135,47 +166,89 @@ def any_node(rng: random.Random, number: int, labels: dict[str, str], chaos: flo
 
 
 def values_of(nodes: Sequence[NodeFacts]) -> Values:
-    return {key: [level_value(facts, key) for facts in nodes] for key in KEYS}
+    values: Values = {}
+    for key in KEYS:
+        values[key] = [level_value(facts, key) for facts in nodes]
+    return values
 
 
 def widely_carried_plainly(values: Values, count: int, percent: int) -> dict[str, int]:
     """The keys that so many of the nodes carry, and how many do."""
     wide = {}
     for key in KEYS:
-        carried = sum(value is not None for value in values[key])
+        missing = values[key].count(None)
+        carried = count - missing
         if carried and carried / count >= percent / 100:
             wide[key] = carried
     return wide
 
 
+def some_levels(rng: random.Random) -> tuple[Level, ...]:
+    """All levels, every other one, or some in any order."""
+    every_other = LEVELS[::2]
+    count = rng.randrange(1, 6)
+    in_any_order = rng.sample(LEVELS, count)
+    return rng.choice((LEVELS, every_other, tuple(in_any_order)))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_columns_find_what_nodes_say(seed: int) -> None:
     rng = random.Random(seed)
-    some_counts = [rng.randrange(4, 200) for _ in range(6)]
-    for count in (0, 1, 2, 3, *some_counts, 1023, 1024, 1025, 2500):
+    counts = [0, 1, 2, 3]
+    for _ in range(6):
+        counts.append(rng.randrange(4, 200))
+    counts += [1023, 1024, 1025, 2500]
+    for count in counts:
         nodes = any_nodes(rng, count)
-        levels = rng.choice((LEVELS, LEVELS[::2], tuple(rng.sample(LEVELS, rng.randrange(1, 6)))))
+        levels = some_levels(rng)
         values = values_of(nodes)
         table = Table(nodes)
 
         assert cover(levels, nodes) == plain_cover(levels, nodes, values)
         assert level_sizes(levels, table) == plain_sizes(levels, nodes, values)
-
-        expected = plain_crossings(levels, values)
-        for crossing, (beginning, word) in zip(crossings(levels, table), expected, strict=True):
-            assert crossing.sentence.startswith(beginning)
-            assert word in crossing.sentence
-
+        check_crossings(levels, table, values)
         for percent in (1, 50, 95, 100):
-            wide = widely_carried_plainly(values, count, percent)
-            assert widely_carried([*KEYS, "x/other"], table, percent) == wide
+            found = widely_carried([*KEYS, "x/other"], table, percent)
+            assert found == widely_carried_plainly(values, count, percent)
+
+
+def check_crossings(levels: Sequence[Level], table: Table, values: Values) -> None:
+    """What is said of each crossing begins and advises as expected."""
+    found = crossings(levels, table)
+    expected = plain_crossings(levels, values)
+    for crossing, (beginning, word) in zip(found, expected, strict=True):
+        assert crossing.sentence.startswith(beginning)
+        assert word in crossing.sentence
+
+
+def parents_by_value(broad: Level, narrow: Level, values: Values) -> dict[str, set[str]]:
+    """The values of a broad level beside each value of a narrow one."""
+    parents: dict[str, set[str]] = defaultdict(set)
+    outer_values = values[broad.key]
+    for inner, outer in zip(values[narrow.key], outer_values, strict=True):
+        if inner is not None and outer is not None:
+            parents[inner].add(outer)
+    return parents
+
+
+def each_has_one_child(broad: Level, narrow: Level, values: Values) -> bool:
+    """Whether one value of the narrow level, or none, is beside each value of the broad one."""
+    children: dict[str | None, str | None] = {}
+    outer_values = values[broad.key]
+    for inner, outer in zip(values[narrow.key], outer_values, strict=True):
+        if children.setdefault(outer, inner) != inner:
+            return False
+    return True
 
 
 def test_table_of_a_table_is_the_table() -> None:
-    table = Table([node("n1", {"a": "1"})])
+    facts = node("n1", {"a": "1"})
+    table = Table([facts])
     assert table_of(table) is table
-    assert table.parents("a", "a") == {"1": "1"}
-    assert table.column("a") is table.column("a")
+    parents = table.parents("a", "a")
+    assert parents == {"1": "1"}
+    column = table.column("a")
+    assert table.column("a") is column
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -191,26 +264,46 @@ def test_nodes_by_name_are_counted_as_nodes_in_a_row(seed: int) -> None:
         assert named.groups == listed.groups
         assert named.weights == listed.weights
         assert named.usable == listed.usable
-        assert sum(named.usable) == sum(facts.traits.usable for facts in nodes)
-        assert totals(named.machines) == Counter(facts.traits.hardware for facts in nodes)
-        values = values_of(nodes)
-        for key in KEYS:
-            assert named.values(key) == values[key]
-            assert named.distinct(key) == set(named.labels(key))
+        check_counts(named, nodes)
+
+
+def check_counts(table: Table, nodes: Sequence[NodeFacts]) -> None:
+    """What a table counts is what its nodes are."""
+    usable = 0
+    machines: Counter[Hardware] = Counter()
+    for facts in nodes:
+        usable += facts.traits.usable
+        machines[facts.traits.hardware] += 1
+    assert sum(table.usable) == usable
+    assert totals(table.machines) == machines
+    values = values_of(nodes)
+    for key in KEYS:
+        assert table.values(key) == values[key]
+        labels = table.labels(key)
+        assert table.distinct(key) == set(labels)
+
+
+def of_kind(kind: Traits, *names: str) -> list[NodeFacts]:
+    """Nodes that differ only in their names."""
+    nodes = []
+    for name in names:
+        nodes.append(NodeFacts(name, "u", kind))
+    return nodes
 
 
 def test_nodes_that_differ_only_in_their_names_are_one_kind() -> None:
-    nodes = [node(name, {"host": name, "rack": "r"}) for name in ("n0", "n1", "n2")]
-    kind = nodes[0].traits
-    assert nodes[1].traits == kind
-    assert nodes[2].traits == kind
+    kind = node("n0", {"host": "n0", "rack": "r"}).traits
+    for name in ("n1", "n2"):
+        other = node(name, {"host": name, "rack": "r"})
+        assert other.traits == kind
 
-    table = Table([NodeFacts(facts.name, facts.uid, kind) for facts in nodes])
+    table = Table(of_kind(kind, "n0", "n1", "n2"))
 
     assert table.groups == [kind]
     assert table.weights == [3]
-    assert table.column("host").distinct == 3
-    assert table.column("host").unique
+    hosts = table.column("host")
+    assert hosts.distinct == 3
+    assert hosts.unique
     assert table.column("rack").uniform
     assert table.values("host") == ["n0", "n1", "n2"]
 
@@ -218,8 +311,13 @@ def test_nodes_that_differ_only_in_their_names_are_one_kind() -> None:
 def test_nodes_of_two_kinds_are_counted_by_kind() -> None:
     shared = node("n0", {"host": "n0", "rack": "r"}).traits
     other = node("m", {"rack": "r"}).traits
-    kinds = (shared, other, shared, shared, other)
-    table = Table([NodeFacts(f"n{number}", "u", kind) for number, kind in enumerate(kinds)])
+    nodes = [
+        *of_kind(shared, "n0"),
+        *of_kind(other, "n1"),
+        *of_kind(shared, "n2", "n3"),
+        *of_kind(other, "n4"),
+    ]
+    table = Table(nodes)
     assert table.groups == [shared, other]
     assert table.weights == [3, 2]
 
@@ -227,31 +325,48 @@ def test_nodes_of_two_kinds_are_counted_by_kind() -> None:
 def test_host_label_with_the_name_of_another_node_is_told_apart() -> None:
     shared = node("n0", {"host": "n0"}).traits
     stray = node("n2", {"host": "n0"})
-    table = Table([NodeFacts("n0", "u", shared), NodeFacts("n1", "u", shared), stray])
+    table = Table([*of_kind(shared, "n0", "n1"), stray])
 
-    assert table.column("host").distinct == 2
-    assert not table.column("host").unique
+    hosts = table.column("host")
+    assert hosts.distinct == 2
+    assert not hosts.unique
     assert table.values("host") == ["n0", "n1", "n0"]
-    (host,) = cover([Level("host", "host")], table)
-    assert host.domains == 2
-    assert host.nodes == 3
+    level = Level("host", "host")
+    (coverage,) = cover([level], table)
+    assert coverage.domains == 2
+    assert coverage.nodes == 3
+
+
+def hosted(number: int) -> NodeFacts:
+    """A node whose host has another name."""
+    labels = {
+        HOSTNAME: f"h{number}",
+        "domain": f"n{number}",
+        "rack": "r",
+    }
+    return node(f"n{number}", labels)
 
 
 def test_nodes_whose_hosts_are_not_their_names_are_one_kind() -> None:
-    nodes = []
-    for number in range(3):
-        nodes.append(node(f"n{number}", {HOSTNAME: f"h{number}", "domain": f"n{number}", "rack": "r"}))
+    nodes = [hosted(0), hosted(1), hosted(2)]
     kind = nodes[0].traits
-    assert nodes[1].traits == kind
-    assert nodes[2].traits == kind
-    assert nodes[2].labels == {HOSTNAME: "h2", "domain": "n2", "rack": "r"}
+    same_kind = []
+    for facts in nodes:
+        assert facts.traits == kind
+        same_kind.append(NodeFacts(facts.name, facts.uid, kind, facts.host))
+    assert nodes[2].labels == {
+        HOSTNAME: "h2",
+        "domain": "n2",
+        "rack": "r",
+    }
 
-    table = Table([NodeFacts(facts.name, facts.uid, kind, facts.host) for facts in nodes])
+    table = Table(same_kind)
 
     assert table.groups == [kind]
     assert table.weights == [3]
-    assert table.column(HOSTNAME).distinct == 3
-    assert table.column(HOSTNAME).unique
+    hosts = table.column(HOSTNAME)
+    assert hosts.distinct == 3
+    assert hosts.unique
     assert table.values(HOSTNAME) == ["h0", "h1", "h2"]
     assert table.values("domain") == ["n0", "n1", "n2"]
 
@@ -279,42 +394,55 @@ def test_nodes_whose_hosts_are_not_their_names_are_one_kind() -> None:
 def test_host_of_another_node_is_told_apart(first: str, second: str) -> None:
     shared = node("n0", {HOSTNAME: "h0", "domain": "n0"}).traits
     hosts = [first, second, "h8", "h9"]
-    table = Table([NodeFacts(f"n{number}", "u", shared, host) for number, host in enumerate(hosts)])
+    nodes = []
+    for number, host in enumerate(hosts):
+        facts = NodeFacts(f"n{number}", "u", shared, host)
+        nodes.append(facts)
+
+    table = Table(nodes)
 
     assert table.values(HOSTNAME) == hosts
-    assert table.column(HOSTNAME).distinct == len(set(hosts))
+    distinct_hosts = len(set(hosts))
+    assert table.column(HOSTNAME).distinct == distinct_hosts
     assert table.values("domain") == ["n0", "n1", "n2", "n3"]
     assert table.column("domain").unique
     # The other two nodes stay one kind.
-    assert sorted(table.weights) == [1, 1, 2]
+    weights = sorted(table.weights)
+    assert weights == [1, 1, 2]
 
 
-def nests(*values: tuple[str, str]) -> bool:
-    """Whether each rack of nodes with these domains and racks lies in one domain."""
+def nests(*places: str) -> bool:
+    """Whether each rack lies in one domain; of each node its domain and its rack, as in `d0/r0`."""
     nodes = []
-    for number, (domain, rack) in enumerate(values):
-        nodes.append(node(f"n{number}", {"domain": domain, "rack": rack}))
+    for number, place in enumerate(places):
+        domain, _, rack = place.partition("/")
+        labels = {"domain": domain, "rack": rack}
+        nodes.append(node(f"n{number}", labels))
     return Table(nodes).nests("domain", "rack")
 
 
 def test_rack_of_nodes_that_are_a_domain_each_does_not_nest() -> None:
-    assert not nests(("n0", "r"), ("n1", "r"))
-    assert not nests(("x", "r"), ("n1", "r"))
+    assert not nests("n0/r", "n1/r")
+    assert not nests("x/r", "n1/r")
 
 
 def test_rack_in_the_domain_of_one_node_nests() -> None:
-    assert nests(("n0", "r"), ("n0", "r"))
+    assert nests("n0/r", "n0/r")
 
 
 @pytest.mark.parametrize("domains", [("n0", "n1"), ("n0", "n0"), ("x", "n1")])
 def test_domains_in_one_rack_nest(domains: tuple[str, str]) -> None:
-    nodes = [node(f"n{number}", {"domain": domain, "rack": "r"}) for number, domain in enumerate(domains)]
-    assert Table(nodes).nests("rack", "domain")
+    nodes = []
+    for number, domain in enumerate(domains):
+        labels = {"domain": domain, "rack": "r"}
+        nodes.append(node(f"n{number}", labels))
+    table = Table(nodes)
+    assert table.nests("rack", "domain")
 
 
 def test_rack_that_is_a_node_hides_no_rack_in_two_domains() -> None:
-    assert not nests(("x", "n0"), ("y", "r"), ("z", "r"))
+    assert not nests("x/n0", "y/r", "z/r")
 
 
 def test_rack_in_each_node_nests_beside_a_node_in_none() -> None:
-    assert nests(("n0", "r0"), ("n1", "r1"), ("", ""))
+    assert nests("n0/r0", "n1/r1", "/")

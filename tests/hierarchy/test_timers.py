@@ -5,19 +5,35 @@ from toposcope.hierarchy.timers import Timers
 GRACE_SECONDS = 60.0
 
 
-def test_timer_runs_from_the_first_call_until_it_is_stopped() -> None:
-    timers: Timers[str] = Timers()
-    assert not timers.overdue("rack", 0.0, GRACE_SECONDS)
-    assert not timers.overdue("rack", 60.0, GRACE_SECONDS)
-    assert timers.overdue("rack", 61.0, GRACE_SECONDS)
+class Rack:
+    """Times how long a rack has been missing."""
 
-    assert not timers.overdue("rack", 62.0, GRACE_SECONDS, running=False)
-    assert not timers.overdue("rack", 63.0, GRACE_SECONDS)
-    assert timers.next_deadline(GRACE_SECONDS, 63.0) == 60.0
+    def __init__(self) -> None:
+        self.timers: Timers[str] = Timers()
+
+    def is_overdue(self, *, at: float, missing: bool = True) -> bool:
+        """Whether it has been missing for longer than the grace period, as the timers know by now."""
+        return self.timers.overdue("rack", at, GRACE_SECONDS, running=missing)
+
+    def next_deadline(self, *, at: float) -> float | None:
+        """In how many seconds it is overdue; None: no timer runs, or it is overdue already."""
+        return self.timers.next_deadline(GRACE_SECONDS, at)
+
+
+def test_timer_runs_from_the_first_call_until_it_is_stopped() -> None:
+    rack = Rack()
+    assert not rack.is_overdue(at=0.0)
+    assert not rack.is_overdue(at=60.0)
+    assert rack.is_overdue(at=61.0)
+
+    assert not rack.is_overdue(at=62.0, missing=False)
+    assert not rack.is_overdue(at=63.0)
+    assert rack.next_deadline(at=63.0) == 60.0
 
 
 def test_timer_without_a_grace_period_is_overdue_at_once() -> None:
-    assert Timers[str]().overdue("rack", 5.0, 0.0)
+    timers: Timers[str] = Timers()
+    assert timers.overdue("rack", 5.0, 0.0)
 
 
 def test_timers_of_other_keys_are_dropped() -> None:
@@ -32,13 +48,13 @@ def test_timers_of_other_keys_are_dropped() -> None:
 
 
 def test_cleared_timers_have_no_deadline() -> None:
-    timers: Timers[str] = Timers()
-    timers.overdue("rack", 0.0, GRACE_SECONDS)
-    timers.clear()
-    assert timers.next_deadline(GRACE_SECONDS, 1.0) is None
+    rack = Rack()
+    rack.is_overdue(at=0.0)
+    rack.timers.clear()
+    assert rack.next_deadline(at=1.0) is None
 
 
 def test_timer_that_is_overdue_has_no_deadline() -> None:
-    timers: Timers[str] = Timers()
-    timers.overdue("rack", 0.0, GRACE_SECONDS)
-    assert timers.next_deadline(GRACE_SECONDS, 61.0) is None
+    rack = Rack()
+    rack.is_overdue(at=0.0)
+    assert rack.next_deadline(at=61.0) is None

@@ -2,7 +2,6 @@
 
 import random
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,8 @@ def order(
     table, gangs = capacity(snapshot)
     kept = budgets or Budgets()
     units = units_of(snapshot, table, gangs, kept, depth)
-    return list(DrainOrder(table, kept, sizes, per_pod).steps(units))
+    drain_order = DrainOrder(table, kept, sizes, per_pod)
+    return list(drain_order.steps(units))
 
 
 def names(steps: list[Step]) -> list[str]:
@@ -41,10 +41,15 @@ def names(steps: list[Step]) -> list[str]:
 
 
 def test_idle_nodes_that_break_no_large_slot_go_first() -> None:
-    steps = order(cluster(RACKS, pods("g", "n0", "n2", "n4")))
+    snapshot = cluster(RACKS, pods("g", "n0", "n2", "n4"))
+
+    first, second, third, *_others, a, b, c = names(order(snapshot))
+
     # The other halves of racks in use; in a block with three free nodes, one of these first.
-    assert names(steps)[:3] == ["n5", "n1", "n3"]
-    assert set(names(steps)[-3:]) == {"n0", "n2", "n4"}
+    assert first == "n5"
+    assert second == "n1"
+    assert third == "n3"
+    assert {a, b, c} == {"n0", "n2", "n4"}
 
 
 def test_whole_racks_name_the_gangs_that_stop() -> None:
@@ -59,7 +64,10 @@ def test_whole_racks_name_the_gangs_that_stop() -> None:
 
 
 def test_node_that_needs_maintenance_goes_first() -> None:
-    conditions = {"Ready": "True", "GpuXidWatch": "True"}
+    conditions = {
+        "Ready": "True",
+        "GpuXidWatch": "True",
+    }
     sick = structs.replace(RACKS[6], conditions=conditions)
     nodes = [*RACKS[:6], sick, RACKS[7]]
 
@@ -125,12 +133,16 @@ FAULTS_WHEN_TRUE = BY_KUBELET + BY_NODE_PROBLEM_DETECTOR + BY_NVSENTINEL + BY_AK
 
 def faults_of(status: str, conditions: tuple[str, ...]) -> tuple[str, ...]:
     """Which of these conditions are faults in a node that has all of them with this status."""
-    return faults(structs.replace(RACKS[0], conditions=dict.fromkeys(conditions, status)))
+    statuses = dict.fromkeys(conditions, status)
+    node = structs.replace(RACKS[0], conditions=statuses)
+    return faults(node)
 
 
 @pytest.mark.regression
 def test_conditions_that_name_a_problem_are_faults_when_true() -> None:
-    assert faults_of("True", FAULTS_WHEN_TRUE + GOOD_WHEN_TRUE) == tuple(sorted(FAULTS_WHEN_TRUE))
+    all_conditions = FAULTS_WHEN_TRUE + GOOD_WHEN_TRUE
+    found = faults_of("True", all_conditions)
+    assert found == tuple(sorted(FAULTS_WHEN_TRUE))
 
 
 @pytest.mark.regression
@@ -159,13 +171,17 @@ def test_no_condition_is_a_fault_when_unknown() -> None:
 def test_cordoned_node_that_runs_a_gang_is_drained_last() -> None:
     nodes = []
     for node in RACKS:
-        nodes.append(structs.replace(node, schedulable=node.name not in ("n0", "n1")))
+        is_cordoned = node.name in ("n0", "n1")
+        nodes.append(structs.replace(node, schedulable=not is_cordoned))
+    running = pods("g", "n0", "n2")
 
-    drained_names = names(order(cluster(nodes, pods("g", "n0", "n2"))))
+    drained_names = names(order(cluster(nodes, running)))
 
     assert "n1" not in drained_names
     # Nothing can be placed on n0, so draining it costs no slot.
-    assert drained_names[-2:] == ["n0", "n2"]
+    *_, before_last, last = drained_names
+    assert before_last == "n0"
+    assert last == "n2"
 
 
 def test_budget_blocks_the_second_pod_that_it_covers() -> None:
@@ -174,10 +190,14 @@ def test_budget_blocks_the_second_pod_that_it_covers() -> None:
     running = pods("g", "n0", "n2")
     for pod in running:
         budgets.labelled(f"{pod.namespace}/{pod.name}", {})
+    snapshot = cluster(RACKS[:4], running)
 
-    steps = order(cluster(RACKS[:4], running), budgets)
+    first, second, third, last = order(snapshot, budgets)
 
-    assert [step.blocked for step in steps] == [(), (), (), ("ml/keep",)]
+    assert first.blocked == ()
+    assert second.blocked == ()
+    assert third.blocked == ()
+    assert last.blocked == ("ml/keep",)
 
 
 @pytest.mark.parametrize(
@@ -218,46 +238,66 @@ def test_budget_blocks_the_second_pod_that_it_covers() -> None:
 def test_budget_covers_pods_that_its_selector_matches(
     selector: dict[str, Any], labels: dict[str, str], is_covered: bool
 ) -> None:
-    budget = budget_of({"metadata": {"name": "b", "namespace": "ml"}, "spec": {"selector": selector}})
+    document = {
+        "metadata": {"name": "b", "namespace": "ml"},
+        "spec": {"selector": selector},
+    }
+    budget = budget_of(document)
     assert budget.allowed == 0
     assert budget.covers("ml", labels) is is_covered
     assert budget.covers("other", labels) is False
+
+
+BUDGET: dict[str, Any] = {
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "keep", "namespace": "ml"},
+    "spec": {},
+}
 
 
 @pytest.mark.regression
 def test_saved_file_keeps_which_pods_a_budget_covers(tmp_path: Path) -> None:
     running = pods("g", "n0", "n2")
     budgets = Budgets()
-    budgets.put({"kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "ml"}, "spec": {}})
+    budgets.put(BUDGET)
     budgets.labelled("ml/g-0", {"app": "g"})
+    kept = tuple(budgets.documents(running))
+    saved = replace(cluster(RACKS, running), objects=kept)
     path = tmp_path / "cluster.toposcope"
     with path.open("wb") as file:
-        kept = tuple(budgets.documents(running))
-        write_packed(replace(cluster(RACKS, running), objects=kept), file)
+        write_packed(saved, file)
 
     loaded = Budgets()
     snapshot = load_files([str(path)], others=loaded)
 
-    assert [budget.name for budget in loaded.of("ml/g-0")] == ["keep"]
+    (budget,) = loaded.of("ml/g-0")
+    assert budget.name == "keep"
     assert list(loaded.of("ml/g-1")) == []
     assert list(loaded.of("other/g-0")) == []
-    assert order(snapshot, loaded)[-1].blocked == ("ml/keep",)
+    *_, last = order(snapshot, loaded)
+    assert last.blocked == ("ml/keep",)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_losses_are_those_of_counting_anew(seed: int) -> None:
     rng = random.Random(seed)
     snapshot = at_random(rng)
-    sizes, per_pod = (rng.randint(1, 3), rng.randint(4, 6)), rng.randint(1, 2)
+    sizes = (rng.randint(1, 3), rng.randint(4, 6))
+    per_pod = rng.randint(1, 2)
+    steps = order(snapshot, sizes=sizes, per_pod=per_pod)
     down: list[str] = []
-    for step in islice(order(snapshot, sizes=sizes, per_pod=per_pod), 4):
-        before = fitting(drained(snapshot, down), sizes, per_pod)
+    before = fitting(drained(snapshot, down), sizes, per_pod)
+    for step in steps[:4]:
         down.append(step.unit.name)
         after = fitting(drained(snapshot, down), sizes, per_pod)
 
-        losses = {loss.gpus: (loss.level.domain, loss.before, loss.after) for loss in step.losses}
+        losses = {}
+        for loss in step.losses:
+            losses[loss.gpus] = (loss.level.domain, loss.before, loss.after)
         for gpus in sizes:
-            assert losses.get(gpus) == first_loss(gpus, before, after)
+            expected = first_loss(gpus, before, after)
+            assert losses.get(gpus) == expected
+        before = after
 
 
 Fitting = dict[tuple[int, str], int]
@@ -266,13 +306,18 @@ Fitting = dict[tuple[int, str], int]
 def fitting(snapshot: Snapshot, sizes: tuple[int, ...], per_pod: int) -> Fitting:
     """How many gangs of each size fit now, by level."""
     table, _ = capacity(snapshot)
-    return {(row.gpus, row.level.domain): row.fitting[View.NOW] for row in slots(table, sizes, per_pod)}
+    counts = {}
+    for row in slots(table, sizes, per_pod):
+        size_and_level = (row.gpus, row.level.domain)
+        counts[size_and_level] = row.fitting[View.NOW]
+    return counts
 
 
 def first_loss(gpus: int, before: Fitting, after: Fitting) -> tuple[str, int, int] | None:
     """The narrowest level at which fewer gangs of this size fit."""
     for domain in ("host", "rack", "block"):
         count = after.get((gpus, domain), 0)
-        if count != before.get((gpus, domain), 0):
-            return domain, before[gpus, domain], count
+        count_before = before.get((gpus, domain), 0)
+        if count != count_before:
+            return domain, count_before, count
     return None

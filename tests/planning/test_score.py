@@ -1,9 +1,9 @@
 """Scores of gangs: by hand, and against brute force on random small clusters."""
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 import msgspec
 import pytest
@@ -18,12 +18,18 @@ GROUP_NAME = "scheduling.k8s.io/group-name"
 
 def scored(snapshot: Snapshot) -> dict[str, Score]:
     table, gangs = capacity(snapshot)
-    return {score.gang.name: score for score in scores(table, gangs)}
+    by_gang = {}
+    for score in scores(table, gangs):
+        by_gang[score.gang.name] = score
+    return by_gang
 
 
 def spans(score: Score) -> dict[str, tuple[int, int | None, int]]:
     """How many domains a gang spans, could span now, and could in the empty cluster; by level."""
-    return {spread.level.domain: (spread.spans, spread.now, spread.empty) for spread in score.spreads}
+    by_level = {}
+    for spread in score.spreads:
+        by_level[spread.level.domain] = (spread.spans, spread.now, spread.empty)
+    return by_level
 
 
 def test_gang_in_two_racks_that_fits_into_one_could_be_closer() -> None:
@@ -43,8 +49,9 @@ def test_gang_in_two_racks_that_fits_into_one_could_be_closer() -> None:
 def test_gang_that_finds_no_room_closer_together_is_not_better_now() -> None:
     far = pods("far", "n0", "n2")
     others = pods("other", "n1", "n3", "n4", "n5", "n6", "n7")
+    snapshot = cluster(RACKS, [*far, *others])
 
-    score = scored(cluster(RACKS, [*far, *others]))["far"]
+    score = scored(snapshot)["far"]
 
     assert spans(score)["rack"] == (2, 2, 1)
     assert score.value == 0.75
@@ -52,7 +59,11 @@ def test_gang_that_finds_no_room_closer_together_is_not_better_now() -> None:
 
 
 def test_level_without_a_choice_does_not_count() -> None:
-    nodes = [node("n0", "b", "r0"), node("n1", "b", "r1"), node("n2", "b", "r2")]
+    nodes = [
+        node("n0", "b", "r0"),
+        node("n1", "b", "r1"),
+        node("n2", "b", "r2"),
+    ]
     running = pods("wide", "n0", "n1", "n2")
 
     score = scored(cluster(nodes, running))["wide"]
@@ -65,19 +76,27 @@ def test_worst_gang_comes_first_and_single_pods_are_left_out() -> None:
     good = pods("good", "n0", "n1")
     far = pods("far", "n2", "n4")
     single = pods("single", "n6")
+    snapshot = cluster(RACKS, [*good, *far, *single])
 
-    score_by_gang = scored(cluster(RACKS, [*good, *far, *single]))
+    score_by_gang = scored(snapshot)
 
     assert list(score_by_gang) == ["far", "good"]
 
 
 def test_gang_on_a_node_without_levels_has_no_score() -> None:
-    nodes = [*RACKS, node_without_levels("n8")]
-    assert scored(cluster(nodes, pods("far", "n0", "n8"))) == {}
+    bare = node_without_levels("n8")
+    running = pods("far", "n0", "n8")
+    snapshot = cluster([*RACKS, bare], running)
+    assert scored(snapshot) == {}
 
 
 def test_node_that_is_not_ready_does_not_count_as_room() -> None:
-    nodes = [node(f"n{number}", "b", f"r{number // 2}", ready=number != 1) for number in range(4)]
+    nodes = [
+        node("n0", "b", "r0"),
+        node("n1", "b", "r0", ready=False),
+        node("n2", "b", "r1"),
+        node("n3", "b", "r1"),
+    ]
     running = pods("far", "n0", "n2")
 
     second_rack_has_room = scored(cluster(nodes, running))["far"]
@@ -157,7 +176,12 @@ def test_gang_is_named_by_what_its_pods_belong_to(
 ) -> None:
     running = []
     for pod in pods("j", "n0", "n1"):
-        running.append(msgspec.structs.replace(pod, labels=labels, annotations=annotations))
+        member = msgspec.structs.replace(
+            pod,
+            labels=labels,
+            annotations=annotations,
+        )
+        running.append(member)
 
     _, (gang,) = capacity(cluster(RACKS, running))
 
@@ -170,14 +194,18 @@ def test_gang_is_named_by_what_its_pods_belong_to(
 def test_pods_of_a_deployment_are_independent(annotations: dict[str, str]) -> None:
     running = []
     for pod in pods("web-5c8", "n0", "n1", kind="ReplicaSet"):
-        running.append(msgspec.structs.replace(pod, annotations=annotations))
+        replica = msgspec.structs.replace(pod, annotations=annotations)
+        running.append(replica)
 
     _, gangs = capacity(cluster(RACKS, running))
 
-    assert [gang.kind for gang in gangs] == ["Pod", "Pod"]
-    assert [gang.handle for gang in gangs] == ["ml/web-5c8-0", "ml/web-5c8-1"]
-    assert named(gangs, "web-5c8-0") == gangs[:1]
-    assert named(gangs, "ml/web-5c8-0") == gangs[:1]
+    first, second = gangs
+    assert first.kind == "Pod"
+    assert first.handle == "ml/web-5c8-0"
+    assert second.kind == "Pod"
+    assert second.handle == "ml/web-5c8-1"
+    assert named(gangs, "web-5c8-0") == (first,)
+    assert named(gangs, "ml/web-5c8-0") == (first,)
     assert not named(gangs, "other/web-5c8-0")
 
 
@@ -188,23 +216,35 @@ def fit(members: Sequence[PodView], offered: Mapping[str, Amounts], names: Seque
     first, *others = members
     needs = {**first.requests, "pods": 1}
     for name in names:
-        if any(offered[name].get(resource, 0) < amount for resource, amount in needs.items()):
+        remaining = after(offered[name], needs)
+        if remaining is None:
             continue
-        remaining = {resource: amount - needs.get(resource, 0) for resource, amount in offered[name].items()}
         if fit(others, {**offered, name: remaining}, names):
             return True
     return False
 
 
+def after(offered: Amounts, needs: Amounts) -> Amounts | None:
+    """What remains of a node's resources for others; None: it has too little."""
+    remaining = dict(offered)
+    for resource, amount in needs.items():
+        if offered.get(resource, 0) < amount:
+            return None
+        if resource in remaining:
+            remaining[resource] -= amount
+    return remaining
+
+
 def fewest(gang: Gang, snapshot: Snapshot, depth: int, offered: Mapping[str, Amounts]) -> int | None:
     """The fewest domains that hold the gang, by trying all; None: no number does."""
-    domains: dict[tuple[str, ...], list[str]] = {}
+    domains: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for node_view in snapshot.nodes:
         if node_view.name in offered:
-            domains.setdefault(node_view.values[:depth], []).append(node_view.name)
+            domain = node_view.values[:depth]
+            domains[domain].append(node_view.name)
     for count in range(1, len(domains) + 1):
         for chosen in combinations(domains.values(), count):
-            names = [name for domain in chosen for name in domain]
+            names = list(chain.from_iterable(chosen))
             if fit(gang.placed, offered, names):
                 return count
     return None
@@ -212,24 +252,33 @@ def fewest(gang: Gang, snapshot: Snapshot, depth: int, offered: Mapping[str, Amo
 
 def candidates(gang: Gang, snapshot: Snapshot) -> list[NodeView]:
     """Nodes with as many GPUs as those of the gang; all nodes where these differ."""
-    held = {placement.node for placement in gang.placed}
-    sizes = {node_view.label(GPUS_OF_NODE) for node_view in snapshot.nodes if node_view.name in held}
+    sizes = set()
+    for placement in gang.placed:
+        held = snapshot.by_name[placement.node]
+        sizes.add(held.label(GPUS_OF_NODE))
     if len(sizes) > 1:
         return [*snapshot.nodes]
-    return [node_view for node_view in snapshot.nodes if node_view.label(GPUS_OF_NODE) in sizes]
+    alike = []
+    for node_view in snapshot.nodes:
+        if node_view.label(GPUS_OF_NODE) in sizes:
+            alike.append(node_view)
+    return alike
 
 
 def free_without(gang: Gang, snapshot: Snapshot, nodes: Sequence[NodeView]) -> dict[str, Amounts]:
     """What usable nodes have free if the gang gives back what it holds."""
-    held: dict[str, Counter[str]] = {}
+    held: dict[str, Counter[str]] = defaultdict(Counter)
     for placement in gang.placed:
-        held.setdefault(placement.node, Counter()).update({**placement.requests, "pods": 1})
+        amounts = held[placement.node]
+        amounts.update(placement.requests)
+        amounts["pods"] += 1
     free: dict[str, Amounts] = {}
     for node_view in nodes:
-        if node_view.usable:
-            own = held.get(node_view.name, Counter())
-            amounts = snapshot.free(node_view) or {}
-            free[node_view.name] = {name: amount + own[name] for name, amount in amounts.items()}
+        if not node_view.usable:
+            continue
+        own = held[node_view.name]
+        amounts_free = snapshot.free(node_view) or {}
+        free[node_view.name] = {name: amount + own[name] for name, amount in amounts_free.items()}
     return free
 
 
@@ -243,8 +292,11 @@ def test_fewest_domains_are_those_of_brute_force(seed: int) -> None:
         empty = {node_view.name: node_view.allocatable for node_view in nodes}
         now = free_without(gang, snapshot, nodes)
         for depth, spread in enumerate(score.spreads, 1):
-            paths = {snapshot.by_name[placement.node].values[:depth] for placement in gang.placed}
-            assert spread.spans == len(paths)
+            domains = set()
+            for placement in gang.placed:
+                held = snapshot.by_name[placement.node]
+                domains.add(held.values[:depth])
+            assert spread.spans == len(domains)
             assert spread.empty == fewest(gang, snapshot, depth, empty)
             if spread.spans > 1:
                 assert spread.now == fewest(gang, snapshot, depth, now)

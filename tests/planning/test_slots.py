@@ -1,7 +1,7 @@
 """Slots: by hand, and against brute force on random small clusters."""
 
 import random
-from collections.abc import Sequence
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.planning.clusters import GPU, RACKS, at_random, capacity, cluster, no
 from tests.support.saved import pod, saved
 from toposcope.cli.main import main
 from toposcope.planning.capacity import View
-from toposcope.planning.slots import Slots, gpus_per_pod, shape_of, sizes_of, slots, without_repeats
+from toposcope.planning.slots import gpus_per_pod, shape_of, sizes_of, slots, without_repeats
 from toposcope.snapshot.model import Snapshot
 
 
@@ -24,73 +24,106 @@ def counted(snapshot: Snapshot, gpus: int, per_pod: int = 8) -> dict[str, tuple[
 
 
 def test_slots_are_counted_now_after_jobs_and_when_empty() -> None:
-    running = [*pods("job", "n0", "n2"), *pods("web", "n4", kind="StatefulSet")]
-    assert counted(cluster(RACKS, running), 16) == {"block": (2, 3, 4), "rack": (1, 3, 4)}
+    job = pods("job", "n0", "n2")
+    web = pods("web", "n4", kind="StatefulSet")
+    snapshot = cluster(RACKS, [*job, *web])
+    assert counted(snapshot, 16) == {
+        "block": (2, 3, 4),
+        "rack": (1, 3, 4),
+    }
 
 
 def test_gpus_that_no_gang_can_use_are_fragmented() -> None:
     running = pods("job", "n0", "n2", "n4")
-    table, _ = capacity(cluster(RACKS, running))
+    snapshot = cluster(RACKS, running)
+    table, _ = capacity(snapshot)
 
     block, rack = slots(table, (16,), 8)
 
     assert block.level.domain == "block"
-    assert block.fragmented == pytest.approx(1 - 32 / 40)
+    of_block = pytest.approx(1 - 32 / 40)
+    assert block.fragmented == of_block
     assert rack.level.domain == "rack"
-    assert rack.fragmented == pytest.approx(1 - 16 / 40)
+    of_rack = pytest.approx(1 - 16 / 40)
+    assert rack.fragmented == of_rack
 
 
 def test_gang_smaller_than_a_node_is_one_pod() -> None:
-    assert counted(cluster(RACKS[:1], pods("small", "n0", gpus=3)), 2)["host"] == (2, 4, 4)
+    running = pods("small", "n0", gpus=3)
+    snapshot = cluster(RACKS[:1], running)
+    slots_of_two = counted(snapshot, 2)
+    assert slots_of_two["host"] == (2, 4, 4)
 
 
 def test_node_that_is_not_ready_counts_only_when_empty() -> None:
-    snapshot = cluster([RACKS[0], node("n1", "b0", "r0", ready=False)])
-    assert counted(snapshot, 8)["host"] == (1, 1, 2)
+    not_ready = node("n1", "b0", "r0", ready=False)
+    snapshot = cluster([RACKS[0], not_ready])
+    slots_of_eight = counted(snapshot, 8)
+    assert slots_of_eight["host"] == (1, 1, 2)
 
 
 def test_node_without_levels_is_left_out() -> None:
-    snapshot = cluster([RACKS[0], node_without_levels("x")])
+    bare = node_without_levels("x")
+    snapshot = cluster([RACKS[0], bare])
+    slots_of_eight = counted(snapshot, 8)
+    assert slots_of_eight["host"] == (1, 1, 1)
     table, _ = capacity(snapshot)
-    assert counted(snapshot, 8)["host"] == (1, 1, 1)
     assert table.left_out == ["x"]
 
 
 def test_default_sizes_are_powers_of_two_and_whole_racks() -> None:
     nodes = [node("big", "b", "r3", 8)]
     for number in range(18):
-        nodes.append(node(f"a{number}", "b", "r0", 4))
-        nodes.append(node(f"b{number}", "b", "r1", 4))
+        in_first_rack = node(f"a{number}", "b", "r0", 4)
+        in_second_rack = node(f"b{number}", "b", "r1", 4)
+        nodes += [in_first_rack, in_second_rack]
 
     table, _ = capacity(cluster(nodes))
 
     assert gpus_per_pod(table) == 4
-    assert sizes_of(table, 4) == (4, 8, 16, 32, 64, 72, 128, 152)
+    assert sizes_of(table, 4) == (
+        4,
+        8,
+        16,
+        32,
+        64,
+        72,  # a whole rack
+        128,
+        152,  # all of them
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_slots_are_those_of_brute_force(seed: int) -> None:
     rng = random.Random(seed)
     snapshot = at_random(rng)
-    gpus, per_pod = rng.randint(1, 5), rng.randint(1, 3)
+    gpus = rng.randint(1, 5)
+    per_pod = rng.randint(1, 3)
     table, _ = capacity(snapshot)
+    counts = {}
+    for row in slots(table, (gpus,), per_pod):
+        counts[row.level.domain] = row.fitting[View.NOW]
+
     pod_kind, wanted = shape_of(gpus, per_pod)
     each = dict(pod_kind.requests)[GPU]
-    rows = {row.level.domain: row.fitting[View.NOW] for row in slots(table, (gpus,), per_pod)}
     for depth, domain in enumerate(("block", "rack", "host"), 1):
         gangs = 0
-        for amounts in free_gpus(snapshot, depth).values():
+        free = free_gpus(snapshot, depth)
+        for amounts in free.values():
             gangs += most_gangs(amounts, each, wanted)
-        assert rows.get(domain, 0) == gangs
+        count = counts.get(domain, 0)
+        assert count == gangs
 
 
 def free_gpus(snapshot: Snapshot, depth: int) -> dict[tuple[str, ...], list[int]]:
     """The free GPUs of usable nodes, by domain."""
-    free: dict[tuple[str, ...], list[int]] = {}
+    free: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for node_view in snapshot.nodes:
-        if node_view.usable:
-            amounts = snapshot.free(node_view) or {}
-            free.setdefault(node_view.values[:depth], []).append(amounts[GPU])
+        if not node_view.usable:
+            continue
+        domain = node_view.values[:depth]
+        amounts = snapshot.free(node_view) or {}
+        free[domain].append(amounts[GPU])
     return free
 
 
@@ -110,39 +143,55 @@ TAINTED = [{"key": "x", "effect": "NoSchedule"}]
 
 def saved_node(*, taints: list[dict[str, str]], allocatable: dict[str, str]) -> dict[str, Any]:
     """A Node whose agent counts eight GPUs."""
-    labels = {"topology.kubernetes.io/zone": "z", "kubernetes.io/hostname": "a", "gpu.topology/gpus": "8"}
+    labels = {
+        "topology.kubernetes.io/zone": "z",
+        "kubernetes.io/hostname": "a",
+        "gpu.topology/gpus": "8",
+    }
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": "a", "labels": labels},
         "spec": {"taints": taints},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": allocatable},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "allocatable": allocatable,
+        },
     }
 
 
 @pytest.fixture
 def tainted_node(tmp_path: Path) -> str:
     """A file with a node that no pod without tolerations may use, and a pod on it."""
-    return saved_in(tmp_path, saved_node(taints=TAINTED, allocatable={GPU: "8"}))
+    node = saved_node(taints=TAINTED, allocatable={GPU: "8"})
+    return saved_in(tmp_path, node)
 
 
 @pytest.fixture
 def node_without_plugin(tmp_path: Path) -> str:
     """A file with a node whose GPUs no device plugin offers, and a pod on it."""
-    return saved_in(tmp_path, saved_node(taints=[], allocatable={}))
+    node = saved_node(taints=[], allocatable={})
+    return saved_in(tmp_path, node)
 
 
 def saved_in(folder: Path, node: dict[str, Any]) -> str:
     file = folder / "cluster.json"
-    file.write_text(saved([node, pod("p", "a", 0)]))
+    running = pod("p", "a", 0)
+    file.write_text(saved([node, running]))
     return str(file)
+
+
+def printed_slots(file: str, output: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `toposcope slots` prints of a saved cluster."""
+    code = main(["slots", "--from", file, "-o", output])
+    assert code == 0
+    return capsys.readouterr().out
 
 
 @pytest.mark.regression
 @pytest.mark.parametrize("output", ["table", "wide"])
 def test_taint_of_all_nodes_is_named(output: str, tainted_node: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["slots", "--from", tainted_node, "-o", output]) == 0
-    printed = capsys.readouterr().out
+    printed = printed_slots(tainted_node, output, capsys)
     assert "has a taint that pods have to tolerate" in printed
     assert "No node offers whole GPUs." not in printed
 
@@ -152,8 +201,7 @@ def test_taint_of_all_nodes_is_named(output: str, tainted_node: str, capsys: pyt
 def test_missing_device_plugin_is_named(
     output: str, node_without_plugin: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["slots", "--from", node_without_plugin, "-o", output]) == 0
-    printed = capsys.readouterr().out
+    printed = printed_slots(node_without_plugin, output, capsys)
     assert "none of 1 node offers nvidia.com/gpu" in printed
     assert "No node offers whole GPUs." in printed
 
@@ -164,35 +212,57 @@ def test_missing_device_plugin_is_named(
 def test_document_without_slots_is_written(
     output: str, file: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["slots", "--from", request.getfixturevalue(file), "-o", output]) == 0
-    assert "slots" in capsys.readouterr().out
-
-
-def sizes_and_levels(rows: Sequence[Slots]) -> list[tuple[int, str]]:
-    return [(row.gpus, row.level.domain) for row in rows]
+    path = request.getfixturevalue(file)
+    printed = printed_slots(path, output, capsys)
+    assert "slots" in printed
 
 
 def test_rows_that_repeat_a_narrower_level_are_left_out() -> None:
     table, _ = capacity(cluster(RACKS[:2]))
     rows = list(slots(table, (8, 16), 8))
-    assert sizes_and_levels(without_repeats(rows)) == [(8, "host"), (16, "rack")]
-    assert without_repeats(rows[:1]) == rows[:1]
+
+    on_a_host, in_a_rack = without_repeats(rows)
+
+    assert on_a_host.gpus == 8
+    assert on_a_host.level.domain == "host"
+    assert in_a_rack.gpus == 16
+    assert in_a_rack.level.domain == "rack"
+
+
+def test_one_row_repeats_none() -> None:
+    table, _ = capacity(cluster(RACKS[:2]))
+    in_block, *_others = slots(table, (8, 16), 8)
+    assert without_repeats([in_block]) == [in_block]
     assert without_repeats([]) == []
 
 
 def test_rows_of_another_size_are_kept_though_as_many_fit() -> None:
-    large, small = node("a", gpus=8), node("b", gpus=4)
+    large = node("a", gpus=8)
+    small = node("b", gpus=4)
     table, _ = capacity(cluster([large, small]))
     rows = list(slots(table, (8, 12), 4))
-    assert sizes_and_levels(without_repeats(rows)) == [(8, "host"), (12, "rack")]
+
+    on_a_host, in_a_rack = without_repeats(rows)
+
+    assert on_a_host.gpus == 8
+    assert on_a_host.level.domain == "host"
+    assert in_a_rack.gpus == 12
+    assert in_a_rack.level.domain == "rack"
 
 
 @pytest.mark.regression
 def test_node_with_less_than_no_gpus_offers_none() -> None:
     negative = node("a", "b0", "r0", -8)
-    alone, _ = capacity(cluster([negative]))
-    assert gpus_per_pod(alone) == 1
-    assert sizes_of(alone, 1) == ()
+    snapshot = cluster([negative])
+    table, _ = capacity(snapshot)
+    assert gpus_per_pod(table) == 1
+    assert sizes_of(table, 1) == ()
 
-    beside_another, _ = capacity(cluster([negative, node("b", "b0", "r0", 4)]))
-    assert gpus_per_pod(beside_another) == 4
+
+@pytest.mark.regression
+def test_node_with_less_than_no_gpus_is_ignored_beside_another() -> None:
+    negative = node("a", "b0", "r0", -8)
+    other = node("b", "b0", "r0", 4)
+    snapshot = cluster([negative, other])
+    table, _ = capacity(snapshot)
+    assert gpus_per_pod(table) == 4

@@ -11,10 +11,10 @@ from msgspec import structs
 from tests.planning.clusters import BLOCK, GPU, HOST, RACK, RACKS, at_random, busy, capacity, cluster, node, pods
 from tests.support.workloads import job
 from toposcope.integrations.framework.node_affinity import Taint
-from toposcope.planning.capacity import View
+from toposcope.planning.capacity import Capacity, View
 from toposcope.planning.changes import added
 from toposcope.planning.freeing import freeings
-from toposcope.planning.gangs import gangs_of, named
+from toposcope.planning.gangs import Gang, gangs_of, named
 from toposcope.planning.rehoming import Outcome
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.slots import one_pod, slots
@@ -25,7 +25,8 @@ Object = dict[str, Any]
 
 
 def drain(snapshot: Snapshot, *names: str) -> WhatIf:
-    return changed(snapshot, Changes(drain=frozenset(names)))
+    changes = Changes(drain=frozenset(names))
+    return changed(snapshot, changes)
 
 
 def changed(snapshot: Snapshot, changes: Changes) -> WhatIf:
@@ -44,11 +45,17 @@ def outcomes(result: WhatIf) -> dict[str, tuple[str, str]]:
 
 def room(result: WhatIf, gpus: int, domain: str) -> tuple[int, int]:
     """How many gangs fit at a level, before and after."""
-    counts = []
-    for table in (result.before, result.after):
-        rows = {row.level.domain: row.fitting[View.NOW] for row in slots(table, (gpus,), 8)}
-        counts.append(rows.get(domain, 0))
-    return counts[0], counts[1]
+    before = fitting_now(result.before, gpus, domain)
+    after = fitting_now(result.after, gpus, domain)
+    return before, after
+
+
+def fitting_now(table: Capacity, gpus: int, domain: str) -> int:
+    """How many gangs fit at a level."""
+    for row in slots(table, (gpus,), 8):
+        if row.level.domain == domain:
+            return row.fitting[View.NOW]
+    return 0
 
 
 def gang_of_two(
@@ -57,7 +64,12 @@ def gang_of_two(
     """Pods of 8 GPUs on n0 and n1 that have no owner."""
     gang: list[PodView] = []
     for pod in pods("g", "n0", "n1", kind=""):
-        gang.append(structs.replace(pod, labels=labels or {}, annotations=annotations or {}))
+        member = structs.replace(
+            pod,
+            labels=labels or {},
+            annotations=annotations or {},
+        )
+        gang.append(member)
     return gang
 
 
@@ -127,10 +139,12 @@ def test_gang_whose_annotation_requires_its_rack_waits(key: str) -> None:
 
 def outcome_with(required: RequiredLevels, gang: Sequence[PodView]) -> str:
     """What becomes of the gang if n0 is drained and these objects say what it requires."""
-    snapshot = cluster(RACKS, [*gang, *busy("n0", "n1", "n2")])
+    others = busy("n0", "n1", "n2")
+    snapshot = cluster(RACKS, [*gang, *others])
     table, _ = capacity(snapshot)
     gangs = gangs_of(snapshot, required.keys)
-    result = whatif(snapshot, None, table, gangs, Changes(drain=frozenset({"n0"})))
+    drain_first = Changes(drain=frozenset({"n0"}))
+    result = whatif(snapshot, None, table, gangs, drain_first)
     (rehomed,) = result.rehomed
     return rehomed.outcome.value
 
@@ -217,7 +231,11 @@ def test_gang_whose_object_requires_its_rack_waits(
     ],
 )
 def test_object_without_a_hard_requirement_requires_nothing(item: Object, spec: Object | None) -> None:
-    changed_item = {**item, "spec": spec} if spec else {key: item[key] for key in item if key != "spec"}
+    changed_item = dict(item)
+    if spec:
+        changed_item["spec"] = spec
+    else:
+        del changed_item["spec"]
     required = RequiredLevels()
     required.put(changed_item)
     assert not required.keys
@@ -227,9 +245,13 @@ def test_object_without_a_hard_requirement_requires_nothing(item: Object, spec: 
 def test_new_node_has_no_taint_for_the_state_of_its_model() -> None:
     not_ready = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
     dedicated = Taint("dedicated", "x", "NoSchedule")
-    model = structs.replace(node("n0", ready=False), taints=(not_ready, dedicated))
+    model = structs.replace(
+        node("n0", ready=False),
+        taints=(not_ready, dedicated),
+    )
+    snapshot = cluster([model])
 
-    _, new = added(cluster([model]), model, 1, {}).nodes
+    _, new = added(snapshot, model, 1, {}).nodes
 
     assert new.usable
     assert new.taints == (dedicated,)
@@ -259,18 +281,22 @@ def test_drain_costs_the_slots_of_its_nodes() -> None:
 
 
 def test_new_nodes_and_the_end_of_a_gang_give_room() -> None:
-    snapshot = cluster(RACKS, [*pods("g", "n0"), *busy("n0")])
+    running = [*pods("g", "n0"), *busy("n0")]
+    snapshot = cluster(RACKS, running)
     ending = named(gangs_of(snapshot), "g")
+    new_nodes = NewNodes(2, RACKS[7], {RACK: "r9"})
 
-    result = changed(snapshot, Changes(ending, NewNodes(2, RACKS[7], {RACK: "r9"})))
+    result = changed(snapshot, Changes(ending, new_nodes))
 
     assert room(result, 8, "host") == (0, 3)
     *_, first, second = result.snapshot.nodes
     assert len(result.snapshot.nodes) == len(RACKS) + 2
     assert first.label(HOST) == "n7-new-1"
+    assert first.label(RACK) == "r9"
+    assert first.label(BLOCK) == "b1"
     assert second.label(HOST) == "n7-new-2"
-    assert first.label(RACK) == second.label(RACK) == "r9"
-    assert first.label(BLOCK) == second.label(BLOCK) == "b1"
+    assert second.label(RACK) == "r9"
+    assert second.label(BLOCK) == "b1"
 
 
 def kueue_job(name: str) -> Object:
@@ -282,7 +308,10 @@ def kueue_job(name: str) -> Object:
 
 def test_admitted_workloads_take_their_room_one_after_the_other() -> None:
     admit = (kueue_job("one"), kueue_job("two"))
-    result = changed(cluster(RACKS, busy("n0", "n1", "n2")), Changes(admit=admit))
+    snapshot = cluster(RACKS, busy("n0", "n1", "n2"))
+
+    result = changed(snapshot, Changes(admit=admit))
+
     first, second = result.admitted
     assert first.subject.startswith("job/one")
     assert first.fits
@@ -299,21 +328,41 @@ def test_random_drain_overfills_no_node_and_leaves_no_gang_that_fits(seed: int) 
     if not usable:
         return
     gone = rng.choice(usable)
+
     result = drain(snapshot, gone)
 
-    for node_view in result.snapshot.nodes:
-        taken = result.snapshot.requested.get(node_view.name, {})
-        for name, amount in node_view.allocatable.items():
-            assert taken.get(name, 0) <= amount
+    assert_no_node_is_overfilled(result.snapshot)
     assert not result.snapshot.requested.get(gone)
 
-    waiting = [gang for gang in result.rehomed if gang.outcome is Outcome.WAITS]
-    lost = sum(gang.lost for gang in waiting)
-    assert len(result.snapshot.pods or ()) + lost == len(snapshot.pods or ())
+    lost = 0
+    waiting = []
+    for rehomed in result.rehomed:
+        if rehomed.outcome is Outcome.WAITS:
+            waiting.append(rehomed)
+            lost += rehomed.lost
+    running_before = snapshot.pods or ()
+    still_running = result.snapshot.pods or ()
+    assert len(still_running) + lost == len(running_before)
     if len(waiting) == len(result.rehomed) == 1:
-        displaced = [placement for placement in waiting[0].gang.placed if placement.node == gone]
-        free = {node.name: dict(result.snapshot.free(node) or {}) for node in result.snapshot.nodes if node.usable}
-        assert not fits(displaced, free)
+        assert_does_not_fit(waiting[0].gang, gone, result.snapshot)
+
+
+def assert_no_node_is_overfilled(snapshot: Snapshot) -> None:
+    """Pods request no more of a node than it has."""
+    for node_view in snapshot.nodes:
+        taken = snapshot.requested.get(node_view.name, {})
+        for name, amount in node_view.allocatable.items():
+            assert taken.get(name, 0) <= amount
+
+
+def assert_does_not_fit(gang: Gang, gone: str, snapshot: Snapshot) -> None:
+    """The pods of a gang that were on a drained node have no place on the others."""
+    displaced = [placement for placement in gang.placed if placement.node == gone]
+    free = {}
+    for node_view in snapshot.nodes:
+        if node_view.usable:
+            free[node_view.name] = dict(snapshot.free(node_view) or {})
+    assert not fits(displaced, free)
 
 
 def fits(members: Sequence[PodView], free: Mapping[str, dict[str, int]]) -> bool:
@@ -322,7 +371,7 @@ def fits(members: Sequence[PodView], free: Mapping[str, dict[str, int]]) -> bool
         return True
     first, *others = members
     for amounts in free.values():
-        if any(amounts.get(name, 0) < amount for name, amount in first.requests.items()):
+        if not has_room(amounts, first):
             continue
         for name, amount in first.requests.items():
             amounts[name] -= amount
@@ -333,15 +382,31 @@ def fits(members: Sequence[PodView], free: Mapping[str, dict[str, int]]) -> bool
     return False
 
 
+def has_room(amounts: Mapping[str, int], pod: PodView) -> bool:
+    """Whether a node with so much free takes a pod."""
+    for name, amount in pod.requests.items():
+        if amounts.get(name, 0) < amount:
+            return False
+    return True
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_fewest_pods_are_moved_to_free_a_slot(seed: int) -> None:
     rng = random.Random(seed)
     snapshot = at_random(rng)
-    gpus, per_pod, depth = rng.randint(2, 6), rng.randint(1, 3), rng.randint(1, 2)
+    gpus = rng.randint(2, 6)
+    per_pod = rng.randint(1, 3)
+    depth = rng.randint(1, 2)
     table, _ = capacity(snapshot)
-    running = snapshot.pods or ()
 
-    found = freeings(table, running, gpus=gpus, per_pod=per_pod, depth=depth, movable=lambda _: True)
+    found = freeings(
+        table,
+        snapshot.pods or (),
+        gpus=gpus,
+        per_pod=per_pod,
+        depth=depth,
+        movable=lambda _: True,
+    )
     best = next(found, None)
 
     moved = len(best.pods) if best else None
@@ -366,23 +431,45 @@ def most_slots(snapshot: Snapshot, moved: Sequence[PodView], each: int, depth: i
         freed[pod.node] += pod.requests[GPU]
     domains: Counter[tuple[str, ...]] = Counter()
     for node_view in snapshot.nodes:
-        if node_view.usable:
-            free = (snapshot.free(node_view) or {})[GPU] + freed[node_view.name]
-            domains[node_view.values[:depth]] += free // each
+        if not node_view.usable:
+            continue
+        amounts = snapshot.free(node_view) or {}
+        free = amounts[GPU] + freed[node_view.name]
+        domain = node_view.values[:depth]
+        domains[domain] += free // each
     return max(domains.values(), default=0)
 
 
 def test_pods_that_are_moved_to_free_a_rack_find_another_node() -> None:
-    snapshot = cluster(RACKS, [*busy("n0", "n1", "n4"), *pods("g", "n0")])
+    others = busy("n0", "n1", "n4")
+    snapshot = cluster(RACKS, [*others, *pods("g", "n0")])
     table, gangs = capacity(snapshot)
     assert len(gangs) == 2
 
-    freeing = next(freeings(table, snapshot.pods or (), gpus=16, per_pod=8, depth=2, movable=lambda _: True))
-    assert [pod.name for pod in freeing.pods] == ["g-0"]
+    found = freeings(
+        table,
+        snapshot.pods or (),
+        gpus=16,
+        per_pod=8,
+        depth=2,
+        movable=lambda _: True,
+    )
+    freeing = next(found)
+    (leaving,) = freeing.pods
+    assert leaving.name == "g-0"
 
-    (moved,) = vacated(snapshot, None, table, gangs, freeing=freeing, gpus=16, per_pod=8)
+    (moved,) = vacated(
+        snapshot,
+        None,
+        table,
+        gangs,
+        freeing=freeing,
+        gpus=16,
+        per_pod=8,
+    )
     assert moved.outcome is Outcome.MOVES
-    assert [placement.node for placement in moved.placed] == ["n4"]
+    (placed,) = moved.placed
+    assert placed.node == "n4"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -390,13 +477,18 @@ def test_changed_capacity_is_that_of_counting_anew(seed: int) -> None:
     rng = random.Random(seed)
     snapshot = at_random(rng)
     before, gangs = capacity(snapshot)
+    kind = one_pod(2)
     for view in View:
-        before.sums(view, one_pod(2), 2)
-    gone = frozenset({rng.choice(snapshot.nodes).name})
+        before.sums(view, kind, 2)
+    gone = rng.choice(snapshot.nodes)
+    changes = Changes(
+        finish=gangs[:1],
+        drain=frozenset({gone.name}),
+    )
 
-    result = whatif(snapshot, None, before, gangs, Changes(gangs[:1], None, gone))
+    result = whatif(snapshot, None, before, gangs, changes)
 
     anew, _ = capacity(result.snapshot)
     for view in View:
-        assert result.after.slots(view, one_pod(2)) == anew.slots(view, one_pod(2))
-        assert result.after.sums(view, one_pod(2), 2) == anew.sums(view, one_pod(2), 2)
+        assert result.after.slots(view, kind) == anew.slots(view, kind)
+        assert result.after.sums(view, kind, 2) == anew.sums(view, kind, 2)

@@ -13,8 +13,18 @@ from toposcope.snapshot.scope import select_scope
 
 def sliced(name: str, gpus: int = 4, offered: int = 40) -> NodeView:
     """A node whose GPUs are offered in shares."""
-    resources = {GPU: offered, "cpu": 64_000, "pods": 110}
-    return NodeView(name, name, PLACES, ("b", "r", name, str(gpus)), True, True, (), resources, {}, None)
+    return NodeView(
+        name=name,
+        uid=name,
+        places=PLACES,
+        values=("b", "r", name, str(gpus)),
+        ready=True,
+        schedulable=True,
+        taints=(),
+        allocatable={GPU: offered, "cpu": 64_000, "pods": 110},
+        conditions={},
+        matrix=None,
+    )
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -24,29 +34,60 @@ def plan(snapshot: Snapshot) -> Plan:
 def fitting(snapshot: Snapshot, gpus: int, per_pod: int) -> dict[str, int]:
     """Gangs that fit now, by level."""
     capacity = plan(snapshot).capacity
-    return {row.level.domain: row.fitting[View.NOW] for row in slots(capacity, (gpus,), per_pod)}
+    counts = {}
+    for row in slots(capacity, (gpus,), per_pod):
+        counts[row.level.domain] = row.fitting[View.NOW]
+    return counts
 
 
 @pytest.mark.parametrize("per_pod", [1, 2, 4, 8, 32])
 def test_gang_is_not_put_on_a_host_with_fewer_gpus(per_pod: int) -> None:
-    assert fitting(cluster([sliced("a"), sliced("b"), node("whole", gpus=4)]), 32, per_pod) == {}
+    nodes = [sliced("a"), sliced("b"), node("whole", gpus=4)]
+    snapshot = cluster(nodes)
+    assert fitting(snapshot, 32, per_pod) == {}
 
 
 def test_only_whole_gpus_make_slots() -> None:
-    snapshot = cluster([sliced("a"), node("four", gpus=4), node("eight", gpus=8)])
-    assert fitting(snapshot, 8, 8) == {"block": 1, "rack": 1, "host": 1}
-    assert fitting(snapshot, 12, 4) == {"block": 1, "rack": 1}
-    assert gpus_per_pod(plan(snapshot).capacity) == 8
+    nodes = [
+        sliced("a"),
+        node("four", gpus=4),
+        node("eight", gpus=8),
+    ]
+    snapshot = cluster(nodes)
+    assert fitting(snapshot, 8, 8) == {
+        "block": 1,
+        "rack": 1,
+        "host": 1,
+    }
+    assert fitting(snapshot, 12, 4) == {
+        "block": 1,
+        "rack": 1,
+    }
+    drawn = plan(snapshot)
+    assert gpus_per_pod(drawn.capacity) == 8
 
 
 def test_node_that_lost_a_gpu_has_one_less_whatever_is_offered() -> None:
-    assert fitting(cluster([sliced("n", gpus=7, offered=8)]), 8, 8) == {}
-    assert fitting(cluster([sliced("n", gpus=7, offered=8)]), 7, 7) == {"block": 1, "rack": 1, "host": 1}
+    seven_left = sliced("n", gpus=7, offered=8)
+    snapshot = cluster([seven_left])
+    assert fitting(snapshot, 8, 8) == {}
+    assert fitting(snapshot, 7, 7) == {
+        "block": 1,
+        "rack": 1,
+        "host": 1,
+    }
 
 
 def test_pods_with_shares_are_counted_as_parts_and_make_no_gang() -> None:
-    snapshot = cluster([sliced("a"), sliced("b"), node("whole")], [*pods("shared", "a", "b", gpus=2)])
-    drawn = plan(snapshot)
+    nodes = [
+        sliced("a"),
+        sliced("b"),
+        node("whole"),
+    ]
+    running = pods("shared", "a", "b", gpus=2)
+
+    drawn = plan(cluster(nodes, running))
+
     assert drawn.gangs == ()
     assert drawn.scores == ()
     assert drawn.parts == 2
@@ -54,23 +95,46 @@ def test_pods_with_shares_are_counted_as_parts_and_make_no_gang() -> None:
 
 
 def test_gang_on_whole_gpus_could_not_be_closer_on_shares() -> None:
-    nodes = [node("n1", "b1", "r1"), node("n2", "b2", "r2"), sliced("s", gpus=8, offered=80)]
-    drawn = plan(cluster(nodes, pods("train", "n1", "n2")))
+    nodes = [
+        node("n1", "b1", "r1"),
+        node("n2", "b2", "r2"),
+        sliced("s", gpus=8, offered=80),
+    ]
+    running = pods("train", "n1", "n2")
+
+    drawn = plan(cluster(nodes, running))
+
     (score,) = drawn.scores
     assert score.value == 1.0
     assert not score.better_now
 
 
 def test_pods_on_shares_are_not_moved_to_free_gpus() -> None:
-    running_pods = [*pods("shared", "s", gpus=30), *pods("job", "n", gpus=4)]
-    snapshot = cluster([sliced("s"), node("n")], running_pods)
-    drawn = plan(snapshot)
-    running = drawn.counted.pods or ()
-    (freeing,) = freeings(drawn.capacity, running, gpus=8, per_pod=8, depth=3, movable=lambda _: True)
-    assert [moved.name for moved in freeing.pods] == ["job-0"]
+    on_shares = pods("shared", "s", gpus=30)
+    on_whole_gpus = pods("job", "n", gpus=4)
+    nodes = [sliced("s"), node("n")]
+
+    drawn = plan(cluster(nodes, [*on_shares, *on_whole_gpus]))
+
+    (freeing,) = freeings(
+        drawn.capacity,
+        drawn.counted.pods or (),
+        gpus=8,
+        per_pod=8,
+        depth=3,
+        movable=lambda _: True,
+    )
+    (moved,) = freeing.pods
+    assert moved.name == "job-0"
 
 
 def test_pods_that_end_give_no_gpus_back_where_they_hold_shares() -> None:
-    snapshot = cluster([sliced("s")], [pod("shared", 0, "s", gpus=40)])
-    capacity = Capacity(snapshot, select_scope(snapshot), gangs_of(snapshot))
-    assert [row.fitting for row in slots(capacity, (4,), 4)] == []
+    running = pod("shared", 0, "s", gpus=40)
+    snapshot = cluster([sliced("s")], [running])
+    capacity = Capacity(
+        snapshot,
+        select_scope(snapshot),
+        gangs_of(snapshot),
+    )
+    rows = list(slots(capacity, (4,), 4))
+    assert rows == []

@@ -7,7 +7,7 @@ from textwrap import indent
 import pytest
 from tests.support.paths import FIXTURES
 from toposcope.simulator.capture import CaptureError, machine_from_capture
-from toposcope.simulator.machine import Ancestor, Machine, ancestor
+from toposcope.simulator.machine import Ancestor, Gpu, Machine, ancestor
 
 TABS = (FIXTURES / "topo.txt").read_text(encoding="utf-8")
 BARE = "\tGPU0\tGPU1\tGPU2\nGPU0\t X \t{}\t{}\nGPU1\t{}\t X \t{}\nGPU2\t{}\t{}\t X \n"
@@ -44,7 +44,8 @@ def indented(text: str) -> str:
 
 
 def with_collapsed_blanks(text: str) -> str:
-    return re.sub(r"[ \t]+", " ", text.replace("\t\tN/A", "\tN/A"))
+    without_empty_cells = text.replace("\t\tN/A", "\tN/A")
+    return re.sub(r"[ \t]+", " ", without_empty_cells)
 
 
 def with_escapes_cut(text: str) -> str:
@@ -52,7 +53,8 @@ def with_escapes_cut(text: str) -> str:
 
 
 def with_glued_columns(text: str) -> str:
-    return text.replace("NIC1\tNIC2\tC", "NIC1NIC2\tC").replace("NODE\tNODE", "NODENODE")
+    glued_header = text.replace("NIC1\tNIC2\tC", "NIC1NIC2\tC")
+    return glued_header.replace("NODE\tNODE", "NODENODE")
 
 
 def below_a_comment_and_a_prompt(text: str) -> str:
@@ -61,8 +63,17 @@ def below_a_comment_and_a_prompt(text: str) -> str:
 
 def with_a_gap(text: str) -> str:
     """Without the row of the first NIC."""
-    first_lines = text.splitlines(keepends=True)[:3]
-    return "".join(first_lines) + text[text.index("NIC1\tNODE") :]
+    lines = text.splitlines(keepends=True)
+    first_lines = "".join(lines[:3])
+    second_nic = text.index("NIC1\tNODE")
+    return first_lines + text[second_nic:]
+
+
+def assert_linked(gpu: Gpu, other: Gpu, count: int) -> None:
+    """So many links of a GPU end in the other."""
+    assert len(gpu.links) == count
+    for link in gpu.links:
+        assert link.address == other.function.address
 
 
 @pytest.mark.parametrize(
@@ -80,16 +91,22 @@ def with_a_gap(text: str) -> str:
     ],
 )
 def test_capture_survives_the_ways_it_is_pasted(mangle: Callable[[str], str]) -> None:
-    machine = machine_from_capture(mangle(TABS))
+    text = mangle(TABS)
+    machine = machine_from_capture(text)
     first, second = machine.gpus
-    bond, storage = machine.nics[1:]
-    assert [nic.name for nic in machine.nics] == ["mlx5_2", "mlx5_bond_0", "storage"]
-    assert [node.cpulist for node in machine.numa_nodes] == ["0-7,16-23", "8-15,24-31"]
-    assert ancestor(first.slot, machine.nics[0].slot) is Ancestor.PIX
+    nic, bond, storage = machine.nics
+    assert nic.name == "mlx5_2"
+    assert bond.name == "mlx5_bond_0"
+    assert storage.name == "storage"
+    near, far = machine.numa_nodes
+    assert near.cpulist == "0-7,16-23"
+    assert far.cpulist == "8-15,24-31"
+
+    assert ancestor(first.slot, nic.slot) is Ancestor.PIX
     assert ancestor(first.slot, bond.slot) is Ancestor.NODE
     assert ancestor(second.slot, bond.slot) is Ancestor.SYS
     assert bond.slot.card == storage.slot.card
-    assert [link.address for link in first.links] == [second.function.address] * 2
+    assert_linked(first, second, 2)
 
 
 # What a capture becomes, with tabs and with blanks
@@ -104,7 +121,8 @@ def machine_of(text: str) -> Machine:
 
 
 def has_note(machine: Machine, words: str) -> bool:
-    return any(words in note for note in machine.notes)
+    notes = "\n".join(machine.notes)
+    return words in notes
 
 
 OTHER_COMMANDS = """
@@ -130,11 +148,25 @@ NUMA node1 CPU(s): 8-15,24-31
 TWO_GPUS_ON_THE_SAME_CPUS = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\t0-7\nGPU1\tSYS\t X \t0-7\n"
 
 
+def numa_nodes_of_gpus(machine: Machine) -> list[int]:
+    return [gpu.slot.numa_node for gpu in machine.gpus]
+
+
+def active_links(gpu: Gpu) -> str:
+    """Of each link whether it is active: + or -."""
+    signs = ""
+    for link in gpu.links:
+        signs += "+" if link.active else "-"
+    return signs
+
+
 def test_facts_missing_in_the_text_are_noted_and_not_invented() -> None:
     machine = machine_of(TABS)
     assert machine.driver is None
-    assert [gpu.name for gpu in machine.gpus] == [None, None]
-    assert [gpu.link_mbps for gpu in machine.gpus] == [None, None]
+    assert len(machine.gpus) == 2
+    for gpu in machine.gpus:
+        assert gpu.name is None
+        assert gpu.link_mbps is None
     assert has_note(machine, "GPU names unknown")
     assert has_note(machine, "direct NVLinks assumed")
 
@@ -148,58 +180,80 @@ def test_names_links_and_addresses_come_from_other_commands() -> None:
     assert first.architecture == 5
     assert first.nvlink_version == 3
     assert first.link_mbps == 25781
-    assert [link.active for link in first.links] == [True, True, False]
-    assert [link.active for link in second.links] == [True, True, False]
+    assert active_links(first) == "++-"
+    assert active_links(second) == "++-"
     assert first.function.address == "0000:1a:00.0"
     assert second.function.address == "0000:88:00.0"
-    assert [node.package for node in machine.numa_nodes] == [0, 0]
+    assert len(machine.numa_nodes) == 2
+    for node in machine.numa_nodes:
+        assert node.package == 0
 
 
 def test_empty_cpu_cell_is_found_by_its_place() -> None:
-    machine = machine_of(replaced(TABS, "0-7,16-23\t0", "\t0"))
-    assert [node.cpulist for node in machine.numa_nodes] == ["", "8-15,24-31"]
-    assert machine.gpus[0].slot.numa_node == 0
+    text = replaced(TABS, "0-7,16-23\t0", "\t0")
+    machine = machine_of(text)
+    first, second = machine.numa_nodes
+    assert first.cpulist == ""
+    assert second.cpulist == "8-15,24-31"
+    gpu, _other = machine.gpus
+    assert gpu.slot.numa_node == 0
 
 
 def test_ranges_name_memory_only_nodes() -> None:
-    machine = machine_of(replaced(TABS, "0-7,16-23\t0\t\tN/A", "0-7,16-23\t0,3-5\t\t2"))
-    assert [node.id for node in machine.numa_nodes] == [0, 1, 2, 3, 4, 5]
-    assert [node.cpulist for node in machine.numa_nodes] == ["0-7,16-23", "8-15,24-31", "", "", "", ""]
+    text = replaced(TABS, "0-7,16-23\t0\t\tN/A", "0-7,16-23\t0,3-5\t\t2")
+    machine = machine_of(text)
     assert machine.gpus[0].memory_node == 2
+    cpus_by_node = {node.id: node.cpulist for node in machine.numa_nodes}
+    assert cpus_by_node == {
+        0: "0-7,16-23",
+        1: "8-15,24-31",
+        2: "",
+        3: "",
+        4: "",
+        5: "",
+    }
+    assert list(cpus_by_node) == [0, 1, 2, 3, 4, 5]
 
 
 def test_more_links_than_ports_mean_switches() -> None:
     machine = machine_of(three("NV12", "NV12", "NV12"))
     for gpu in machine.gpus:
-        assert [link.address for link in gpu.links] == [None] * 12
+        assert len(gpu.links) == 12
+        for link in gpu.links:
+            assert link.address is None
     assert has_note(machine, "NVSwitches out of sight assumed")
 
 
 def test_gpus_at_switches_need_not_have_equal_links() -> None:
     machine = machine_of(three("NV12", "NV10", "NV10"))
-    assert [len(gpu.links) for gpu in machine.gpus] == [12, 12, 12]
-    active_links = [sum(link.active for link in gpu.links) for gpu in machine.gpus]
-    assert active_links == [12, 12, 10]
-    assert [link.active for link in machine.gpus[2].links[10:]] == [False, False]
+    first, second, third = machine.gpus
+    assert active_links(first) == "++++++++++++"
+    assert active_links(second) == "++++++++++++"
+    assert active_links(third) == "++++++++++--"
 
 
 def test_matrix_is_believed_over_the_affinity_columns() -> None:
-    machine = machine_of(replaced(TABS, "\t1\t\tN/A", "\t0\t\tN/A"))
-    assert [gpu.slot.numa_node for gpu in machine.gpus] == [0, -1]
+    text = replaced(TABS, "\t1\t\tN/A", "\t0\t\tN/A")
+    machine = machine_of(text)
+    assert numa_nodes_of_gpus(machine) == [0, -1]
     assert has_note(machine, "contradict the matrix for GPU1")
 
 
 def test_node_cells_without_numa_columns_get_a_node() -> None:
     machine = machine_of(three("NODE", "NODE", "NODE"))
-    assert [gpu.slot.numa_node for gpu in machine.gpus] == [0, 0, 0]
-    assert [gpu.slot.root for gpu in machine.gpus] == ["pci0000:00", "pci0000:02", "pci0000:04"]
+    assert numa_nodes_of_gpus(machine) == [0, 0, 0]
+    first, second, third = machine.gpus
+    assert first.slot.root == "pci0000:00"
+    assert second.slot.root == "pci0000:02"
+    assert third.slot.root == "pci0000:04"
     assert has_note(machine, "NUMA node 0 assumed")
 
 
 def test_cpus_of_gpus_that_cannot_share_their_node_are_kept() -> None:
     machine = machine_of(TWO_GPUS_ON_THE_SAME_CPUS)
-    assert [gpu.slot.numa_node for gpu in machine.gpus] == [-1, -1]
-    assert [node.cpulist for node in machine.numa_nodes] == ["0-7"]
+    assert numa_nodes_of_gpus(machine) == [-1, -1]
+    (node,) = machine.numa_nodes
+    assert node.cpulist == "0-7"
 
 
 # Captures that cannot be true

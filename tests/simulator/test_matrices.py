@@ -3,7 +3,8 @@
 import functools
 import os
 import re
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -72,18 +73,25 @@ class Reader:
         write_sysfs(machine, root)
         self._nvml = SimulatedNvml(machine)
         self._nvml.nvmlInit()
-        count = self._nvml.nvmlDeviceGetCount()
-        self._gpus = {f"GPU{i}": self._nvml.nvmlDeviceGetHandleByIndex(i) for i in range(count)}
-        self._addresses = {name: self._address(gpu) for name, gpu in self._gpus.items()}
-
+        self._gpus: dict[str, Any] = {}
+        self._addresses: dict[str, str] = {}
         self._paths: dict[str, str] = {}
-        for name, address in self._addresses.items():
-            self._paths[name] = os.path.realpath(root / "bus/pci/devices" / address)
+        count = self._nvml.nvmlDeviceGetCount()
+        for index in range(count):
+            self._add_gpu(index, root)
         for nic in machine.nics:
-            self._paths[nic.name] = os.path.realpath(root / "class/infiniband" / nic.name / "device")
+            device = root / f"class/infiniband/{nic.name}/device"
+            self._paths[nic.name] = os.path.realpath(device)
 
-    def _address(self, gpu: Any) -> str:
-        return as_in_sysfs(self._nvml.nvmlDeviceGetPciInfo(gpu).busId)
+    def _add_gpu(self, index: int, root: Path) -> None:
+        gpu = self._nvml.nvmlDeviceGetHandleByIndex(index)
+        info = self._nvml.nvmlDeviceGetPciInfo(gpu)
+        address = as_in_sysfs(info.busId)
+        name = f"GPU{index}"
+        self._gpus[name] = gpu
+        self._addresses[name] = address
+        device = root / f"bus/pci/devices/{address}"
+        self._paths[name] = os.path.realpath(device)
 
     def cells(self) -> Cells:
         """All cells. NICs are named as the kernel names them."""
@@ -95,18 +103,28 @@ class Reader:
             for b in self._gpus:
                 if a == b:
                     continue
-                common = LEVELS[self._nvml.nvmlDeviceGetTopologyCommonAncestor(self._gpus[a], self._gpus[b])]
+                common = self._common_ancestor(a, b)
                 assert common == cells[a, b], "NVML and sysfs describe one machine"
                 links = self._links_between(a, b)
                 if links:
                     cells[a, b] = f"NV{links}"
         return cells
 
+    def _common_ancestor(self, a: str, b: str) -> str:
+        ancestor = self._nvml.nvmlDeviceGetTopologyCommonAncestor(
+            self._gpus[a],
+            self._gpus[b],
+        )
+        return LEVELS[ancestor]
+
     def _links_between(self, a: str, b: str) -> int:
         direct = self._remote_ends(self._gpus[a]).count(self._addresses[b])
         if direct:
             return direct
-        return min(self._field(self._gpus[gpu], SWITCH_LINK_COUNT) for gpu in (a, b))
+        return min(
+            self._field(self._gpus[a], SWITCH_LINK_COUNT),
+            self._field(self._gpus[b], SWITCH_LINK_COUNT),
+        )
 
     def _remote_ends(self, gpu: Any) -> list[str]:
         ends = []
@@ -129,15 +147,21 @@ def as_in_sysfs(bus_id: str) -> str:
 
 def level(a: str, b: str) -> str:
     """The legend of nvidia-smi on two sysfs paths, by counting what is between the devices."""
-    if a.rpartition(".")[0] == b.rpartition(".")[0]:
+    slot_a, _, _function_a = a.rpartition(".")
+    slot_b, _, _function_b = b.rpartition(".")
+    if slot_a == slot_b:
         return "PIX"
     shared = os.path.commonpath([a, b])
     if re.search(r"/pci[0-9a-f]{4,}:[0-9a-f]{2}$", shared):
         return "PHB"
     if "/pci" not in shared:
-        nodes = {(Path(path) / "numa_node").read_text() for path in (a, b)}
-        return "NODE" if len(nodes) == 1 and nodes != {"-1\n"} else "SYS"
-    between = max(path.removeprefix(shared).count("/") - 1 for path in (a, b))
+        node_a = Path(a, "numa_node").read_text()
+        node_b = Path(b, "numa_node").read_text()
+        return "NODE" if node_a == node_b != "-1\n" else "SYS"
+    between = 0
+    for path in (a, b):
+        below = path.removeprefix(shared)
+        between = max(between, below.count("/") - 1)
     return "PIX" if between <= 1 else "PXB"
 
 
@@ -147,18 +171,22 @@ def cells_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Cells]
 
     @functools.cache
     def cells_of(profile: str) -> Cells:
-        return Reader(load_profile(profile), tmp_path_factory.mktemp(profile)).cells()
+        machine = load_profile(profile)
+        root = tmp_path_factory.mktemp(profile)
+        return Reader(machine, root).cells()
 
     return cells_of
 
 
 @pytest.mark.parametrize("profile", EXPECTED_ROWS)
 def test_profile_shows_the_rows_of_its_product(profile: str, cells_of: Callable[[str], Cells]) -> None:
-    rows: dict[str, list[str]] = {}
+    rows: dict[str, list[str]] = defaultdict(list)
     for (device, _other), cell in cells_of(profile).items():
-        rows.setdefault(device, []).append(cell)
-    for device, row in EXPECTED_ROWS[profile].items():
-        assert " ".join(rows[device]) == row, device
+        rows[device].append(cell)
+    expected_rows = EXPECTED_ROWS[profile]
+    for device, expected in expected_rows.items():
+        row = " ".join(rows[device])
+        assert row == expected, device
 
 
 def test_every_profile_has_an_expected_row() -> None:
@@ -170,30 +198,38 @@ def test_matrix_is_symmetric_and_keeps_nvlink_for_gpus(profile: str, cells_of: C
     cells = cells_of(profile)
     for (a, b), cell in cells.items():
         assert cells[b, a] == cell, (a, b)
-        if cell.startswith("NV"):
-            assert a.startswith("GPU"), (a, b)
-            assert b.startswith("GPU"), (a, b)
+        if not cell.startswith("NV"):
+            continue
+        assert a.startswith("GPU"), (a, b)
+        assert b.startswith("GPU"), (a, b)
 
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_machine_built_from_a_capture_shows_it_again(name: str, tmp_path: Path) -> None:
     recorded = RECORDED[name]
     machine = machine_from_capture(recorded.text, name)
-    assert Reader(machine, tmp_path).cells() == recorded.cells
+    reader = Reader(machine, tmp_path)
+    assert reader.cells() == recorded.cells
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_profile_agrees_with_the_record_of_its_product(name: str, cells_of: Callable[[str], Cells]) -> None:
-    cells = cells_of(TWINS[name])
+    profile = TWINS[name]
+    cells = cells_of(profile)
     recorded = RECORDED[name]
-    devices = list(dict.fromkeys(device for device, _other in cells))
-    same = {device: device for device in devices}
-    if set(devices) != set(recorded.devices):  # NICs of the record have other names: by position then
-        same = dict(zip(recorded.devices, devices, strict=True))
+    devices: list[str] = []
+    for device, _other in cells:
+        if device not in devices:
+            devices.append(device)
+    names: Sequence[str] = recorded.devices  # those of its NICs may be others: by position then
+    if set(names) == set(devices):
+        names = devices
+    same = dict(zip(names, devices, strict=True))
 
     expected = {}
     for (a, b), cell in recorded.cells.items():
-        expected[same[a], same[b]] = cell
+        pair = (same[a], same[b])
+        expected[pair] = cell
     assert cells == expected
 
 

@@ -34,7 +34,8 @@ def test_shipped_profiles_are_named_after_their_file_and_described(name: str) ->
     assert machine.name == name
     assert machine.description
     assert machine.notes == ()
-    assert len({function.address for function in machine.functions}) == len(machine.functions)
+    addresses = {function.address for function in machine.functions}
+    assert len(addresses) == len(machine.functions)
 
 
 def test_profile_gives_the_same_machine_every_time() -> None:
@@ -42,11 +43,20 @@ def test_profile_gives_the_same_machine_every_time() -> None:
 
 
 def test_rest_of_the_ports_is_inactive(tmp_path: Path) -> None:
-    machine = load(tmp_path, GOOD.replace("links: 4}", "links: 4, inactive: {1: [0]}}"))
-    first, second = machine.gpus
-    assert [link.active for link in first.links] == [False, True, False, False]
-    assert [link.active for link in second.links] == [False, True, False, False]
-    assert [link.remote for link in first.links] == [Remote.GPU, Remote.GPU, Remote.UNKNOWN, Remote.UNKNOWN]
+    text = GOOD.replace("links: 4}", "links: 4, inactive: {1: [0]}}")
+    machine = load(tmp_path, text)
+    for gpu in machine.gpus:
+        inactive, active, *rest = gpu.links
+        assert not inactive.active
+        assert active.active
+        assert [link.active for link in rest] == [False, False]
+    assert len(machine.gpus) == 2
+    assert [link.remote for link in machine.gpus[0].links] == [
+        Remote.GPU,
+        Remote.GPU,
+        Remote.UNKNOWN,
+        Remote.UNKNOWN,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -215,13 +225,18 @@ def test_rest_of_the_ports_is_inactive(tmp_path: Path) -> None:
 )
 def test_error_names_the_field_and_the_fix(good: str, mistake: str, message: str, tmp_path: Path) -> None:
     assert good in GOOD
+    text = GOOD.replace(good, mistake, 1)
     with pytest.raises(ProfileError, match=re.escape(message)):
-        load(tmp_path, GOOD.replace(good, mistake, 1))
+        load(tmp_path, text)
 
 
 def test_too_many_ports_on_one_bus_are_refused(tmp_path: Path) -> None:
-    nics = ", ".join(f"mlx5_{i}" for i in range(33))
-    text = GOOD.replace("[mlx5_0]", f"[{nics}]").replace("gpu0, mlx5_0", f"gpu0, {nics}")
+    names = []
+    for number in range(33):
+        names.append(f"mlx5_{number}")
+    nics = ", ".join(names)
+    named = GOOD.replace("[mlx5_0]", f"[{nics}]")
+    text = named.replace("gpu0, mlx5_0", f"gpu0, {nics}")
     with pytest.raises(ProfileError, match="more than 32 ports on one bus"):
         load(tmp_path, text)
 
@@ -235,11 +250,15 @@ def test_faults_come_with_a_profile_or_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "faults.yaml"
     file.write_text(FAULTS)
     faults = load_faults(file)
-    machine = load(tmp_path, GOOD + "faults:\n" + indent(FAULTS, "  "))
+    profile = GOOD + "faults:\n" + indent(FAULTS, "  ")
+    machine = load(tmp_path, profile)
     assert machine.faults == faults
+
     assert faults.init_error == 9
     assert faults.lost == {1}
-    assert faults.calls == (CallFault("nvmlDeviceGetName", 15, 1), CallFault("nvmlDeviceGetCount", hang=True))
+    name, count = faults.calls
+    assert name == CallFault("nvmlDeviceGetName", 15, 1)
+    assert count == CallFault("nvmlDeviceGetCount", hang=True)
     assert faults.link_down(0, 3)
     assert not faults.link_down(0, 2)
     assert faults.link_down(1, 2)

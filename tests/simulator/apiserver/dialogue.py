@@ -28,8 +28,13 @@ def config_map(name: str) -> dict[str, Any]:
 
 def applied(api: ApiUnderTest, path: str, obj: Any, manager: str, *, force: bool = False, code: int = 200) -> Any:
     """The answer to a server-side apply, which must have this status."""
-    query = f"?fieldManager={manager}&force={str(force).lower()}"
-    actual, answer = api.request("PATCH", path + query, obj, content_type=APPLY)
+    query = f"fieldManager={manager}&force={str(force).lower()}"
+    actual, answer = api.request(
+        "PATCH",
+        f"{path}?{query}",
+        obj,
+        content_type=APPLY,
+    )
     assert actual == code, answer
     return answer
 
@@ -48,7 +53,8 @@ def get(api: ApiUnderTest, path: str, accept: str) -> Any:
 
 def version_of(answer: Any) -> str:
     """The resource version of an object or a list."""
-    return str(answer["metadata"]["resourceVersion"])
+    version = answer["metadata"]["resourceVersion"]
+    return str(version)
 
 
 def names_of(answer: Any) -> list[str]:
@@ -59,10 +65,15 @@ def names_of(answer: Any) -> list[str]:
 def owners_of(answer: Any, label: str) -> list[str]:
     """Managers of a label, each with its operation, as in `agent Apply`."""
     owners = []
-    for entry in answer["metadata"].get("managedFields", ()):
-        labels = entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {})
-        if f"f:{label}" in labels:
-            owners.append(f"{entry['manager']} {entry['operation']}")
+    metadata = answer["metadata"]
+    for entry in metadata.get("managedFields", ()):
+        fields = entry["fieldsV1"]
+        labels = fields.get("f:metadata", {}).get("f:labels", {})
+        if f"f:{label}" not in labels:
+            continue
+        manager = entry["manager"]
+        operation = entry["operation"]
+        owners.append(f"{manager} {operation}")
     return sorted(owners)
 
 
@@ -74,10 +85,20 @@ def expect(events: Iterator[Event], *expected: str, in_order: bool = True) -> li
     seen = []
     for words in expected:
         event = next(events)
-        name = event["object"]["metadata"].get("name", "")
-        assert f"{event['type']} {name}".strip() == words
+        metadata = event["object"]["metadata"]
+        name = metadata.get("name", "")
+        actual = f"{event['type']} {name}"
+        assert actual.strip() == words
         seen.append(event)
     if in_order:
-        versions = [int(version_of(event["object"])) for event in seen]
-        assert versions == sorted(versions)
+        assert_ascending(seen)
     return seen
+
+
+def assert_ascending(events: list[Event]) -> None:
+    """Each event has a later version than the one before it."""
+    versions = []
+    for event in events:
+        version = version_of(event["object"])
+        versions.append(int(version))
+    assert versions == sorted(versions)

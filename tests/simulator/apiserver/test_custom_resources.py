@@ -18,21 +18,38 @@ def served(api: ApiUnderTest) -> ApiUnderTest:
     return api
 
 
+def generation_of(answer: Any) -> int:
+    """How often the spec of an object was changed."""
+    generation: int = answer["metadata"]["generation"]
+    return generation
+
+
+def parts_of(answer: Any) -> list[str]:
+    """The names of the parts of a widget."""
+    parts = answer["spec"]["parts"]
+    return [part["name"] for part in parts]
+
+
 # The CRD
 
 
 def test_crd_is_completed_and_established(api: ApiUnderTest) -> None:
     created = api.create(CRDS, gizmo_crd())
-    assert created["spec"]["names"]["singular"] == "gizmo"
-    assert created["spec"]["names"]["listKind"] == "GizmoList"
+    names = created["spec"]["names"]
+    assert names["singular"] == "gizmo"
+    assert names["listKind"] == "GizmoList"
     assert created["metadata"]["generation"] == 1
 
     crd = api.settled_crd(f"gizmos.{GROUP}")
-    assert crd_conditions(crd) == {"NamesAccepted": "True", "Established": "True"}
-    reasons = {condition["reason"] for condition in crd["status"]["conditions"]}
+    assert crd_conditions(crd) == {
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
+    status = crd["status"]
+    reasons = {condition["reason"] for condition in status["conditions"]}
     assert reasons == {"NoConflicts", "InitialNamesAccepted"}
-    assert crd["status"]["acceptedNames"]["shortNames"] == ["gz"]
-    assert crd["status"]["storedVersions"] == ["v1"]
+    assert status["acceptedNames"]["shortNames"] == ["gz"]
+    assert status["storedVersions"] == ["v1"]
 
 
 def test_removed_crd_takes_its_objects_along(api: ApiUnderTest) -> None:
@@ -41,15 +58,19 @@ def test_removed_crd_takes_its_objects_along(api: ApiUnderTest) -> None:
         return code == 404
 
     api.install_crd(gizmo_crd())
-    api.create(GIZMOS, {**widget(), "kind": "Gizmo"})
+    gizmo = widget()
+    gizmo["kind"] = "Gizmo"
+    api.create(GIZMOS, gizmo)
     api.remove_crd(f"gizmos.{GROUP}")
     wait_until(is_gone, "gizmos are no longer served")
     api.install_crd(gizmo_crd())
-    assert api.get(GIZMOS)["items"] == []
+    gizmos = api.get(GIZMOS)
+    assert gizmos["items"] == []
 
 
 def test_discovery_lists_resources_with_their_verbs(served: ApiUnderTest) -> None:
-    widgets, status = served.get(f"/apis/{GROUP}/v1")["resources"]
+    discovered = served.get(f"/apis/{GROUP}/v1")
+    widgets, status = discovered["resources"]
     assert widgets["name"] == "widgets"
     assert widgets["kind"] == "Widget"
     assert widgets["shortNames"] == ["wg"]
@@ -68,9 +89,13 @@ def test_discovery_lists_resources_with_their_verbs(served: ApiUnderTest) -> Non
 
 
 def test_discovery_lists_the_group_with_its_version(served: ApiUnderTest) -> None:
-    assert GROUP in [group["name"] for group in served.get("/apis")["groups"]]
+    groups = served.get("/apis")["groups"]
+    assert GROUP in [group["name"] for group in groups]
     group = served.get(f"/apis/{GROUP}")
-    assert group["preferredVersion"] == {"groupVersion": f"{GROUP}/v1", "version": "v1"}
+    assert group["preferredVersion"] == {
+        "groupVersion": f"{GROUP}/v1",
+        "version": "v1",
+    }
 
 
 def test_unserved_resource_of_a_served_group_is_not_found(served: ApiUnderTest) -> None:
@@ -83,22 +108,42 @@ def test_missing_object_is_not_found(served: ApiUnderTest) -> None:
     code, answer = served.request("GET", f"{WIDGETS}/none")
     assert code == 404
     assert answer["message"] == 'widgets.example.com "none" not found'
-    assert answer["details"] == {"name": "none", "group": GROUP, "kind": "widgets"}
+    assert answer["details"] == {
+        "name": "none",
+        "group": GROUP,
+        "kind": "widgets",
+    }
 
 
 # The schema
 
 
 def test_defaults_are_filled_in(served: ApiUnderTest) -> None:
-    created = served.create(WIDGETS, widget(parts=[{"name": "x"}], count=None))
-    assert created["spec"] == {"name": "abc", "count": 3, "parts": [{"name": "x", "weight": 1}]}
+    wanted = widget(parts=[{"name": "x"}], count=None)
+    created = served.create(WIDGETS, wanted)
+    assert created["spec"] == {
+        "name": "abc",
+        "count": 3,
+        "parts": [{"name": "x", "weight": 1}],
+    }
 
 
 def test_schema_allows_what_fits(served: ApiUnderTest) -> None:
-    fitting = {"port": "http", "tags": ["b", "a"], "maybe": None, "mode": "Never", "extra": {"a": "1"}}
+    fitting = {
+        "port": "http",
+        "tags": ["b", "a"],
+        "maybe": None,
+        "mode": "Never",
+        "extra": {"a": "1"},
+    }
     created = served.create(WIDGETS, widget(**fitting))
-    assert created["spec"] == {"name": "abc", "count": 3, **fitting}
-    patched = served.patch(WIDGET, {"spec": {"port": 80}})
+    assert created["spec"] == {
+        "name": "abc",
+        "count": 3,
+        **fitting,
+    }
+    change = {"spec": {"port": 80}}
+    patched = served.patch(WIDGET, change)
     assert patched["spec"]["port"] == 80
 
 
@@ -122,7 +167,8 @@ def test_schema_allows_what_fits(served: ApiUnderTest) -> None:
     ],
 )
 def test_schema_refuses_what_does_not_fit(served: ApiUnderTest, spec: dict[str, Any], message: str) -> None:
-    code, answer = served.request("POST", WIDGETS, widget(**spec))
+    unfit = widget(**spec)
+    code, answer = served.request("POST", WIDGETS, unfit)
     assert code == 422
     assert answer["reason"] == "Invalid"
     assert answer["message"].startswith('Widget.example.com "w1" is invalid: ')
@@ -130,10 +176,12 @@ def test_schema_refuses_what_does_not_fit(served: ApiUnderTest, spec: dict[str, 
 
 
 def test_unknown_fields_are_dropped_with_a_warning(served: ApiUnderTest) -> None:
-    answer = served.ask("POST", WIDGETS, widget(typo=1, free={"any": {"thing": 1}}))
+    free = {"any": {"thing": 1}}
+    answer = served.ask("POST", WIDGETS, widget(typo=1, free=free))
     assert answer.code == 201
-    assert "typo" not in answer.body["spec"]
-    assert answer.body["spec"]["free"] == {"any": {"thing": 1}}
+    spec = answer.body["spec"]
+    assert "typo" not in spec
+    assert spec["free"] == free
     assert answer.headers["Warning"] == '299 - "unknown field \\"spec.typo\\""'
 
 
@@ -142,35 +190,50 @@ def test_unknown_fields_are_dropped_with_a_warning(served: ApiUnderTest) -> None
 
 def test_generation_counts_changes_of_the_spec(served: ApiUnderTest) -> None:
     created = served.create(WIDGETS, widget())
-    assert created["metadata"]["generation"] == 1
-    labelled = served.patch(WIDGET, {"metadata": {"labels": {"a": "1"}}})
-    assert labelled["metadata"]["generation"] == 1
-    counted = served.patch(f"{WIDGET}/status", {"status": {"nodes": 1}})
-    assert counted["metadata"]["generation"] == 1
-    changed = served.patch(WIDGET, {"spec": {"count": 4}})
-    assert changed["metadata"]["generation"] == 2
+    assert generation_of(created) == 1
+    label = {"metadata": {"labels": {"a": "1"}}}
+    labelled = served.patch(WIDGET, label)
+    assert generation_of(labelled) == 1
+    status = {"status": {"nodes": 1}}
+    counted = served.patch(f"{WIDGET}/status", status)
+    assert generation_of(counted) == 1
+    spec = {"spec": {"count": 4}}
+    changed = served.patch(WIDGET, spec)
+    assert generation_of(changed) == 2
 
 
 def test_status_has_its_own_endpoint(served: ApiUnderTest) -> None:
     created = served.create(WIDGETS, widget())
     assert "status" not in created
 
-    everything = {"metadata": {"labels": {"a": "1"}}, "spec": {"count": 5}, "status": {"nodes": 2}}
+    everything = {
+        "metadata": {"labels": {"a": "1"}},
+        "spec": {"count": 5},
+        "status": {"nodes": 2},
+    }
     patched = served.patch(f"{WIDGET}/status", everything)
     assert patched["spec"]["count"] == 3
     assert patched["status"] == {"nodes": 2}
     assert "labels" not in patched["metadata"]
 
-    patched = served.patch(WIDGET, {"spec": {"count": 5}, "status": {"nodes": 7}})
+    spec_and_status = {
+        "spec": {"count": 5},
+        "status": {"nodes": 7},
+    }
+    patched = served.patch(WIDGET, spec_and_status)
     assert patched["spec"]["count"] == 5
     assert patched["status"] == {"nodes": 2}
-    assert served.get(f"{WIDGET}/status")["status"] == {"nodes": 2}
+    stored = served.get(f"{WIDGET}/status")
+    assert stored["status"] == {"nodes": 2}
 
 
 def test_status_is_checked_against_the_schema(served: ApiUnderTest) -> None:
     served.create(WIDGETS, widget())
     code, _answer = served.request(
-        "PATCH", f"{WIDGET}/status", {"status": {"nodes": "x"}}, content_type="application/merge-patch+json"
+        "PATCH",
+        f"{WIDGET}/status",
+        {"status": {"nodes": "x"}},
+        content_type="application/merge-patch+json",
     )
     assert code == 422
 
@@ -179,55 +242,82 @@ def test_status_is_checked_against_the_schema(served: ApiUnderTest) -> None:
 
 
 def test_apply_creates_and_owns_its_fields(served: ApiUnderTest) -> None:
-    created = applied(served, WIDGET, widget(parts=[{"name": "x", "value": "1"}], tags=["a"]), "tester", code=201)
+    part = {"name": "x", "value": "1"}
+    wanted = widget(parts=[part], tags=["a"])
+    created = applied(served, WIDGET, wanted, "tester", code=201)
     fields = created["metadata"]["managedFields"][0]
     assert fields["manager"] == "tester"
     assert fields["fieldsV1"]["f:spec"] == {
         "f:name": {},
-        "f:parts": {'k:{"name":"x"}': {".": {}, "f:name": {}, "f:value": {}}},
+        "f:parts": {
+            'k:{"name":"x"}': {
+                ".": {},
+                "f:name": {},
+                "f:value": {},
+            },
+        },
         "f:tags": {'v:"a"': {}},
     }
 
 
 def test_two_appliers_share_lists_of_maps_and_sets(served: ApiUnderTest) -> None:
-    applied(served, WIDGET, widget(parts=[{"name": "x", "value": "1"}], tags=["a"]), "first", code=201)
-    shared = applied(served, WIDGET, widget(parts=[{"name": "y"}], tags=["b"]), "second")
-    assert [part["name"] for part in shared["spec"]["parts"]] == ["x", "y"]
+    part = {"name": "x", "value": "1"}
+    first = widget(parts=[part], tags=["a"])
+    applied(served, WIDGET, first, "first", code=201)
+    second = widget(parts=[{"name": "y"}], tags=["b"])
+    shared = applied(served, WIDGET, second, "second")
+    assert parts_of(shared) == ["x", "y"]
     assert shared["spec"]["tags"] == ["a", "b"]
-    assert shared["metadata"]["generation"] == 2
+    assert generation_of(shared) == 2
 
-    refusal = conflict(served, WIDGET, widget(parts=[{"name": "x", "value": "2"}]), "second")
+    other_value = widget(parts=[{"name": "x", "value": "2"}])
+    refusal = conflict(served, WIDGET, other_value, "second")
     assert 'conflict with "first": .spec.parts[name="x"].value' in refusal["message"]
 
     left = applied(served, WIDGET, widget(), "first")
-    assert [part["name"] for part in left["spec"]["parts"]] == ["y"]
+    assert parts_of(left) == ["y"]
     assert left["spec"]["tags"] == ["b"]
 
     empty = applied(served, WIDGET, widget(), "second")
-    assert "parts" not in empty["spec"]
-    assert "tags" not in empty["spec"]
+    spec = empty["spec"]
+    assert "parts" not in spec
+    assert "tags" not in spec
 
 
 def test_list_without_a_type_is_replaced_whole(served: ApiUnderTest) -> None:
-    applied(served, WIDGET, widget(order=["a", "b"]), "first", code=201)
-    refusal = conflict(served, WIDGET, widget(order=["a", "b", "c"]), "second")
+    first = widget(order=["a", "b"])
+    applied(served, WIDGET, first, "first", code=201)
+    longer = widget(order=["a", "b", "c"])
+    refusal = conflict(served, WIDGET, longer, "second")
     assert 'conflict with "first": .spec.order' in refusal["message"]
 
-    forced = applied(served, WIDGET, widget(order=["c"]), "second", force=True)
+    other = widget(order=["c"])
+    forced = applied(served, WIDGET, other, "second", force=True)
     assert forced["spec"]["order"] == ["c"]
 
 
+def condition(kind: str, status: str) -> dict[str, Any]:
+    """A widget that has this condition and no spec."""
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Widget",
+        "status": {"conditions": [{"type": kind, "status": status}]},
+    }
+
+
 def test_conditions_are_applied_by_type(served: ApiUnderTest) -> None:
-    def condition(kind: str, status: str) -> dict[str, Any]:
-        conditions = [{"type": kind, "status": status}]
-        return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "status": {"conditions": conditions}}
-
+    path = f"{WIDGET}/status"
     served.create(WIDGETS, widget())
-    applied(served, f"{WIDGET}/status", condition("Ready", "True"), "one")
-    both = applied(served, f"{WIDGET}/status", condition("Published", "False"), "two")
-    assert [entry["type"] for entry in both["status"]["conditions"]] == ["Ready", "Published"]
+    is_ready = condition("Ready", "True")
+    applied(served, path, is_ready, "one")
+    is_published = condition("Published", "False")
+    both = applied(served, path, is_published, "two")
+    first, second = both["status"]["conditions"]
+    assert first["type"] == "Ready"
+    assert second["type"] == "Published"
 
-    refusal = conflict(served, f"{WIDGET}/status", condition("Ready", "False"), "two")
+    is_not_ready = condition("Ready", "False")
+    refusal = conflict(served, path, is_not_ready, "two")
     field = '.status.conditions[type="Ready"].status'
     assert f'conflict with "one" with subresource "status": {field}' in refusal["message"]
 
@@ -237,12 +327,14 @@ def test_dry_run_of_an_apply_checks_everything(served: ApiUnderTest) -> None:
     assert created["spec"]["count"] == 3
     code, _answer = served.request("GET", WIDGET)
     assert code == 404
-    applied(served, WIDGET, widget(mode="x"), "a&dryRun=All", code=422)
+    unfit = widget(mode="x")
+    applied(served, WIDGET, unfit, "a&dryRun=All", code=422)
 
 
 def test_identical_apply_of_a_defaulted_object_writes_nothing(served: ApiUnderTest) -> None:
-    created = applied(served, WIDGET, widget(parts=[{"name": "x"}]), "agent", code=201)
-    again = applied(served, WIDGET, widget(parts=[{"name": "x"}]), "agent")
+    wanted = widget(parts=[{"name": "x"}])
+    created = applied(served, WIDGET, wanted, "agent", code=201)
+    again = applied(served, WIDGET, wanted, "agent")
     assert version_of(again) == version_of(created)
 
 
@@ -253,10 +345,13 @@ def test_lists_and_watches_of_custom_resources_carry_the_type(served: ApiUnderTe
     served.create(WIDGETS, widget())
     widgets = served.get(WIDGETS)
     assert widgets["kind"] == "WidgetList"
-    assert widgets["items"][0]["kind"] == "Widget"
+    (item,) = widgets["items"]
+    assert item["kind"] == "Widget"
 
-    with served.watch(WIDGETS, f"resourceVersion={version_of(widgets)}&timeoutSeconds=20") as events:
-        served.patch(WIDGET, {"spec": {"count": 5}})
+    version = version_of(widgets)
+    change = {"spec": {"count": 5}}
+    with served.watch(WIDGETS, f"resourceVersion={version}&timeoutSeconds=20") as events:
+        served.patch(WIDGET, change)
         (event,) = expect(events, "MODIFIED w1")
     assert event["object"]["apiVersion"] == f"{GROUP}/v1"
     assert event["object"]["kind"] == "Widget"
@@ -264,16 +359,27 @@ def test_lists_and_watches_of_custom_resources_carry_the_type(served: ApiUnderTe
 
 def test_tables_have_printer_columns(served: ApiUnderTest) -> None:
     served.create(WIDGETS, widget(mode="Auto", count=2))
-    conditions = [{"type": "Other", "status": "no"}, {"type": "Ready", "status": "True"}]
-    served.patch(f"{WIDGET}/status", {"status": {"conditions": conditions}})
+    status = {
+        "conditions": [
+            {"type": "Other", "status": "no"},
+            {"type": "Ready", "status": "True"},
+        ],
+    }
+    served.patch(f"{WIDGET}/status", {"status": status})
     served.create(WIDGETS, widget("w2"))
 
     table = get(served, WIDGETS, TABLE)
     assert table["kind"] == "Table"
     assert table["apiVersion"] == "meta.k8s.io/v1"
-    columns = table["columnDefinitions"]
-    assert [column["name"] for column in columns] == ["Name", "Mode", "Ready", "Count", "Age"]
-    assert [column["priority"] for column in columns[2:]] == [0, 1, 0]
-    first, second = [row["cells"] for row in table["rows"]]
-    assert first[:4] == ["w1", "Auto", "True", 2]
-    assert second[:4] == ["w2", None, None, 3]
+    name, mode, ready, count, age = table["columnDefinitions"]
+    assert name["name"] == "Name"
+    assert mode["name"] == "Mode"
+    assert ready["name"] == "Ready"
+    assert ready["priority"] == 0
+    assert count["name"] == "Count"
+    assert count["priority"] == 1
+    assert age["name"] == "Age"
+    assert age["priority"] == 0
+    first, second = table["rows"]
+    assert first["cells"][:4] == ["w1", "Auto", "True", 2]
+    assert second["cells"][:4] == ["w2", None, None, 3]

@@ -2,7 +2,7 @@
 
 import contextlib
 import http.client
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,9 @@ from tests.support.runtime import ManualRuntime
 from tools.apiserver.certificates import make_certificates
 from tools.apiserver.client import HttpClient
 from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.apiserver.requests import Request
+
+STAMP = "2020-02-03T04:05:06Z"
 
 
 @pytest.fixture
@@ -28,6 +31,10 @@ def since(version: str) -> str:
     return f"resourceVersion={version}"
 
 
+def is_post(request: Request) -> bool:
+    return request.method == "POST"
+
+
 def test_rejections_run_out(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
     embedded_server.faults.reject(429, 2, retry_after=3)
     for _rejection in range(2):
@@ -35,12 +42,14 @@ def test_rejections_run_out(embedded_server: EmbeddedApiServer, client: ApiUnder
         assert answer.code == 429
         assert answer.headers["Retry-After"] == "3"
         assert answer.body["reason"] == "TooManyRequests"
-        assert answer.body["details"]["retryAfterSeconds"] == 3
-    assert client.get(NODES)["items"] == []
+        details = answer.body["details"]
+        assert details["retryAfterSeconds"] == 3
+    nodes = client.get(NODES)
+    assert nodes["items"] == []
 
 
 def test_rejection_applies_to_chosen_requests(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
-    embedded_server.faults.reject(500, applies=lambda request: request.method == "POST")
+    embedded_server.faults.reject(500, applies=is_post)
     client.get(NODES)
     code, _answer = client.request("POST", NODES, node("n1"))
     assert code == 500
@@ -53,12 +62,16 @@ def test_requests_are_counted(embedded_server: EmbeddedApiServer, client: ApiUnd
     created(client, "n1")
     embedded_server.faults.reject(500)
     client.request("POST", NODES, node("n2"))
-    assert embedded_server.requests == {("GET", NODES): 2, ("POST", NODES): 2}
+    assert embedded_server.requests == {
+        ("GET", NODES): 2,
+        ("POST", NODES): 2,
+    }
 
 
 def test_expired_history_ends_a_running_watch(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
     version = created(client, "n1")
-    with client.watch(NODES, since(version)) as events:
+    query = since(version)
+    with client.watch(NODES, query) as events:
         embedded_server.faults.expire_history()
         (event,) = events
     assert event["object"]["code"] == 410
@@ -67,7 +80,8 @@ def test_expired_history_ends_a_running_watch(embedded_server: EmbeddedApiServer
 def test_expired_history_ends_a_paged_list(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
     created(client, "a")
     created(client, "b")
-    token = client.get(f"{NODES}?limit=1")["metadata"]["continue"]
+    first_page = client.get(f"{NODES}?limit=1")
+    token = first_page["metadata"]["continue"]
     embedded_server.faults.expire_history()
     code, answer = client.request("GET", f"{NODES}?limit=1&continue={token}")
     assert code == 410
@@ -77,33 +91,42 @@ def test_expired_history_ends_a_paged_list(embedded_server: EmbeddedApiServer, c
 
 def test_cut_watch_ends_in_the_middle_of_a_line(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
     version = created(client, "n1")
-    path = f"{NODES}?watch=1&{since(version)}"
-    with HttpClient(client.url, None).open("GET", path) as response:
+    query = since(version)
+    http_client = HttpClient(client.url, None)
+    with http_client.open("GET", f"{NODES}?watch=1&{query}") as response:
         embedded_server.faults.cut_watches()
         created(client, "n2")
         with pytest.raises(http.client.IncompleteRead) as cut:
             response.read()
-    assert cut.value.partial
-    assert not cut.value.partial.endswith(b"\n")
-    with client.watch(NODES, since(version)) as events:
+    received = cut.value.partial
+    assert received
+    assert not received.endswith(b"\n")
+    with client.watch(NODES, query) as events:
         expect(events, "ADDED n2")
 
 
 def test_frozen_server_answers_after_its_thaw(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
     embedded_server.faults.freeze()
-    with pytest.raises(TimeoutError), HttpClient(client.url, None, timeout=0.05).open("GET", NODES):
+    impatient = HttpClient(client.url, None, timeout=0.05)
+    with pytest.raises(TimeoutError), impatient.open("GET", NODES):
         pass
     embedded_server.faults.thaw()
-    assert client.get(NODES)["items"] == []
+    nodes = client.get(NODES)
+    assert nodes["items"] == []
 
 
 def test_history_is_bounded(tmp_path: Path) -> None:
     with EmbeddedApiServer(history=4) as server:
         client = ApiUnderTest.of_embedded(server, tmp_path)
-        versions = [created(client, f"n{number}") for number in range(9)]
-        with client.watch(NODES, since(versions[0])) as events:
-            assert next(events)["object"]["code"] == 410
-        with client.watch(NODES, since(versions[5])) as events:
+        versions = []
+        for number in range(9):
+            versions.append(created(client, f"n{number}"))
+        too_old = since(versions[0])
+        with client.watch(NODES, too_old) as events:
+            event = next(events)
+            assert event["object"]["code"] == 410
+        within_history = since(versions[5])
+        with client.watch(NODES, within_history) as events:
             expect(events, "ADDED n6", "ADDED n7", "ADDED n8")
 
 
@@ -111,37 +134,51 @@ def test_history_is_bounded(tmp_path: Path) -> None:
 def test_bookmarks_come_at_their_interval(tmp_path: Path) -> None:
     with EmbeddedApiServer(bookmark_interval=0.02) as server:
         client = ApiUnderTest.of_embedded(server, tmp_path)
-        version = version_of(client.get(NODES))
+        nodes = client.get(NODES)
+        version = version_of(nodes)
         server.load([config_map("elsewhere")])
-        with client.watch(NODES, f"{since(version)}&allowWatchBookmarks=true") as events:
+        query = f"{since(version)}&allowWatchBookmarks=true"
+        with client.watch(NODES, query) as events:
             event = next(events)
     assert event["type"] == "BOOKMARK"
-    assert int(version_of(event["object"])) > int(version)
+    later = version_of(event["object"])
+    assert int(later) > int(version)
 
 
 def test_loaded_objects_are_listed(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
-    embedded_server.load([node("n0"), node("n1"), node("n2")])
-    nodes = client.get(NODES)
-    assert names_of(nodes) == ["n0", "n1", "n2"]
-    for item in nodes["items"]:
+    nodes = [node("n0"), node("n1"), node("n2")]
+    embedded_server.load(nodes)
+    listed = client.get(NODES)
+    assert names_of(listed) == ["n0", "n1", "n2"]
+    for item in listed["items"]:
         assert item["metadata"]["uid"]
 
 
 def test_object_of_an_unserved_kind_cannot_be_loaded(embedded_server: EmbeddedApiServer) -> None:
-    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}}
+    thing = {
+        "apiVersion": "example.com/v1",
+        "kind": "Thing",
+        "metadata": {"name": "x"},
+    }
     with pytest.raises(LookupError, match=r"no resource serves kind 'Thing' of example\.com/v1"):
         embedded_server.load([thing])
 
 
 def test_server_with_tls_stamps_by_its_clock(tmp_path: Path) -> None:
     files = make_certificates(tmp_path)
-    moment = datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)
+    moment = datetime.fromisoformat(STAMP)
     runtime = ManualRuntime(moment.timestamp())
+    labelled = node("n1", labels={"a": "1"})
     with EmbeddedApiServer(tls=files, runtime=runtime) as server:
         with contextlib.closing(HttpClient(server.url, files.ca)) as client:
-            answer = client.request("POST", NODES, node("n1", labels={"a": "1"}))
-        cluster = server.kubeconfig()["clusters"][0]["cluster"]
+            answer = client.request("POST", NODES, labelled)
+        kubeconfig = server.kubeconfig()
     metadata = answer.body["metadata"]
-    assert metadata["creationTimestamp"] == "2020-02-03T04:05:06Z"
-    assert metadata["managedFields"][0]["time"] == "2020-02-03T04:05:06Z"
-    assert cluster == {"server": server.url, "certificate-authority": str(files.ca)}
+    assert metadata["creationTimestamp"] == STAMP
+    entry = metadata["managedFields"][0]
+    assert entry["time"] == STAMP
+    cluster = kubeconfig["clusters"][0]["cluster"]
+    assert cluster == {
+        "server": server.url,
+        "certificate-authority": str(files.ca),
+    }

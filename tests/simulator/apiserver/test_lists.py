@@ -1,5 +1,6 @@
 """Lists: their types, tables, pages and selectors."""
 
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -13,7 +14,7 @@ from tests.simulator.apiserver.dialogue import (
     names_of,
     version_of,
 )
-from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.api import NODES, ApiUnderTest
 
 
 @pytest.fixture
@@ -37,7 +38,8 @@ def test_items_of_built_in_lists_have_no_type(api: ApiUnderTest) -> None:
     assert item["metadata"]["name"] == "n1"
     assert "kind" not in item
     assert "apiVersion" not in item
-    assert api.get(NODE)["kind"] == "Node"
+    alone = api.get(NODE)
+    assert alone["kind"] == "Node"
 
 
 def test_list_can_be_of_metadata_only(api: ApiUnderTest) -> None:
@@ -51,41 +53,54 @@ def test_list_can_be_of_metadata_only(api: ApiUnderTest) -> None:
     assert "spec" not in item
 
 
-@pytest.mark.parametrize("path", [NODES, f"{CONFIG_MAPS}?labelSelector=x"])
+@pytest.mark.parametrize("path", [NODES, f"{CONFIG_MAPS}?labelSelector=x"], ids=["nodes", "config-maps"])
 def test_table_of_nothing_has_columns(api: ApiUnderTest, path: str) -> None:
     table = get(api, path, TABLE)
     assert table["kind"] == "Table"
     assert table["rows"] == []
-    assert table["columnDefinitions"][0]["name"] == "Name"
+    first_column = table["columnDefinitions"][0]
+    assert first_column["name"] == "Name"
 
 
 def test_table_of_one_object_has_one_row(api: ApiUnderTest) -> None:
-    api.create(NODES, node("n1"))
+    create_node(api)
     table = get(api, NODE, TABLE)
     assert table["kind"] == "Table"
     (row,) = table["rows"]
-    assert row["cells"][0] == "n1"
+    name, *_others = row["cells"]
+    assert name == "n1"
 
 
 # Pages
+
+
+def page_of_two(api: ApiUnderTest, previous: Any = None) -> Any:
+    """The first two nodes, or the two after a page."""
+    query = "limit=2"
+    if previous:
+        token = previous["metadata"]["continue"]
+        query += f"&continue={token}"
+    return api.get(f"{NODES}?{query}")
 
 
 def test_pages_have_the_version_of_the_first_one(racked: ApiUnderTest) -> None:
     """Also where something changes meanwhile. A kube-apiserver writes, too: its own lease."""
     create_node(racked, "d", name="d")
     create_node(racked, "e", name="e")
-    first = racked.get(f"{NODES}?limit=2")
+    first = page_of_two(racked)
+    version = version_of(first)
     assert names_of(first) == ["a", "b"]
     assert first["metadata"]["remainingItemCount"] == 3
 
-    racked.patch(f"{NODES}/e", {"metadata": {"labels": {"name": "changed"}}})
-    second = racked.get(f"{NODES}?limit=2&continue={first['metadata']['continue']}")
+    change = {"metadata": {"labels": {"name": "changed"}}}
+    racked.patch(f"{NODES}/e", change)
+    second = page_of_two(racked, first)
     assert names_of(second) == ["c", "d"]
-    assert version_of(second) == version_of(first)
+    assert version_of(second) == version
 
-    third = racked.get(f"{NODES}?limit=2&continue={second['metadata']['continue']}")
+    third = page_of_two(racked, second)
     assert names_of(third) == ["e"]
-    assert version_of(third) == version_of(first)
+    assert version_of(third) == version
 
 
 def test_continue_key_that_is_none_is_refused(api: ApiUnderTest) -> None:
@@ -101,24 +116,29 @@ def test_continue_key_that_is_none_is_refused(api: ApiUnderTest) -> None:
 @pytest.mark.parametrize(
     ("selector", "names"),
     [
-        ("rack", ["a", "b"]),
-        ("!rack", ["c"]),
-        ("rack=r1,name=a", ["a"]),
-        ("name!=a", ["b", "c"]),
-        ("name in (a,c),rack", ["a"]),
-        ("rack notin (r1,r3)", ["c"]),
+        pytest.param("rack", ["a", "b"], id="exists"),
+        pytest.param("!rack", ["c"], id="does-not-exist"),
+        pytest.param("rack=r1,name=a", ["a"], id="equal"),
+        pytest.param("name!=a", ["b", "c"], id="not-equal"),
+        pytest.param("name in (a,c),rack", ["a"], id="in"),
+        pytest.param("rack notin (r1,r3)", ["c"], id="not-in"),
     ],
 )
 def test_label_selector_chooses_nodes(racked: ApiUnderTest, selector: str, names: list[str]) -> None:
-    assert names_of(racked.get(f"{NODES}?labelSelector={quote(selector)}")) == names
+    query = quote(selector)
+    nodes = racked.get(f"{NODES}?labelSelector={query}")
+    chosen = names_of(nodes)
+    assert chosen == names
 
 
 def test_field_selector_chooses_nodes(racked: ApiUnderTest) -> None:
-    assert names_of(racked.get(f"{NODES}?fieldSelector=metadata.name%3Dc")) == ["c"]
+    nodes = racked.get(f"{NODES}?fieldSelector=metadata.name%3Dc")
+    assert names_of(nodes) == ["c"]
 
 
 def test_field_and_label_selectors_choose_together(racked: ApiUnderTest) -> None:
-    assert names_of(racked.get(f"{NODES}?fieldSelector=metadata.name%21%3Db&labelSelector=rack")) == ["a"]
+    nodes = racked.get(f"{NODES}?fieldSelector=metadata.name%21%3Db&labelSelector=rack")
+    assert names_of(nodes) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from tests.simulator.apiserver.dialogue import EVENTS, LEASES, NODE, config_map,
 from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node
 
 OTHER_UID = "0000"
+JSON = "application/json"
 
 # Creates
 
@@ -82,7 +83,11 @@ def test_replace_of_a_collection_is_not_allowed(api: ApiUnderTest) -> None:
 def test_replace_with_the_current_version_keeps_the_uid(api: ApiUnderTest) -> None:
     create_node(api, a="1")
     current = api.get(NODE)
-    replacement = node("n1", labels={"b": "2"}, resourceVersion=version_of(current))
+    replacement = node(
+        "n1",
+        labels={"b": "2"},
+        resourceVersion=version_of(current),
+    )
     code, answer = api.request("PUT", NODE, replacement)
     assert code == 200
     assert answer["metadata"]["labels"] == {"b": "2"}
@@ -107,7 +112,8 @@ def test_replace_that_changes_nothing_writes_nothing(api: ApiUnderTest) -> None:
 
 def test_replace_with_another_uid_is_refused(api: ApiUnderTest) -> None:
     create_node(api)
-    code, answer = api.request("PUT", NODE, node("n1", uid=OTHER_UID))
+    other = node("n1", uid=OTHER_UID)
+    code, answer = api.request("PUT", NODE, other)
     assert code == 409
     assert answer["reason"] == "Conflict"
     assert "Precondition failed: UID in precondition: 0000, UID in object meta: " in answer["message"]
@@ -133,21 +139,26 @@ LEASE = {
 }
 
 
+RENEWED_AT = "2026-01-01T00:00:00.000001Z"
+
+
 def test_leases_are_locked_by_their_version(api: ApiUnderTest) -> None:
+    path = f"{LEASES}/leader"
     api.create(LEASES, LEASE)
-    mine = api.get(f"{LEASES}/leader")
-    theirs = api.get(f"{LEASES}/leader")
-    mine["spec"]["renewTime"] = "2026-01-01T00:00:00.000001Z"
-    code, answer = api.request("PUT", f"{LEASES}/leader", mine)
+    mine = api.get(path)
+    theirs = api.get(path)
+    mine["spec"]["renewTime"] = RENEWED_AT
+    code, answer = api.request("PUT", path, mine)
     assert code == 200
-    assert answer["spec"]["renewTime"] == "2026-01-01T00:00:00.000001Z"
+    assert answer["spec"]["renewTime"] == RENEWED_AT
 
     theirs["spec"]["holderIdentity"] = "two"
-    code, answer = api.request("PUT", f"{LEASES}/leader", theirs)
+    code, answer = api.request("PUT", path, theirs)
     assert code == 409
     assert answer["reason"] == "Conflict"
     assert 'leases.coordination.k8s.io "leader": the object has been modified' in answer["message"]
-    assert api.get(f"{LEASES}/leader")["spec"]["holderIdentity"] == "one"
+    stored = api.get(path)
+    assert stored["spec"]["holderIdentity"] == "one"
 
 
 def test_lease_cannot_be_replaced_without_its_version(api: ApiUnderTest) -> None:
@@ -163,25 +174,32 @@ def test_lease_cannot_be_replaced_without_its_version(api: ApiUnderTest) -> None
 
 def test_merge_patch_sets_and_removes_fields(api: ApiUnderTest) -> None:
     create_node(api, a="1")
-    change = {"metadata": {"labels": {"a": None, "b": "2"}}, "spec": {"unschedulable": True}}
+    change = {
+        "metadata": {"labels": {"a": None, "b": "2"}},
+        "spec": {"unschedulable": True},
+    }
     patched = api.patch(NODE, change)
     assert patched["metadata"]["labels"] == {"b": "2"}
     assert patched["spec"]["unschedulable"] is True
 
 
+STEPS = [
+    {"op": "test", "path": "/metadata/labels/a", "value": "1"},
+    {"op": "remove", "path": "/metadata/labels/a"},
+    {"op": "add", "path": "/metadata/labels/x.y~1z", "value": "1"},
+    {"op": "add", "path": "/spec/podCIDRs", "value": ["10.0.0.0/24"]},
+    {"op": "add", "path": "/metadata/labels/b", "value": "2"},
+    {"op": "replace", "path": "/metadata/labels/b", "value": "3"},
+]
+"""A JSON patch in which the order matters."""
+
+
 def test_json_patch_takes_its_steps_in_order(api: ApiUnderTest) -> None:
     create_node(api, a="1")
-    steps = [
-        {"op": "test", "path": "/metadata/labels/a", "value": "1"},
-        {"op": "remove", "path": "/metadata/labels/a"},
-        {"op": "add", "path": "/metadata/labels/x.y~1z", "value": "1"},
-        {"op": "add", "path": "/spec/podCIDRs", "value": ["10.0.0.0/24"]},
-        {"op": "add", "path": "/metadata/labels/b", "value": "2"},
-        {"op": "replace", "path": "/metadata/labels/b", "value": "3"},
-    ]
-    code, answer = api.request("PATCH", NODE, steps, content_type=JSON_PATCH)
+    code, answer = api.request("PATCH", NODE, STEPS, content_type=JSON_PATCH)
     assert code == 200
-    assert answer["metadata"]["labels"] == {"x.y/z": "1", "b": "3"}
+    labels = answer["metadata"]["labels"]
+    assert labels == {"x.y/z": "1", "b": "3"}
     assert answer["spec"]["podCIDRs"] == ["10.0.0.0/24"]
 
 
@@ -201,14 +219,20 @@ def test_json_patch_that_cannot_be_made_is_invalid(api: ApiUnderTest, step: dict
 
 def test_patch_of_another_version_conflicts(api: ApiUnderTest) -> None:
     create_node(api)
-    change = {"metadata": {"resourceVersion": "1", "labels": {"b": "2"}}}
+    change = {
+        "metadata": {
+            "resourceVersion": "1",
+            "labels": {"b": "2"},
+        },
+    }
     code, _answer = api.request("PATCH", NODE, change, content_type=MERGE)
     assert code == 409
 
 
 def test_patch_of_another_uid_is_invalid(api: ApiUnderTest) -> None:
     create_node(api)
-    code, answer = api.request("PATCH", NODE, {"metadata": {"uid": OTHER_UID}}, content_type=MERGE)
+    change = {"metadata": {"uid": OTHER_UID}}
+    code, answer = api.request("PATCH", NODE, change, content_type=MERGE)
     assert code == 422
     assert answer["reason"] == "Invalid"
 
@@ -226,38 +250,50 @@ def test_patch_that_is_no_json_is_a_bad_request(api: ApiUnderTest) -> None:
 
 def test_patch_of_another_media_type_is_unsupported(api: ApiUnderTest) -> None:
     create_node(api)
-    code, _answer = api.request("PATCH", NODE, {}, content_type="application/json")
+    code, _answer = api.request("PATCH", NODE, {}, content_type=JSON)
     assert code == 415
 
 
 def test_endpoints_of_object_and_status_leave_each_others_part_alone(api: ApiUnderTest) -> None:
     create_node(api)
     capacity = {"nvidia.com/gpu": "8"}
-    patched = api.patch(NODE, {"spec": {"unschedulable": True}, "status": {"capacity": capacity}})
-    assert "capacity" not in patched.get("status", {})
+    change: dict[str, Any] = {
+        "spec": {"unschedulable": True},
+        "status": {"capacity": capacity},
+    }
+    patched = api.patch(NODE, change)
+    status = patched.get("status", {})
+    assert "capacity" not in status
 
-    patched = api.patch(f"{NODE}/status", {"spec": {"unschedulable": False}, "status": {"capacity": capacity}})
+    change["spec"] = {"unschedulable": False}
+    patched = api.patch(f"{NODE}/status", change)
     assert patched["spec"]["unschedulable"] is True
     assert patched["status"]["capacity"] == capacity
 
 
+EVENT = {
+    "apiVersion": "events.k8s.io/v1",
+    "kind": "Event",
+    "metadata": {"name": "p.1"},
+    "eventTime": "2026-01-01T00:00:00.000001Z",
+    "reportingController": "gpu.topology/controller",
+    "reportingInstance": "controller-0",
+    "action": "Check",
+    "reason": "TopologyLevelsUnavailable",
+    "regarding": {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "default", "uid": "u"},
+    "note": "rack is gone",
+    "type": "Warning",
+}
+
+
 def test_series_of_an_event_is_counted_by_patch(api: ApiUnderTest) -> None:
-    event = {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": "p.1"},
-        "eventTime": "2026-01-01T00:00:00.000001Z",
-        "reportingController": "gpu.topology/controller",
-        "reportingInstance": "controller-0",
-        "action": "Check",
-        "reason": "TopologyLevelsUnavailable",
-        "regarding": {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "default", "uid": "u"},
-        "note": "rack is gone",
-        "type": "Warning",
+    api.create(EVENTS, EVENT)
+    series = {
+        "count": 2,
+        "lastObservedTime": "2026-01-01T00:01:00.000000Z",
     }
-    api.create(EVENTS, event)
-    series = {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}
-    assert api.patch(f"{EVENTS}/p.1", {"series": series})["series"]["count"] == 2
+    patched = api.patch(f"{EVENTS}/p.1", {"series": series})
+    assert patched["series"]["count"] == 2
 
 
 # Deletes
@@ -268,8 +304,9 @@ def test_delete_answers_with_what_went(api: ApiUnderTest) -> None:
     code, answer = api.request("DELETE", NODE)
     assert code == 200
     assert answer["status"] == "Success"
-    assert answer["details"]["name"] == "n1"
-    assert answer["details"]["kind"] == "nodes"
+    details = answer["details"]
+    assert details["name"] == "n1"
+    assert details["kind"] == "nodes"
 
     code, _answer = api.request("DELETE", NODE)
     assert code == 404
@@ -277,20 +314,27 @@ def test_delete_answers_with_what_went(api: ApiUnderTest) -> None:
 
 def test_delete_of_another_uid_conflicts(api: ApiUnderTest) -> None:
     create_node(api)
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": OTHER_UID}}
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": OTHER_UID},
+    }
     code, answer = api.request("DELETE", NODE, options)
     assert code == 409
     assert answer["reason"] == "Conflict"
 
 
 def test_finalizers_hold_a_deleted_object(api: ApiUnderTest) -> None:
-    api.create(NODES, node("n1", finalizers=["example.com/hold"]))
+    held = node("n1", finalizers=["example.com/hold"])
+    api.create(NODES, held)
     code, answer = api.request("DELETE", NODE)
     assert code == 200
     assert answer["metadata"]["deletionGracePeriodSeconds"] == 0
-    assert api.get(NODE)["metadata"]["finalizers"] == ["example.com/hold"]
+    stored = api.get(NODE)
+    assert stored["metadata"]["finalizers"] == ["example.com/hold"]
 
-    api.patch(NODE, {"metadata": {"finalizers": None}})
+    change = {"metadata": {"finalizers": None}}
+    api.patch(NODE, change)
     code, _answer = api.request("GET", NODE)
     assert code == 404
 
@@ -301,35 +345,56 @@ def test_delete_of_a_selection_leaves_the_others(api: ApiUnderTest) -> None:
     code, answer = api.request("DELETE", f"{NODES}?labelSelector=a%3D1")
     assert code == 200
     assert names_of(answer) == ["n1"]
-    assert names_of(api.get(NODES)) == ["n2"]
+    remaining = api.get(NODES)
+    assert names_of(remaining) == ["n2"]
 
 
 # Dry runs
+
+
+def dry_run(api: ApiUnderTest, request: str, body: Any = None, *, content_type: str = MERGE) -> tuple[int, Any]:
+    """The code and the answer to a request, as in `PUT /path`, that stores nothing."""
+    method, path = request.split()
+    separator = "&" if "?" in path else "?"
+    return api.request(
+        method,
+        f"{path}{separator}dryRun=All",
+        body,
+        content_type=content_type,
+    )
 
 
 def test_dry_runs_answer_and_store_nothing(api: ApiUnderTest) -> None:
     create_node(api, a="1")
     version = version_of(api.get(NODE))
 
-    def dry_run(method: str, path: str, body: Any = None, code: int = 200, content_type: str = MERGE) -> Any:
-        actual, answer = api.request(method, f"{path}?dryRun=All", body, content_type=content_type)
-        assert actual == code, answer
-        return answer
+    other = node("n2", labels={"b": "2"})
+    code, created = dry_run(api, f"POST {NODES}", other, content_type=JSON)
+    assert code == 201, created
+    assert created["metadata"]["labels"]["b"] == "2"
+
+    labelled = node("n1", labels={"b": "2"})
+    code, replaced = dry_run(api, f"PUT {NODE}", labelled, content_type=JSON)
+    assert code == 200, replaced
+    assert replaced["metadata"]["labels"]["b"] == "2"
 
     change = {"metadata": {"labels": {"b": "2"}}}
-    created = dry_run("POST", NODES, node("n2", labels={"b": "2"}), 201, "application/json")
-    assert created["metadata"]["labels"]["b"] == "2"
-    replaced = dry_run("PUT", NODE, node("n1", labels={"b": "2"}), content_type="application/json")
-    assert replaced["metadata"]["labels"]["b"] == "2"
-    assert dry_run("PATCH", NODE, change)["metadata"]["labels"]["b"] == "2"
+    code, patched = dry_run(api, f"PATCH {NODE}", change)
+    assert code == 200, patched
+    assert patched["metadata"]["labels"]["b"] == "2"
 
-    code, applied = api.request(
-        "PATCH", f"{NODE}?fieldManager=agent&dryRun=All", node("n1", labels={"b": "2"}), content_type=APPLY
+    code, applied = dry_run(
+        api,
+        f"PATCH {NODE}?fieldManager=agent",
+        labelled,
+        content_type=APPLY,
     )
     assert code == 200, applied
     assert applied["metadata"]["labels"]["b"] == "2"
-    dry_run("DELETE", NODE)
-    dry_run("DELETE", NODES)
+
+    for path in (NODE, NODES):
+        code, deleted = dry_run(api, f"DELETE {path}")
+        assert code == 200, deleted
 
     nodes = api.get(NODES)
     assert names_of(nodes) == ["n1"]

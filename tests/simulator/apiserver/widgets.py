@@ -11,17 +11,28 @@ WIDGETS = f"/apis/{GROUP}/v1/widgets"
 
 def widget_crd() -> dict[str, Any]:
     """CRD of `Widget`."""
-    return yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    file = Path(__file__).with_suffix(".yaml")
+    crd: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return crd
 
 
 def gizmo_crd() -> dict[str, Any]:
     """CRD that is the same but for its names."""
     crd = widget_crd()
     crd["metadata"]["name"] = f"gizmos.{GROUP}"
-    crd["spec"]["names"] = {"plural": "gizmos", "kind": "Gizmo", "shortNames": ["gz"]}
+    crd["spec"]["names"] = {
+        "plural": "gizmos",
+        "kind": "Gizmo",
+        "shortNames": ["gz"],
+    }
     return crd
 
 
 def widget(name: str = "w1", /, **spec: Any) -> dict[str, Any]:
     """Widget with a legal spec besides what is given."""
-    return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"name": "abc", **spec}}
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Widget",
+        "metadata": {"name": name},
+        "spec": {"name": "abc", **spec},
+    }
