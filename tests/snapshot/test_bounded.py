@@ -92,16 +92,25 @@ def test_problem_has_its_line_after_marks_and_comments() -> None:
 
 
 def test_unusual_indentation_is_no_layout() -> None:
-    lines = ['"apiVersion": "v1",', '"items": [', json.dumps(NODE), "]"]
     indent = " " * 60_000
-    text = "\n".join(f"{indent}{line}" for line in lines)
-    assert names_in(f"{{\n{text}\n}}\n") == ["a"]
+    lines = [
+        "{",
+        f'{indent}"apiVersion": "v1",',
+        f'{indent}"items": [',
+        f"{indent}{json.dumps(NODE)}",
+        f"{indent}]",
+        "}",
+        "",
+    ]
+    assert names_in("\n".join(lines)) == ["a"]
 
 
 @pytest.mark.parametrize("depth", [9, 300])
 def test_lists_within_lists_are_refused(depth: int) -> None:
-    text = '{"kind":"List","items":[' * depth + json.dumps(NODE) + "]}" * depth
-    assert any("nested" in problem for problem in problems_in(text))
+    opened = '{"kind":"List","items":[' * depth
+    closed = "]}" * depth
+    problems = problems_in(opened + json.dumps(NODE) + closed)
+    assert any("nested" in problem for problem in problems)
 
 
 @pytest.mark.parametrize("depth", [201, 400, 900, 5000])
@@ -177,7 +186,9 @@ def test_pipe_is_opened_once(form: Callable[[bytes], bytes]) -> None:
 
 def test_two_pipes_of_different_forms() -> None:
     one, *others = demo_nodes(most=3)
-    with pipe(as_saved(read(saved([one])))) as first, pipe(saved(others).encode()) as second:
+    packed_node = as_saved(read(saved([one])))
+    listed_nodes = saved(others).encode()
+    with pipe(packed_node) as first, pipe(listed_nodes) as second:
         snapshot = load_files([first, second])
     assert len(snapshot.nodes) == 3
 
@@ -272,7 +283,8 @@ def test_saved_file_that_nests_too_deeply_is_damage(
 def test_quantities_have_62_bits(quantity: str) -> None:
     assert amount("cpu", quantity) == MOST
     assert amount("cpu", f"-{quantity}") == -MOST
-    assert pod_requests([{"cpu": MOST}, {"cpu": MOST}]) == {"cpu": MOST}
+    two_containers = [{"cpu": MOST}, {"cpu": MOST}]
+    assert pod_requests(two_containers) == {"cpu": MOST}
 
 
 def save_and_read(*objects: dict[str, Any]) -> Snapshot:
@@ -290,15 +302,21 @@ def test_node_with_a_quantity_beyond_all_bounds_can_be_saved() -> None:
 
 @pytest.mark.regression
 def test_pods_with_a_quantity_beyond_all_bounds_can_be_saved() -> None:
-    containers = [{"name": "c", "resources": {"requests": {"cpu": "1e30"}}}]
-    pods = [pod(name, "a", 0, containers=containers) for name in ("p", "q", "r", "s")]
-    again = save_and_read({**NODE, "status": {"allocatable": {}}}, *pods)
+    container = {"name": "c", "resources": {"requests": {"cpu": "1e30"}}}
+    pods = [pod(name, "a", 0, containers=[container]) for name in ("p", "q", "r", "s")]
+    node = {**NODE, "status": {"allocatable": {}}}
+    again = save_and_read(node, *pods)
     assert again.by_pods["a"]["cpu"] == MOST
 
 
 def test_whole_number_of_any_size_in_an_object_can_be_saved() -> None:
-    topology = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "t", "x": 10**30}}
-    (published,) = save_and_read(NODE, topology).published
+    topology = {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "t", "x": 10**30},
+    }
+    again = save_and_read(NODE, topology)
+    (published,) = again.published
     assert published.document["metadata"]["x"] == 1e30
 
 
@@ -319,17 +337,23 @@ def test_label_value_that_means_something_elsewhere_is_refused(value: str) -> No
 
 
 def test_long_message_is_cut_and_the_cut_is_said() -> None:
-    message = "0/5 nodes are available: " + "1" * 60_000
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "message": "0/5 nodes are available: " + "1" * 60_000,
+    }
     waiting = pod("p", None, 1, phase="Pending")
-    waiting["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
-    (found,) = read(saved([NODE, waiting])).pods or ()
+    waiting["status"]["conditions"] = [condition]
+    snapshot = read(saved([NODE, waiting]))
+    (found,) = snapshot.pods or ()
     assert len(found.waiting) < 33_000
     assert found.waiting.endswith("... (cut after 32 KiB of 60,025 characters)")
 
 
 def test_amount_that_counts_as_less_is_said() -> None:
     node = {**NODE, "status": {"allocatable": {"cpu": "1e30"}}}
-    (warning,) = [text for text in read(saved([node, pod("p", "a", 0)])).warnings if "amount" in text]
+    snapshot = read(saved([node, pod("p", "a", 0)]))
+    (warning,) = [text for text in snapshot.warnings if "amount" in text]
     assert warning == (
         "node a: an amount there is larger than Kubernetes counts, and counts as 4611686018427387903; correct it"
     )
