@@ -97,16 +97,15 @@ def test_matrices_are_kept_for_single_nodes(tmp_path: Path) -> None:
     _write(path, demo_nodes(most=2), 1)
     source, facts = _source(path)
     source.start()
-    snapshot = facts.snapshot()
     seen = source.node("gb200-02")
     assert seen
-    found = detail(seen, (), snapshot, None)
+    found = detail(seen, (), facts.snapshot(), None)
     assert found.matrix
     assert len(found.matrix) == 12
     assert len(found.devices) == 12
     assert found.since is None
     assert source.node("missing") is None
-    for node in snapshot.nodes:
+    for node in facts.snapshot().nodes:
         assert node.matrix is None
     _, uuids = facts.uuids()[0]
     assert len(uuids.split("\n")) == 4
