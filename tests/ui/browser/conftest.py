@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.support.programs import lacking
+from tests.ui.browser.screen import Screen
 from tests.ui.browser.shown import Shown, demo_objects, shown
 from toposcope.ui.bundle import Bundle
 
@@ -56,3 +57,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """The demo's cluster with some trouble, for tests that change nothing."""
     with shown(tmp_path_factory.mktemp("shown"), demo_objects()) as found:
         yield found
+
+
+@pytest.fixture
+def screen(page: Page, demo: Shown) -> Screen:
+    """The demo's page."""
+    return Screen(page, demo.address)
