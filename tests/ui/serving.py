@@ -213,6 +213,7 @@ def answering(
     broadcaster: Broadcaster,
     source: Source,
     page: Bundle,
+    *,
     hosts: Iterable[str] = LOCAL,
     computing: Answerer | None = None,
     **how: Any,

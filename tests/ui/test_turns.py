@@ -169,7 +169,7 @@ def test_one_question_runs_some_wait_and_the_rest_are_refused(server: Served, he
 )
 @pytest.mark.parametrize("path", COMPUTING)
 def test_question_that_fails_says_why_and_gives_its_place_back(
-    server: Served, held: Held, path: str, failure: Exception, status: int, error: str
+    server: Served, held: Held, path: str, *, failure: Exception, status: int, error: str
 ) -> None:
     held.may_answer.set()
     held.failure = failure
