@@ -194,7 +194,7 @@ def test_missing_right_is_named_with_what_to_ask_for(
 
 def test_documented_role_covers_every_kind_that_explain_reads() -> None:
     role = documented_role()
-    allowed = set()
+    allowed: set[tuple[str, str]] = set()
     for rule in role["rules"]:
         if "list" in rule["verbs"]:
             pairs = itertools.product(rule["apiGroups"], rule["resources"])
