@@ -25,7 +25,8 @@ HOSTILE = "</script><script>alert(1)</script><!--<svg onload=alert(1)>\u2028\u20
 
 def _tags(page: str, tag: str) -> list[tuple[str, str]]:
     """The attributes and the text of each such element."""
-    return re.findall(rf"<{tag}\b([^>]*)>(?:(.*?)</{tag}>)?", page, re.DOTALL)
+    element = rf"<{tag}\b([^>]*)>(?:(.*?)</{tag}>)?"
+    return re.findall(element, page, re.DOTALL)
 
 
 def _hostile() -> Snapshot:
@@ -79,14 +80,18 @@ def test_escaped_html_means_the_same() -> None:
 
 
 def test_degraded_nodes_come_first_when_not_all_fit() -> None:
-    nodes = (*rack_nodes(20), view("sick", state="degraded"))
-    whole = document(snapshot(nodes), "cluster")
+    degraded = view("sick", state="degraded")
+    cluster = snapshot((*rack_nodes(20), degraded))
+    whole = document(cluster, "cluster")
     assert len(whole.nodes) == 21
     assert whole.left_out == 0
-    some = document(snapshot(nodes), "cluster", 8 << 10)
-    assert next(iter(some.nodes)) == "sick"
-    assert 2 <= len(some.nodes) < 20
-    assert some.left_out == 21 - len(some.nodes)
+
+    some = document(cluster, "cluster", 8 << 10)
+    first, *others = some.nodes
+    assert first == "sick"
+    count = 1 + len(others)
+    assert 2 <= count < 20
+    assert some.left_out == 21 - count
     assert len(some.snapshot.nodes.name) == 21
 
 
