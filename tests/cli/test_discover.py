@@ -244,7 +244,9 @@ def reopened(machine: Source) -> Any:
     return pickle.loads(pickle.dumps(machine.open_nvml))  # noqa: S301 - pickled on this very line
 
 
-@pytest.mark.parametrize(("profile", "gpus"), [("t4-1", 1), ("dgx-h200", 8), (str(RECORDING), 8)])
+@pytest.mark.parametrize(
+    ("profile", "gpus"), [("t4-1", 1), ("dgx-h200", 8), (str(RECORDING), 8)], ids=["t4", "h200", "recording"]
+)
 def test_simulated_and_recorded_machines(profile: str, gpus: int) -> None:
     with source(arguments(profile), "node-1") as machine:
         nvml = reopened(machine)()

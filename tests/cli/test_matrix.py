@@ -34,9 +34,11 @@ def test_matrix_of_a_missing_node_is_an_error_with_a_suggestion(toposcope_on: Co
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("matrix", "arguments are required: NODE"),
-        ("matrix pod/x", "argument NODE: 'pod/x' is not a node: write NAME or node/NAME"),
-        ("matrix pod x", "'pod' is not a kind that toposcope matrix takes: write NAME or node/NAME"),
+        pytest.param("matrix", "arguments are required: NODE", id="nothing"),
+        pytest.param("matrix pod/x", "argument NODE: 'pod/x' is not a node: write NAME or node/NAME", id="pod"),
+        pytest.param(
+            "matrix pod x", "'pod' is not a kind that toposcope matrix takes: write NAME or node/NAME", id="two-words"
+        ),
     ],
 )
 def test_wrong_argument_of_matrix_is_named(line: str, message: str, toposcope: Command) -> None:

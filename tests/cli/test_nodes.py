@@ -65,7 +65,10 @@ def test_missing_node_is_an_error_with_a_suggestion(toposcope_on: CommandOnClust
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("nodes -l a=b=c", "label selector: 'a=b=c'"), ("nodes --in row=1", "there is no level 'row'")],
+    [
+        pytest.param("nodes -l a=b=c", "label selector: 'a=b=c'", id="label"),
+        pytest.param("nodes --in row=1", "there is no level 'row'", id="domain"),
+    ],
 )
 def test_nodes_of_a_wrong_selector_are_an_error(line: str, message: str, toposcope_on: CommandOnCluster) -> None:
     assert message in toposcope_on(demo, line, code=2).err
@@ -74,7 +77,10 @@ def test_nodes_of_a_wrong_selector_are_an_error(line: str, message: str, toposco
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("nodes --state odd", "'odd' (choose from 'ok', 'ready',"), ("nodes --in rack", "'rack' is not LEVEL=VALUE")],
+    [
+        pytest.param("nodes --state odd", "'odd' (choose from 'ok', 'ready',", id="state"),
+        pytest.param("nodes --in rack", "'rack' is not LEVEL=VALUE", id="domain"),
+    ],
 )
 def test_wrong_flag_of_nodes_is_named(line: str, message: str, toposcope: Command) -> None:
     assert message in toposcope(line, code=2).err

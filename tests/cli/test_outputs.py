@@ -55,21 +55,23 @@ def run(files: dict[str, str], toposcope: Command) -> Run:
 @pytest.mark.parametrize(
     ("line", "field", "text", "name"),
     [
-        ("tree", "domains", "rack rack-3", "zone-1/block-2/rack-3"),
-        ("tree --summary", "conditions", "30 nodes, 152 GPUs", "cluster"),
-        ("nodes", "nodes", "h200-3", "node/h200-3"),
-        ("levels", "levels", "gpu.topology/nvlink-domain", "nvlink-domain"),
-        ("matrix h200-3", "matrix", "NV18", "GPU7"),
-        ("diff BEFORE", "changes", "17 -> 18", "node/h200-2"),
-        ("check -f WORK", "workloads", "cannot fit", "job/train -n train"),
-        ("explain pod/train-1", "steps", "Checked, in this order", "pod/train-1"),
-        ("suggest", "items", "kind: ClusterTopology", "clustertopology.gpu.topology/cluster"),
-        ("export --format grove", "spec", "domain: rack", "clustertopologybinding.grove.io/cluster"),
-        ("export --format helm-grove", "config", "enabled: true", "cluster"),
-        ("export --format kai", "spec", "nodeLabel:", "topology.kai.scheduler/cluster"),
-        ("export --format kueue", "spec", "nodeLabel:", "topology.kueue.x-k8s.io/cluster"),
-        ("export --format runai", "levels", '"name": "cluster"', "cluster"),
-        ("export --format osmo", "topology_keys", '"key": "rack"', "cluster"),
+        pytest.param("tree", "domains", "rack rack-3", "zone-1/block-2/rack-3", id="tree"),
+        pytest.param("tree --summary", "conditions", "30 nodes, 152 GPUs", "cluster", id="summary"),
+        pytest.param("nodes", "nodes", "h200-3", "node/h200-3", id="nodes"),
+        pytest.param("levels", "levels", "gpu.topology/nvlink-domain", "nvlink-domain", id="levels"),
+        pytest.param("matrix h200-3", "matrix", "NV18", "GPU7", id="matrix"),
+        pytest.param("diff BEFORE", "changes", "17 -> 18", "node/h200-2", id="diff"),
+        pytest.param("check -f WORK", "workloads", "cannot fit", "job/train -n train", id="check"),
+        pytest.param("explain pod/train-1", "steps", "Checked, in this order", "pod/train-1", id="explain"),
+        pytest.param("suggest", "items", "kind: ClusterTopology", "clustertopology.gpu.topology/cluster", id="suggest"),
+        pytest.param(
+            "export --format grove", "spec", "domain: rack", "clustertopologybinding.grove.io/cluster", id="grove"
+        ),
+        pytest.param("export --format helm-grove", "config", "enabled: true", "cluster", id="helm-grove"),
+        pytest.param("export --format kai", "spec", "nodeLabel:", "topology.kai.scheduler/cluster", id="kai"),
+        pytest.param("export --format kueue", "spec", "nodeLabel:", "topology.kueue.x-k8s.io/cluster", id="kueue"),
+        pytest.param("export --format runai", "levels", '"name": "cluster"', "cluster", id="runai"),
+        pytest.param("export --format osmo", "topology_keys", '"key": "rack"', "cluster", id="osmo"),
     ],
 )
 def test_every_command_has_every_form(line: str, field: str, text: str, name: str, run: Run) -> None:
@@ -164,14 +166,14 @@ def toposcope_into(out: IO[Any], line: str, files: dict[str, str]) -> tuple[int,
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no /dev/full")
-@pytest.mark.parametrize("line", ["tree --from NOW", "completion bash"])
+@pytest.mark.parametrize("line", ["tree --from NOW", "completion bash"], ids=["tree", "completion"])
 def test_full_disk_is_reported_in_one_line(line: str, files: dict[str, str]) -> None:
     message = f"toposcope {line.split(maxsplit=1)[0]}: cannot write the output: No space left on device\n"
     with FULL.open("w") as out:
         assert toposcope_into(out, line, files) == (2, message)
 
 
-@pytest.mark.parametrize("line", ["tree --from NOW", "completion zsh"])
+@pytest.mark.parametrize("line", ["tree --from NOW", "completion zsh"], ids=["tree", "completion"])
 def test_process_whose_output_nobody_reads_ends_with_141(line: str, files: dict[str, str]) -> None:
     read, write = os.pipe()
     os.close(read)

@@ -32,7 +32,9 @@ def test_tree_of_the_demo_is_its_page(toposcope_on: CommandOnCluster) -> None:
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("line", ["tree cluster --level rack -o name", "tree --depth 3 -o name"])
+@pytest.mark.parametrize(
+    "line", ["tree cluster --level rack -o name", "tree --depth 3 -o name"], ids=["level", "depth"]
+)
 def test_tree_names_domains_by_their_paths(line: str, toposcope_on: CommandOnCluster) -> None:
     ran = toposcope_on(demo, line, code=1)
     assert ran.out.split() == PATHS_DOWN_TO_RACKS
@@ -130,9 +132,9 @@ def test_summary_needs_the_counts_of_a_controller(toposcope_on: CommandOnCluster
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("tree cluste", "no ClusterTopology 'cluste' (did you mean 'cluster'?)"),
-        ("tree --level racks", "did you mean 'rack'?"),
-        ("tree --kubeconfig x", "give one or the other"),
+        pytest.param("tree cluste", "no ClusterTopology 'cluste' (did you mean 'cluster'?)", id="topology"),
+        pytest.param("tree --level racks", "did you mean 'rack'?", id="level"),
+        pytest.param("tree --kubeconfig x", "give one or the other", id="two-sources"),
     ],
 )
 def test_tree_of_what_is_not_there_is_an_error(line: str, message: str, toposcope_on: CommandOnCluster) -> None:
@@ -150,9 +152,13 @@ def test_tree_of_a_missing_file_is_an_error(toposcope: Command) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("tree --depth -1", "--depth -1: must not be negative"),
-        ("tree --depth 1 --level x", "--level: not allowed with argument --depth"),
-        ("tree --request-timeout soon", "argument --request-timeout: 'soon' is not a time such as 5s, 2m or 1h; 0"),
+        pytest.param("tree --depth -1", "--depth -1: must not be negative", id="depth"),
+        pytest.param("tree --depth 1 --level x", "--level: not allowed with argument --depth", id="depth-and-level"),
+        pytest.param(
+            "tree --request-timeout soon",
+            "argument --request-timeout: 'soon' is not a time such as 5s, 2m or 1h; 0",
+            id="timeout",
+        ),
     ],
 )
 def test_wrong_flag_of_tree_is_named(line: str, message: str, toposcope: Command) -> None:

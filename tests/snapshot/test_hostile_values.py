@@ -134,7 +134,7 @@ def test_device_whose_uuid_is_no_text(attribute: Any) -> None:
     look([object_of("Node"), slice_])
 
 
-@pytest.mark.parametrize("number", [10**30, -(10**30), 10**4000, -(10**4000)])
+@pytest.mark.parametrize("number", [10**30, -(10**30), 10**4000, -(10**4000)], ids=["large", "small", "huge", "tiny"])
 def test_number_of_any_size_in_an_object_that_is_kept(number: int) -> None:
     topology = object_of("ClusterTopology")
     topology["spec"]["x"] = large(number)

@@ -80,8 +80,16 @@ def test_file_of_many_documents_without_end_is_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.regression
-@pytest.mark.parametrize("layout", ['{"apiVersion":"v1","kind":"List","items":[%s]}', '{"items":[%s]}'])
-@pytest.mark.parametrize("item", ["{}", "0", '{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}'])
+@pytest.mark.parametrize(
+    "layout",
+    ['{"apiVersion":"v1","kind":"List","items":[%s]}', '{"items":[%s]}'],
+    ids=["list", "no-kind"],
+)
+@pytest.mark.parametrize(
+    "item",
+    ["{}", "0", '{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}'],
+    ids=["empty", "number", "node"],
+)
 def test_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path: Path) -> None:
     size = len(item) + 2
     count = LIMIT // size - 20

@@ -12,7 +12,11 @@ from toposcope.snapshot.tree import Domain, Line, left_out, outline, tree
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("count", ["2147483640", "9" * 63, "10000", "-1", "8x", "\u0668", ""])
+@pytest.mark.parametrize(
+    "count",
+    ["2147483640", "9" * 63, "10000", "-1", "8x", "\u0668", ""],
+    ids=["32-bits", "63-digits", "10000", "negative", "letter", "other-digit", "empty"],
+)
 def test_count_that_no_hardware_has_is_not_added_up(count: str) -> None:
     nodes = [
         view("a"),

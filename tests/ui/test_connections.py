@@ -75,7 +75,14 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("part", [b"", b"GET /api/snap", b"POST /api/check HTTP/1.1\r\nHost: localhost\r\n"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"GET /api/snap", id="part-of-a-line"),
+        pytest.param(b"POST /api/check HTTP/1.1\r\nHost: localhost\r\n", id="part-of-the-head"),
+    ],
+)
 def test_half_open_connections_keep_nobody_out(server: Served, open_to: Connections, part: bytes) -> None:
     for _ in range(3 * MOST):
         open_to(part)

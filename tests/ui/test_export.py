@@ -95,7 +95,9 @@ def test_degraded_nodes_come_first_when_not_all_fit() -> None:
     assert len(some.snapshot.nodes.name) == 21
 
 
-@pytest.mark.parametrize("script", ["x = '</script>'", "x = '</SCRIPT '", "x = '<!--'"])
+@pytest.mark.parametrize(
+    "script", ["x = '</script>'", "x = '</SCRIPT '", "x = '<!--'"], ids=["end", "upper-case", "comment"]
+)
 def test_script_that_would_end_its_own_tag_is_an_error(tmp_path: Path, script: str) -> None:
     page = bundle(tmp_path / "b", script)
     with pytest.raises(ValueError, match="would end its tag"):

@@ -178,7 +178,9 @@ def test_data_is_stale_while_the_server_is_gone(api: ApiUnderTest) -> None:
 
 
 @pytest.mark.embedded_api("refuses on demand; tests/manifests has real tokens")
-@pytest.mark.parametrize(("what", "where"), [("pods", "/api/v1/pods"), ("ClusterTopologies", PATH)])
+@pytest.mark.parametrize(
+    ("what", "where"), [("pods", "/api/v1/pods"), ("ClusterTopologies", PATH)], ids=["pods", "topologies"]
+)
 def test_forbidden_collections_are_done_without(api: ApiUnderTest, what: str, where: str) -> None:
     assert api.embedded
 

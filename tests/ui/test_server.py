@@ -51,21 +51,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("/", 200),
-        ("/assets/app.js", 200),
-        ("/assets/app.css", 200),
-        ("/assets/missing.js", 404),
-        ("/assets/..%2f..%2fwire.py", 404),
-        ("/api/snapshot", 200),
-        ("/api/node/gb200-01", 200),
-        ("/api/node/missing", 404),
-        ("/api/node/..%2f..%2fsecrets", 404),
-        ("/api/search?q=gb200", 200),
+        pytest.param("/", 200, id="page"),
+        pytest.param("/assets/app.js", 200, id="script"),
+        pytest.param("/assets/app.css", 200, id="style"),
+        pytest.param("/assets/missing.js", 404, id="missing-script"),
+        pytest.param("/assets/..%2f..%2fwire.py", 404, id="file-outside"),
+        pytest.param("/api/snapshot", 200, id="snapshot"),
+        pytest.param("/api/node/gb200-01", 200, id="node"),
+        pytest.param("/api/node/missing", 404, id="missing-node"),
+        pytest.param("/api/node/..%2f..%2fsecrets", 404, id="path-as-node"),
+        pytest.param("/api/search?q=gb200", 200, id="search"),
         pytest.param("/api/search?q=" + "x" * 300, 400, id="long-query"),
-        ("/healthz", 200),
-        ("/readyz", 200),
-        ("/api/secrets", 404),
-        ("/api/check", 405),
+        pytest.param("/healthz", 200, id="health"),
+        pytest.param("/readyz", 200, id="readiness"),
+        pytest.param("/api/secrets", 404, id="missing-question"),
+        pytest.param("/api/check", 405, id="check"),
     ],
 )
 def test_every_response_has_strict_headers_and_no_cookie(server: Served, path: str, status: int) -> None:
@@ -133,10 +133,10 @@ def test_head_has_no_body(server: Served) -> None:
 @pytest.mark.parametrize(
     ("content_type", "status"),
     [
-        ("application/json", 200),
-        ("application/json; charset=utf-8", 200),
-        ("text/plain", 415),
-        ("application/x-www-form-urlencoded", 415),
+        pytest.param("application/json", 200, id="json"),
+        pytest.param("application/json; charset=utf-8", 200, id="json-with-charset"),
+        pytest.param("text/plain", 415, id="text"),
+        pytest.param("application/x-www-form-urlencoded", 415, id="form"),
     ],
 )
 def test_check_is_posted_as_json(server: Served, content_type: str, status: int) -> None:
@@ -151,11 +151,11 @@ def test_check_without_a_content_type_is_refused(server: Served) -> None:
 @pytest.mark.parametrize(
     ("header", "value", "status"),
     [
-        ("Origin", "http://127.0.0.1:{port}", 200),
-        ("Origin", "http://evil.example", 403),
-        ("Origin", "null", 403),
-        ("Sec_Fetch_Site", "same-origin", 200),
-        ("Sec_Fetch_Site", "cross-site", 403),
+        pytest.param("Origin", "http://127.0.0.1:{port}", 200, id="own-origin"),
+        pytest.param("Origin", "http://evil.example", 403, id="other-origin"),
+        pytest.param("Origin", "null", 403, id="null-origin"),
+        pytest.param("Sec_Fetch_Site", "same-origin", 200, id="same-origin"),
+        pytest.param("Sec_Fetch_Site", "cross-site", 403, id="cross-site"),
     ],
 )
 def test_only_this_page_may_post_a_check(server: Served, header: str, value: str, status: int) -> None:

@@ -75,7 +75,9 @@ def server(tmp_path: Path, held: Held) -> Iterator[Served]:
         pytest.param({"Sec_Fetch_Site": "none", "Origin": "http://evil.example"}, id="none-with-origin"),
     ],
 )
-@pytest.mark.parametrize("path", [*COMPUTING, *OTHERS])
+@pytest.mark.parametrize(
+    "path", [*COMPUTING, *OTHERS], ids=["planning", "gang", "drain", "snapshot", "node", "search", "events"]
+)
 def test_pages_of_other_sites_get_nothing(server: Served, held: Held, path: str, headers: dict[str, str]) -> None:
     for method in ("GET", "HEAD"):
         status, _, body = server.ask(path, method, None, **headers)
@@ -158,16 +160,30 @@ def test_one_question_runs_some_wait_and_the_rest_are_refused(server: Served, he
 @pytest.mark.parametrize(
     ("failure", "status", "error"),
     [
-        (NoPlanError("no gang is called x"), 404, "no gang is called x"),
-        (DeadlineError("it took more than 20 s"), 504, "it took more than 20 s; use toposcope whatif, score or slots"),
-        (MemoryLimitError("too much memory"), 503, "too much memory; use toposcope whatif, score or slots"),
-        (CrashError("it was killed"), 503, "it was killed; use toposcope whatif, score or slots"),
-        (DefectError("it failed"), 500, "it failed"),
-        (UnreachableError("no answer"), 503, "the cluster cannot be read right now: no answer"),
-        (ZeroDivisionError("a defect"), 500, "internal error; see the server's log"),
+        pytest.param(NoPlanError("no gang is called x"), 404, "no gang is called x", id="no-plan"),
+        pytest.param(
+            DeadlineError("it took more than 20 s"),
+            504,
+            "it took more than 20 s; use toposcope whatif, score or slots",
+            id="deadline",
+        ),
+        pytest.param(
+            MemoryLimitError("too much memory"),
+            503,
+            "too much memory; use toposcope whatif, score or slots",
+            id="memory",
+        ),
+        pytest.param(
+            CrashError("it was killed"), 503, "it was killed; use toposcope whatif, score or slots", id="crash"
+        ),
+        pytest.param(DefectError("it failed"), 500, "it failed", id="defect-in-the-worker"),
+        pytest.param(
+            UnreachableError("no answer"), 503, "the cluster cannot be read right now: no answer", id="unreachable"
+        ),
+        pytest.param(ZeroDivisionError("a defect"), 500, "internal error; see the server's log", id="defect"),
     ],
 )
-@pytest.mark.parametrize("path", COMPUTING)
+@pytest.mark.parametrize("path", COMPUTING, ids=["planning", "gang", "drain"])
 def test_question_that_fails_says_why_and_gives_its_place_back(
     server: Served, held: Held, path: str, *, failure: Exception, status: int, error: str
 ) -> None:

@@ -53,7 +53,11 @@ def test_domains_with_room_are_listed_and_marked(screen: Screen, demo: Shown) ->
     screen.expect_address("view=cluster&in=zone-1/block-2/rack-3")
 
 
-@pytest.mark.parametrize("text", ["kind: [unclosed", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["kind: [unclosed", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"],
+    ids=["no-yaml", "config-map"],
+)
 def test_unreadable_workload_is_told_in_the_servers_words(screen: Screen, demo: Shown, text: str) -> None:
     answer = demo.ask("check", {"workload": text})
     words = [*answer["problems"], *answer["warnings"]]

@@ -217,7 +217,9 @@ def test_every_text_in_an_exported_file_is_shown_as_text(judged: Judged, tmp_pat
     assert judged.verdicts == []
 
 
-@pytest.mark.parametrize("address", ["api/node/{}", "api/search?q={}", "{}", "assets/{}"])
+@pytest.mark.parametrize(
+    "address", ["api/node/{}", "api/search?q={}", "{}", "assets/{}"], ids=["node", "search", "page", "asset"]
+)
 def test_answer_opened_by_itself_is_no_page(judged: Judged, server: Shown, address: str) -> None:
     text = quote(BREAKOUT, safe="")
     place = address.format(text)
