@@ -222,14 +222,14 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     "command",
     [
-        "tree",
-        "tree -o json",
-        "nodes -o wide",
-        "levels -o yaml",
-        "matrix l40s-1",
-        "suggest",
-        "export --format slurm",
-        "export --format nccl --node h200-1",
+        pytest.param("tree", id="tree"),
+        pytest.param("tree -o json", id="tree-json"),
+        pytest.param("nodes -o wide", id="nodes"),
+        pytest.param("levels -o yaml", id="levels"),
+        pytest.param("matrix l40s-1", id="matrix"),
+        pytest.param("suggest", id="suggest"),
+        pytest.param("export --format slurm", id="slurm"),
+        pytest.param("export --format nccl --node h200-1", id="nccl"),
     ],
 )
 def test_every_command_says_the_same_of_a_saved_cluster(

@@ -21,14 +21,34 @@ from toposcope.ui.bundle import Bundle
 
 pytestmark = pytest.mark.embedded_api("each run is recorded on an API server of its own")
 
-WRONG = (b"{}", b"[]", b"null", b'"x"', b'{"metadata":null}', b'{"metadata":{},"items":[null]}', b'{"metadata":[]}')
-COMMANDS = (
-    "uninstall --yes", "uninstall", "tree", "nodes", "levels", "suggest", "save again.toposcope",
-    "export --format slurm", "matrix n1", "check -f job.yaml", "explain pod/waiting -n train", "diff saved.toposcope",
-    "ui --export page.html",
-    "agent --once --nvidia-labels --profile dgx-h200 --node-name n1", "agent --cleanup --node-name n1",
-    "controller --once", "controller --once --dry-run",
-)  # fmt: skip
+WRONG = (
+    b"{}",
+    b"[]",
+    b"null",
+    b'"x"',
+    b'{"metadata":null}',
+    b'{"metadata":{},"items":[null]}',
+    b'{"metadata":[]}',
+)
+COMMANDS = {
+    "uninstall": "uninstall --yes",
+    "uninstall-dry-run": "uninstall",
+    "tree": "tree",
+    "nodes": "nodes",
+    "levels": "levels",
+    "suggest": "suggest",
+    "save": "save again.toposcope",
+    "export": "export --format slurm",
+    "matrix": "matrix n1",
+    "check": "check -f job.yaml",
+    "explain": "explain pod/waiting -n train",
+    "diff": "diff saved.toposcope",
+    "ui": "ui --export page.html",
+    "agent": "agent --once --nvidia-labels --profile dgx-h200 --node-name n1",
+    "agent-cleanup": "agent --cleanup --node-name n1",
+    "controller": "controller --once",
+    "controller-dry-run": "controller --once --dry-run",
+}
 QUEUE = {"name": "j", "namespace": "train", "labels": {"kueue.x-k8s.io/queue-name": "q"}}
 
 
@@ -124,7 +144,7 @@ def cluster(api: ApiUnderTest, toposcope: Command, tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_no_command_ends_with_a_traceback(
     cluster: ApiUnderTest, toposcope: Command, command: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

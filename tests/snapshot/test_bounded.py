@@ -58,7 +58,18 @@ class Counted:
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("line", ["# a license\r\n", "#\r\n", "\r\n", "---\r\n", "--- # a\r\n", "# a\n", "  \r\n"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("# a license\r\n", id="comment"),
+        pytest.param("#\r\n", id="empty-comment"),
+        pytest.param("\r\n", id="empty-line"),
+        pytest.param("---\r\n", id="mark"),
+        pytest.param("--- # a\r\n", id="mark-with-comment"),
+        pytest.param("# a\n", id="unix-comment"),
+        pytest.param("  \r\n", id="blanks"),
+    ],
+)
 def test_lines_before_an_object_that_was_saved_on_windows(line: str) -> None:
     head = line * 2000
     node = "kind: Node\r\napiVersion: v1\r\nmetadata: {name: a}\r\n"
@@ -114,7 +125,7 @@ def test_lists_within_lists_are_refused(depth: int) -> None:
 
 
 @pytest.mark.parametrize("depth", [201, 400, 900, 5000])
-@pytest.mark.parametrize("opened", ['{"a":', "["])
+@pytest.mark.parametrize("opened", ['{"a":', "["], ids=["object", "array"])
 def test_json_is_as_deep_as_yaml_may_be(opened: str, depth: int) -> None:
     closed = {"[": "]"}.get(opened, "}")
     text = '{"kind":"A","apiVersion":"b","spec":' + opened * depth + "1" + closed * depth + "}"
@@ -141,7 +152,16 @@ def test_values_that_are_not_what_their_tag_says(value: str) -> None:
         read(f"kind: Node\nx: {value}\n")
 
 
-@pytest.mark.parametrize("value", ["!!timestamp foo", "!!set {a}", "!!binary YQ==", "!!omap [a: 1]", "!!pairs [a: 1]"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("!!timestamp foo", id="timestamp"),
+        pytest.param("!!set {a}", id="set"),
+        pytest.param("!!binary YQ==", id="binary"),
+        pytest.param("!!omap [a: 1]", id="omap"),
+        pytest.param("!!pairs [a: 1]", id="pairs"),
+    ],
+)
 def test_values_that_json_does_not_have(value: str) -> None:
     with pytest.raises(InputError, match=r"line 2: not YAML: !!\w+ is no type of JSON; write it as text"):
         read(f"kind: Node\nx: {value}\n")
@@ -327,7 +347,21 @@ def test_priority_that_kubernetes_does_not_have_is_named(priority: int) -> None:
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("value", ["z Nodes=evil", "a=b", "a b", "a,b", "a[1]", "a'b", "a\tb", "x" * 64, "a#b", "a/b"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("z Nodes=evil", id="field-of-slurm"),
+        pytest.param("a=b", id="equals"),
+        pytest.param("a b", id="blank"),
+        pytest.param("a,b", id="comma"),
+        pytest.param("a[1]", id="bracket"),
+        pytest.param("a'b", id="quote"),
+        pytest.param("a\tb", id="tab"),
+        pytest.param("x" * 64, id="64-letters"),
+        pytest.param("a#b", id="number-sign"),
+        pytest.param("a/b", id="slash"),
+    ],
+)
 def test_label_value_that_means_something_elsewhere_is_refused(value: str) -> None:
     node = {**NODE, "metadata": {"name": "a", "labels": {"rack": value}}}
     with pytest.raises(InputError, match=r"metadata\.labels: .* cannot be the value of a label: those are of letters"):

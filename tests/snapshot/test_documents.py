@@ -277,14 +277,28 @@ def test_one_run_reports_every_problem_with_its_place(tmp_path: Path) -> None:
     assert lines[6].endswith("items: the list does not end; is the file complete?")
 
 
-BAD = [
-    b"{", b"[1, 2]", b"\x00\xff", b"{}{", b"a: b: c", b"\x1f\x8bnot gzip", b"- " * 5000, b"[" * 100_000,
-    b'{"kind": 3}', b'{"a":' * 5000, b"kind: Node\nmetadata: {name: !!python/object:os.system x}", b"&a [*a]", b"? ",
-    b'{"kind":"List","items":[3]}', b'{"kind":"List","items":{}}', b"kind: List\nitems: 3", b"{}",
-]  # fmt: skip
+BAD = {
+    "brace": b"{",
+    "array": b"[1, 2]",
+    "binary": b"\x00\xff",
+    "object-and-brace": b"{}{",
+    "two-colons": b"a: b: c",
+    "broken-gzip": b"\x1f\x8bnot gzip",
+    "deep-yaml": b"- " * 5000,
+    "brackets": b"[" * 100_000,
+    "kind-number": b'{"kind": 3}',
+    "deep-json": b'{"a":' * 5000,
+    "python-object": b"kind: Node\nmetadata: {name: !!python/object:os.system x}",
+    "alias-of-itself": b"&a [*a]",
+    "key-mark": b"? ",
+    "item-number": b'{"kind":"List","items":[3]}',
+    "items-object": b'{"kind":"List","items":{}}',
+    "items-number": b"kind: List\nitems: 3",
+    "empty-object": b"{}",
+}
 
 
-@pytest.mark.parametrize("text", BAD)
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD)
 def test_bad_text_is_a_problem_and_no_traceback(text: bytes, tmp_path: Path) -> None:
     file = tmp_path / "bad"
     file.write_bytes(text)
@@ -295,7 +309,11 @@ def test_bad_text_is_a_problem_and_no_traceback(text: bytes, tmp_path: Path) -> 
         assert problem.place.file == str(file)
 
 
-@pytest.mark.parametrize("text", [b"", b"\xef\xbb\xbf", b"---\n---\n", b"# nothing\n", b"\n\n"])
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"\xef\xbb\xbf", b"---\n---\n", b"# nothing\n", b"\n\n"],
+    ids=["nothing", "byte-order-mark", "marks", "comment", "empty-lines"],
+)
 def test_empty_file_is_an_empty_cluster(text: bytes, tmp_path: Path) -> None:
     file = tmp_path / "empty"
     file.write_bytes(text)
@@ -379,8 +397,12 @@ def check_either_way(tmp_path: Path, text: str | bytes) -> object:
 
 
 @pytest.mark.usefixtures("chunk")
-@pytest.mark.parametrize("items", [PLAIN, MIXED, [*PLAIN, FOREIGN], PLAIN[:1], [PODS[1]]])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "items",
+    [PLAIN, MIXED, [*PLAIN, FOREIGN], PLAIN[:1], [PODS[1]]],
+    ids=["plain", "mixed", "foreign", "one-node", "one-pod"],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["unix", "windows"])
 def test_same_cluster_either_way(items: list[dict[str, Any]], newline: str, tmp_path: Path) -> None:
     text = saved(items)
     check_either_way(tmp_path, text.replace("\n", newline))

@@ -168,7 +168,16 @@ def test_only_this_page_may_post_a_check(server: Served, header: str, value: str
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"workload": 1}', b'{"workload": "", "more": 1}', b"\xff", b"[" * 100_000]
+    "body",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"[]", id="array"),
+        pytest.param(b"{}", id="empty-object"),
+        pytest.param(b'{"workload": 1}', id="number"),
+        pytest.param(b'{"workload": "", "more": 1}', id="unknown-field"),
+        pytest.param(b"\xff", id="no-utf-8"),
+        pytest.param(b"[" * 100_000, id="brackets"),
+    ],
 )
 def test_malformed_check_says_what_to_send(server: Served, body: bytes) -> None:
     status, _, found = server.ask(
