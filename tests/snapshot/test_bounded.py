@@ -135,7 +135,14 @@ def test_json_is_as_deep_as_yaml_may_be(opened: str, depth: int) -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize(
-    "number", ["0x" + "f" * 5000, "0b" + "1" * 5000, "0" + "7" * 5000, "1" + ":59" * 3000, "1" + ":59" * 3000 + ".5"]
+    "number",
+    [
+        pytest.param("0x" + "f" * 5000, id="hexadecimal"),
+        pytest.param("0b" + "1" * 5000, id="binary"),
+        pytest.param("0" + "7" * 5000, id="octal"),
+        pytest.param("1" + ":59" * 3000, id="sexagesimal"),
+        pytest.param("1" + ":59" * 3000 + ".5", id="sexagesimal-fraction"),
+    ],
 )
 def test_numbers_of_yaml_in_other_bases(number: str) -> None:
     text = f"kind: Node\napiVersion: v1\nmetadata:\n  name: a\nspec:\n  x: {number}\n"
@@ -145,7 +152,16 @@ def test_numbers_of_yaml_in_other_bases(number: str) -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize(
-    "value", ["!!int ''", "!!int +", "!!int abc", "!!float ''", "!!float _", "!!bool maybe", "!!bool ''"]
+    "value",
+    [
+        pytest.param("!!int ''", id="empty-int"),
+        pytest.param("!!int +", id="sign-as-int"),
+        pytest.param("!!int abc", id="word-as-int"),
+        pytest.param("!!float ''", id="empty-float"),
+        pytest.param("!!float _", id="line-as-float"),
+        pytest.param("!!bool maybe", id="word-as-bool"),
+        pytest.param("!!bool ''", id="empty-bool"),
+    ],
 )
 def test_values_that_are_not_what_their_tag_says(value: str) -> None:
     with pytest.raises(InputError, match=r"line 2: not YAML: '.*' is not (a whole number|a number|true or false)"):

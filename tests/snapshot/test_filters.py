@@ -73,7 +73,18 @@ def test_selectors_are_written_as_kubectl_takes_them() -> None:
     assert parse("") == ()
 
 
-@pytest.mark.parametrize("text", ["a=b=c", "a in b", "=x", "a in (b", "a b", "a > 3", ")"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a=b=c", id="two-equals"),
+        pytest.param("a in b", id="in-without-set"),
+        pytest.param("=x", id="without-key"),
+        pytest.param("a in (b", id="set-without-end"),
+        pytest.param("a b", id="two-keys"),
+        pytest.param("a > 3", id="greater"),
+        pytest.param(")", id="parenthesis"),
+    ],
+)
 def test_malformed_selector_is_refused(text: str) -> None:
     with pytest.raises(SelectorError, match="label selector"):
         parse(text)

@@ -247,6 +247,17 @@ def test_last_write_is_that_of_the_agent() -> None:
     assert last_write([]) == ""
 
 
-@pytest.mark.parametrize("annotation", [None, "", "{", "[]", '{"gpus": 7}', "[" * 100_000, '{"gpus": [{}]}'])
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        pytest.param(None, id="none"),
+        pytest.param("", id="empty"),
+        pytest.param("{", id="without-end"),
+        pytest.param("[]", id="array"),
+        pytest.param('{"gpus": 7}', id="number"),
+        pytest.param("[" * 100_000, id="brackets"),
+        pytest.param('{"gpus": [{}]}', id="gpu-without-uuid"),
+    ],
+)
 def test_malformed_annotations_have_no_uuids(annotation: str | None) -> None:
     assert gpu_uuids(annotation) == ""
