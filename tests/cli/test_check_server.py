@@ -56,10 +56,15 @@ def webhook(api: ApiUnderTest, folder: Path) -> Iterator[None]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            length = int(self.headers["Content-Length"])
+            review = json.loads(self.rfile.read(length))
             asked = review["request"]
-            good = asked["object"]["spec"].get("size") != 13
-            response = {"uid": asked["uid"], "allowed": good, "status": {"message": "spec.size: thirteen is no size"}}
+            size = asked["object"]["spec"].get("size")
+            response = {
+                "uid": asked["uid"],
+                "allowed": size != 13,
+                "status": {"message": "spec.size: thirteen is no size"},
+            }
             body = json.dumps({**review, "response": response}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -70,6 +75,7 @@ def webhook(api: ApiUnderTest, folder: Path) -> Iterator[None]:
             """Say nothing."""
 
     certificates = make_certificates(folder)
+    authority = base64.b64encode(certificates.ca.read_bytes())
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     listener.socket = server_tls(certificates).wrap_socket(listener.socket, server_side=True)
     threading.Thread(target=listener.serve_forever, daemon=True).start()
@@ -83,14 +89,19 @@ def webhook(api: ApiUnderTest, folder: Path) -> Iterator[None]:
         "name": "sizes.words.example.com",
         "clientConfig": {
             "url": f"https://127.0.0.1:{listener.server_address[1]}/",
-            "caBundle": base64.b64encode(certificates.ca.read_bytes()).decode(),
+            "caBundle": authority.decode(),
         },
         "rules": [rule],
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
     }
-    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
-    api.create(HOOKS, {**kind, "metadata": {"name": "sizes"}, "webhooks": [hook]})
+    configuration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "sizes"},
+        "webhooks": [hook],
+    }
+    api.create(HOOKS, configuration)
     try:
         yield
     finally:

@@ -32,9 +32,11 @@ def test_nodes_of_a_missing_rack_are_none_with_a_suggestion(toposcope_on: Comman
 
 
 def test_degraded_node_for_scripts_has_its_reasons(toposcope_on: CommandOnCluster) -> None:
-    node = toposcope_on(demo, "nodes --state degraded -o json", code=1).json["nodes"][0]
+    found = toposcope_on(demo, "nodes --state degraded -o json", code=1).json
+    node = found["nodes"][0]
     assert node["name"] == "h200-3"
-    assert node["resources"] == {"nvidia.com/gpu": {"allocatable": 8, "free": 8}}
+    gpus = {"allocatable": 8, "free": 8}
+    assert node["resources"] == {"nvidia.com/gpu": gpus}
     assert node["reasons"] == ["GPU 1: 17 of 18 NVLinks active"]
 
 
@@ -111,7 +113,8 @@ def test_miscabled_node_is_listed_with_its_cable(toposcope_on: CommandOnCluster)
 
 
 def test_miscabled_node_for_scripts_has_its_cable(toposcope_on: CommandOnCluster) -> None:
-    node = toposcope_on(miscabled, "nodes l40s-1 -o json").json["nodes"][0]
+    found = toposcope_on(miscabled, "nodes l40s-1 -o json").json
+    node = found["nodes"][0]
     assert node["states"] == ["ok", "ready", "miscabled"]
     assert node["miscabled"] == ["mlx5_0 of l40s-1 goes to leaf-2, expected leaf-1"]
 

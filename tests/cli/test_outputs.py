@@ -130,8 +130,11 @@ def test_wide_tells_more(run: Run) -> None:
 
 def test_line_ends_of_unicode_end_no_line_of_json(tmp_path: Path, run: Run) -> None:
     work = tmp_path / "work.yaml"
-    work.write_text(WORK.replace("name: train,", 'name: "a\\u2028b\\u0085c",'))
-    assert run(f"check -f {work} -o json").json["workloads"][0]["workload"] == "job/a\u2028b\u0085c -n train"
+    text = WORK.replace("name: train,", 'name: "a\\u2028b\\u0085c",')
+    work.write_text(text)
+    document = run(f"check -f {work} -o json").json
+    (checked,) = document["workloads"]
+    assert checked["workload"] == "job/a\u2028b\u0085c -n train"
 
 
 def test_names_that_would_steer_a_terminal_do_not_by_way_of_notes(tmp_path: Path, toposcope: Command) -> None:
@@ -168,9 +171,11 @@ def toposcope_into(out: IO[Any], line: str, files: dict[str, str]) -> tuple[int,
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("line", ["tree --from NOW", "completion bash"], ids=["tree", "completion"])
 def test_full_disk_is_reported_in_one_line(line: str, files: dict[str, str]) -> None:
-    message = f"toposcope {line.split(maxsplit=1)[0]}: cannot write the output: No space left on device\n"
+    command, *_ = line.split()
     with FULL.open("w") as out:
-        assert toposcope_into(out, line, files) == (2, message)
+        code, error = toposcope_into(out, line, files)
+    assert code == 2
+    assert error == f"toposcope {command}: cannot write the output: No space left on device\n"
 
 
 @pytest.mark.parametrize("line", ["tree --from NOW", "completion zsh"], ids=["tree", "completion"])
@@ -178,7 +183,9 @@ def test_process_whose_output_nobody_reads_ends_with_141(line: str, files: dict[
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as closed:
-        assert toposcope_into(closed, line, files) == (141, "")
+        code, error = toposcope_into(closed, line, files)
+    assert code == 141
+    assert error == ""
 
 
 def test_words_complete_in_bash(tmp_path: Path) -> None:

@@ -193,10 +193,12 @@ def test_nothing_goes_while_a_flavor_holds_a_topology(cluster: ApiUnderTest, uni
 
 
 def test_levels_that_workloads_require_are_shown(cluster: ApiUnderTest, uninstall: Command) -> None:
-    status = {"status": {"requiredBy": [{"domain": "rack", "workloads": 3}]}}
+    required = {"domain": "rack", "workloads": 3}
+    status = {"status": {"requiredBy": [required]}}
     code, answer = cluster.request("PATCH", f"{TOPOLOGIES}/c/status", status, content_type=MERGE)
     assert code == 200, answer
-    assert "! workloads require levels of it: rack (3)" in uninstall().out
+    ran = uninstall()
+    assert "! workloads require levels of it: rack (3)" in ran.out
 
 
 def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clients: Clients) -> None:
