@@ -326,7 +326,7 @@ def test_rows_and_tables_that_do_not_fit_together_are_reported(file: Path) -> No
 
 @pytest.mark.parametrize("table", ["keys", "strings", "taints", "allocatable", "conditions", "requested"])
 def test_index_beyond_its_table_is_damage(file: Path, table: str) -> None:
-    without_values = {table: lambda _values: []}
+    without_values: dict[str, Any] = {table: lambda _values: []}
     forge(file, "cluster", **without_values)
     with pytest.raises(InputError, match="a damaged snapshot"):
         read_packed(file, degraded)
