@@ -21,13 +21,42 @@ PATH = "row-1 row-1/rack-1 row-1/rack-1/n1 row-1/rack-2 row-1/rack-2/n2 row-1/ra
 
 
 def nodes() -> list[Object]:
-    allocatable = {"nvidia.com/gpu": "8", "cpu": "64", "pods": "110"}
-    status = {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}
-    labels = {"gpu.topology/gpus": "8", "gpu.topology/state": "ok", "example.com/row": "row-1"}
-    return [
-        node(name, labels=labels | {"kubernetes.io/hostname": name, "example.com/rack": rack}) | {"status": status}
-        for name, rack in {"n1": "rack-1", "n2": "rack-2", "n3": "rack-2"}.items()
-    ]
+    """Three Ready nodes in two racks of a row."""
+    status = {
+        "allocatable": {"nvidia.com/gpu": "8", "cpu": "64", "pods": "110"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    racks = {"n1": "rack-1", "n2": "rack-2", "n3": "rack-2"}
+    ready_nodes = []
+    for name, rack in racks.items():
+        labels = {
+            "gpu.topology/gpus": "8",
+            "gpu.topology/state": "ok",
+            "example.com/row": "row-1",
+            "kubernetes.io/hostname": name,
+            "example.com/rack": rack,
+        }
+        labelled = node(name, labels=labels)
+        ready_nodes.append(labelled | {"status": status})
+    return ready_nodes
+
+
+def controller() -> Object:
+    """The Deployment by which a command finds the controller's namespace."""
+    labels = {
+        "app.kubernetes.io/name": "toposcope",
+        "app.kubernetes.io/component": "controller",
+    }
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "toposcope-controller", "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
 
 
 @pytest.mark.parametrize("place", [HOME_NAMESPACE, "gpus"])
@@ -39,25 +68,21 @@ def test_levels_of_the_controller_count_in_its_cluster(
     for labelled in nodes():
         api.create(NODES, labelled)
     where = ["--kubeconfig", str(api.kubeconfig), "-o", "name"]
-    assert toposcope("tree", *where).out.split() == ["n1", "n2", "n3"]
+    without_config = toposcope("tree", *where)
+    assert without_config.out.split() == ["n1", "n2", "n3"]
+
     create_namespace(api, place)
     api.create(f"/api/v1/namespaces/{place}/configmaps", CONFIG_MAP_OBJECT)
     if place != HOME_NAMESPACE:
-        labels = {"app.kubernetes.io/name": "toposcope", "app.kubernetes.io/component": "controller"}
-        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-        metadata = {"name": "toposcope-controller", "labels": labels}
-        spec = {"selector": {"matchLabels": labels}, "template": template}
-        deployment = {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": metadata,
-            "spec": spec,
-        }
-        api.create(f"/apis/apps/v1/namespaces/{place}/deployments", deployment)
-    assert " ".join(toposcope("tree", *where).out.split()) == PATH
+        api.create(f"/apis/apps/v1/namespaces/{place}/deployments", controller())
+    with_config = toposcope("tree", *where)
+    assert with_config.out.split() == PATH.split()
+
+    without_catalogue, _, _ = CONFIG.partition("catalogue")
     plain = tmp_path / "plain.yaml"
-    plain.write_text(CONFIG.partition("catalogue")[0])
-    assert toposcope("tree", *where, "--config", str(plain)).out.split() == ["n1", "n2", "n3"]
+    plain.write_text(without_catalogue)
+    with_own_config = toposcope("tree", *where, "--config", str(plain))
+    assert with_own_config.out.split() == ["n1", "n2", "n3"]
 
 
 @pytest.mark.regression

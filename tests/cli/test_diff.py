@@ -19,11 +19,13 @@ def test_diff_says_what_changed(toposcope_on: CommandOnCluster, save: Save) -> N
 
 
 def test_diff_of_a_cluster_with_itself_is_none(toposcope_on: CommandOnCluster, save: Save) -> None:
-    assert toposcope_on(demo, f"diff {save(demo)}").out == "no changes: 30 nodes\n"
+    ran = toposcope_on(demo, f"diff {save(demo)}")
+    assert ran.out == "no changes: 30 nodes\n"
 
 
 def test_diff_for_scripts_names_what_is_gone(toposcope_on: CommandOnCluster, save: Save) -> None:
-    change = toposcope_on(changed_demo, f"diff {save(demo)} -o json", code=1).json["changes"][0]
+    found = toposcope_on(changed_demo, f"diff {save(demo)} -o json", code=1).json
+    change = found["changes"][0]
     assert change["kind"] == "domain-gone"
     assert change["subject"] == "rack"
     assert change["before"] == "zone-1/block-1/rack-2"
@@ -31,4 +33,5 @@ def test_diff_for_scripts_names_what_is_gone(toposcope_on: CommandOnCluster, sav
 
 
 def test_diff_with_a_missing_file_is_an_error(toposcope_on: CommandOnCluster) -> None:
-    assert "/no/such: No such file" in toposcope_on(demo, "diff /no/such", code=2).err
+    ran = toposcope_on(demo, "diff /no/such", code=2)
+    assert "/no/such: No such file" in ran.err

@@ -26,14 +26,16 @@ def discover(toposcope: Command) -> Command:
 def test_json_of_every_shipped_profile(profile: str, discover: Command) -> None:
     found = discover(f"--profile {profile} -o json").json
     size = len(found["devices"])
-    assert size == len(found["gpus"]) + len(found["nics"])
+    gpus, nics = found["gpus"], found["nics"]
+    assert size == len(gpus) + len(nics)
     for number, row in enumerate(found["matrix"]):
         assert len(row) == size
         assert row[number] == "X"
     for part in ("annotations", "state", "reasons", "pci_levels", "numa"):
         assert part in found
-    assert found["labels"]["gpu.topology/gpus"] == str(len(found["gpus"]))
-    assert len(found["annotations"]["gpu.topology/matrix"]) <= LIMIT
+    labels, annotations = found["labels"], found["annotations"]
+    assert labels["gpu.topology/gpus"] == str(len(gpus))
+    assert len(annotations["gpu.topology/matrix"]) <= LIMIT
 
 
 def test_yaml_says_the_same_as_json(discover: Command) -> None:
@@ -115,10 +117,13 @@ def test_tray_for_scripts_has_all_that_its_hardware_tells(discover: Command) -> 
 def test_tray_for_scripts_is_linked_and_ok(discover: Command) -> None:
     found = discover("--profile gb200-nvl72-tray -o json").json
     assert found["matrix"][1][0] == "NV18"
-    assert found["pci_levels"]["nvml"][1][0] == "NODE"
-    assert found["pci_levels"]["sysfs"][1][0] == "NODE"
-    assert found["pci_levels"]["sysfs"][7][6] == "PIX"
-    assert found["numa"][33]["distances"] == [*[40] * 33, 10]
+    by_nvml = found["pci_levels"]["nvml"]
+    by_sysfs = found["pci_levels"]["sysfs"]
+    assert by_nvml[1][0] == "NODE"
+    assert by_sysfs[1][0] == "NODE"
+    assert by_sysfs[7][6] == "PIX"
+    last_numa = found["numa"][33]
+    assert last_numa["distances"] == [*[40] * 33, 10]
     assert found["gpus_expected"] == 4
     assert found["state"] == "ok"
     assert found["reasons"] == []
@@ -239,7 +244,9 @@ def reopened(machine: Source) -> Any:
     return pickle.loads(pickle.dumps(machine.open_nvml))  # noqa: S301 - pickled on this very line
 
 
-@pytest.mark.parametrize(("profile", "gpus"), [("t4-1", 1), ("dgx-h200", 8), (str(RECORDING), 8)])
+@pytest.mark.parametrize(
+    ("profile", "gpus"), [("t4-1", 1), ("dgx-h200", 8), (str(RECORDING), 8)], ids=["t4", "h200", "recording"]
+)
 def test_simulated_and_recorded_machines(profile: str, gpus: int) -> None:
     with source(arguments(profile), "node-1") as machine:
         nvml = reopened(machine)()

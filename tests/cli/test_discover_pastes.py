@@ -62,10 +62,15 @@ def test_matrix_of_an_hgx_board_ends_its_fabric_at_the_node(file: Path, toposcop
 def test_pasted_matrix_is_the_same_as_json(file: Path, toposcope: Command) -> None:
     file.write_text(PCI + WIRED)
     found = toposcope(f"discover --node-name n1 --capture {file} -o json").json
-    assert found["labels"].get("gpu.topology/interconnect") is None
-    assert found["labels"]["gpu.topology/gpu-product"] == "NVIDIA-H100-80GB-HBM3"
-    assert (found["state"], found["reasons"]) == ("ok", [])
-    assert found["interconnect"] is found["nvlink_domains"] is found["nvswitches"] is found["shape"] is None
+    labels = found["labels"]
+    assert labels.get("gpu.topology/interconnect") is None
+    assert labels["gpu.topology/gpu-product"] == "NVIDIA-H100-80GB-HBM3"
+    assert found["state"] == "ok"
+    assert found["reasons"] == []
+    assert found["interconnect"] is None
+    assert found["nvlink_domains"] is None
+    assert found["nvswitches"] is None
+    assert found["shape"] is None
     assert list(found["annotations"]) == ["gpu.topology/matrix"]
 
 

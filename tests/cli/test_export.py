@@ -164,9 +164,13 @@ def test_slurm_conf_is_written_into_a_file(toposcope_on: CommandOnCluster, folde
 def test_nccl_gets_the_hardware_of_a_node(toposcope_on: CommandOnCluster) -> None:
     ran = toposcope_on(plain, "export --format nccl --node h200-1 --pcie-gen 5")
     root = ET.fromstring(ran.out)  # noqa: S314 - our own text
-    assert [cpu.get("numaid") for cpu in root] == ["0", "1"]
-    assert [cpu.get("arch") for cpu in root] == ["x86_64", "x86_64"]
-    assert len(list(root.iter("gpu"))) == 8
+    first, second = root
+    assert first.get("numaid") == "0"
+    assert first.get("arch") == "x86_64"
+    assert second.get("numaid") == "1"
+    assert second.get("arch") == "x86_64"
+    gpus = list(root.iter("gpu"))
+    assert len(gpus) == 8
     assert "not known: addresses of PCI switches" in ran.err
 
 
@@ -189,10 +193,15 @@ def test_nccl_of_a_missing_node_is_an_error(toposcope_on: CommandOnCluster) -> N
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        ("kai -o no/where", 2, "where: No such file or directory"),
-        ("kai --without spine", 2, "--without spine: no such level; the levels are: zone > block"),
-        ("slurm --level racks", 2, "there is no level 'racks'"),
-        ("slurm --variant block --level rack --block-size 19", 1, "no rack has 19 nodes"),
+        pytest.param("kai -o no/where", 2, "where: No such file or directory", id="missing-folder"),
+        pytest.param(
+            "kai --without spine",
+            2,
+            "--without spine: no such level; the levels are: zone > block",
+            id="level-left-out",
+        ),
+        pytest.param("slurm --level racks", 2, "there is no level 'racks'", id="level"),
+        pytest.param("slurm --variant block --level rack --block-size 19", 1, "no rack has 19 nodes", id="block-size"),
     ],
 )
 def test_export_of_what_is_not_there_is_an_error(
@@ -203,7 +212,11 @@ def test_export_of_what_is_not_there_is_an_error(
 
 @pytest.mark.regression
 @pytest.mark.parametrize(
-    ("form", "message"), [("kai", "there is no level that could be written"), ("slurm", "there is no node")]
+    ("form", "message"),
+    [
+        pytest.param("kai", "there is no level that could be written", id="kai"),
+        pytest.param("slurm", "there is no node", id="slurm"),
+    ],
 )
 def test_export_of_an_empty_cluster_is_an_error(form: str, message: str, toposcope_on: CommandOnCluster) -> None:
     assert message in toposcope_on(empty, f"export --format {form}", code=1).err
@@ -214,11 +227,11 @@ def test_export_of_an_empty_cluster_is_an_error(form: str, message: str, toposco
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("kai --variant v9", "--variant v9: kai has plain, aliases"),
-        ("nccl", "--format nccl needs --node"),
-        ("slurm --convert x", "slurm needs nodes"),
-        ("slurm --block-size 0", "'0' is not a number of nodes"),
-        ("flux", "invalid choice: 'flux'"),
+        pytest.param("kai --variant v9", "--variant v9: kai has plain, aliases", id="variant"),
+        pytest.param("nccl", "--format nccl needs --node", id="without-node"),
+        pytest.param("slurm --convert x", "slurm needs nodes", id="convert"),
+        pytest.param("slurm --block-size 0", "'0' is not a number of nodes", id="block-size"),
+        pytest.param("flux", "invalid choice: 'flux'", id="format"),
     ],
 )
 def test_wrong_flag_of_export_is_named(flags: str, message: str, toposcope: Command) -> None:

@@ -90,10 +90,12 @@ NAMED: dict[str, Callable[[Any, str], None]] = {
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_names_that_no_server_takes_are_refused(field: str, form: str, tmp_path: Path, toposcope: Command) -> None:
     """A node's name of several lines made `kubectl apply` of the suggestion create a ClusterRoleBinding."""
-    nodes = demo_nodes(most=3)
-    NAMED[field](nodes[1], EVIL)
+    first, second, third = demo_nodes(most=3)
+    NAMED[field](second, EVIL)
+    nodes = [first, second, third]
+    text = saved(nodes) if form == "json" else yaml.safe_dump_all(nodes)
     file = tmp_path / f"cluster.{form}"
-    file.write_text(saved(nodes) if form == "json" else yaml.safe_dump_all(nodes))
+    file.write_text(text)
     ran = toposcope("suggest --from", file, code=2)
     assert ran.out == ""
     assert re.search(rf"^{file}, .*line \d+: {field}: 'x\\n---\\napi.* cannot be ", ran.err)
@@ -113,9 +115,14 @@ def test_name_is_of_small_letters_digits_dots_and_dashes(name: str) -> None:
 
 def node_with(name: str, labels: dict[str, str]) -> NodeView:
     """A node that no reader lets through."""
-    node = Decoder().node(lambda kind: msgspec.convert({"metadata": {"name": "n"}}, kind))
+    document = {"metadata": {"name": "n"}}
+    node = Decoder().node(lambda kind: msgspec.convert(document, kind))
+    places = {key: place for place, key in enumerate(labels)}
     return msgspec.structs.replace(
-        node, name=name, places={key: place for place, key in enumerate(labels)}, values=tuple(labels.values())
+        node,
+        name=name,
+        places=places,
+        values=tuple(labels.values()),
     )
 
 

@@ -33,7 +33,12 @@ def test_limit_of_nothing_is_refused(toposcope: Command) -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize(
-    "words", ["tree --config /dev/zero", "export --format kai --convert /dev/zero", "discover --capture /dev/zero"]
+    "words",
+    [
+        pytest.param("tree --config /dev/zero", id="config"),
+        pytest.param("export --format kai --convert /dev/zero", id="convert"),
+        pytest.param("discover --capture /dev/zero", id="capture"),
+    ],
 )
 def test_small_files_have_an_end(words: str, toposcope: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toposcope.cli.streams._MOST_BYTES", LIMIT)

@@ -32,9 +32,11 @@ def test_nodes_of_a_missing_rack_are_none_with_a_suggestion(toposcope_on: Comman
 
 
 def test_degraded_node_for_scripts_has_its_reasons(toposcope_on: CommandOnCluster) -> None:
-    node = toposcope_on(demo, "nodes --state degraded -o json", code=1).json["nodes"][0]
+    found = toposcope_on(demo, "nodes --state degraded -o json", code=1).json
+    node = found["nodes"][0]
     assert node["name"] == "h200-3"
-    assert node["resources"] == {"nvidia.com/gpu": {"allocatable": 8, "free": 8}}
+    gpus = {"allocatable": 8, "free": 8}
+    assert node["resources"] == {"nvidia.com/gpu": gpus}
     assert node["reasons"] == ["GPU 1: 17 of 18 NVLinks active"]
 
 
@@ -65,7 +67,10 @@ def test_missing_node_is_an_error_with_a_suggestion(toposcope_on: CommandOnClust
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("nodes -l a=b=c", "label selector: 'a=b=c'"), ("nodes --in row=1", "there is no level 'row'")],
+    [
+        pytest.param("nodes -l a=b=c", "label selector: 'a=b=c'", id="label"),
+        pytest.param("nodes --in row=1", "there is no level 'row'", id="domain"),
+    ],
 )
 def test_nodes_of_a_wrong_selector_are_an_error(line: str, message: str, toposcope_on: CommandOnCluster) -> None:
     assert message in toposcope_on(demo, line, code=2).err
@@ -74,7 +79,10 @@ def test_nodes_of_a_wrong_selector_are_an_error(line: str, message: str, toposco
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("nodes --state odd", "'odd' (choose from 'ok', 'ready',"), ("nodes --in rack", "'rack' is not LEVEL=VALUE")],
+    [
+        pytest.param("nodes --state odd", "'odd' (choose from 'ok', 'ready',", id="state"),
+        pytest.param("nodes --in rack", "'rack' is not LEVEL=VALUE", id="domain"),
+    ],
 )
 def test_wrong_flag_of_nodes_is_named(line: str, message: str, toposcope: Command) -> None:
     assert message in toposcope(line, code=2).err
@@ -105,7 +113,8 @@ def test_miscabled_node_is_listed_with_its_cable(toposcope_on: CommandOnCluster)
 
 
 def test_miscabled_node_for_scripts_has_its_cable(toposcope_on: CommandOnCluster) -> None:
-    node = toposcope_on(miscabled, "nodes l40s-1 -o json").json["nodes"][0]
+    found = toposcope_on(miscabled, "nodes l40s-1 -o json").json
+    node = found["nodes"][0]
     assert node["states"] == ["ok", "ready", "miscabled"]
     assert node["miscabled"] == ["mlx5_0 of l40s-1 goes to leaf-2, expected leaf-1"]
 

@@ -20,24 +20,32 @@ Run = Callable[[str], Ran]
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("outputs")
-    pods = [pod("train-1", "gb200-01", 4), pod("train-2", None, 4, phase="Pending")]
-    now, before, work = folder / "now.json", folder / "before.json", folder / "work.yaml"
+    others = [
+        pod("train-1", "gb200-01", 4),
+        pod("train-2", None, 4, phase="Pending"),
+    ]
     status = {
         "nodes": 30,
         "gpus": 152,
         "levels": [],
         "conditions": [],
     }
-    write_cluster(now, *demo_nodes(), *pods, cluster_topology(status))
-    write_cluster(before, *demo_nodes(faulty=("h200-2",)), *pods, cluster_topology(status))
+    others.append(cluster_topology(status))
+    work = folder / "work.yaml"
     work.write_text(WORK)
-    return {"NOW": str(now), "BEFORE": str(before), "WORK": str(work)}
+    return {
+        "NOW": write_cluster(folder / "now.json", *demo_nodes(), *others),
+        "BEFORE": write_cluster(folder / "before.json", *demo_nodes(faulty=("h200-2",)), *others),
+        "WORK": str(work),
+    }
 
 
 @pytest.fixture
 def run(files: dict[str, str], toposcope: Command) -> Run:
     def on_files(line: str) -> Ran:
-        ran = toposcope(*(files.get(word, word) for word in f"{line} --from NOW".split()), code=None)
+        words = f"{line} --from NOW".split()
+        arguments = [files.get(word, word) for word in words]
+        ran = toposcope(*arguments, code=None)
         assert "\x1b" not in ran.out + ran.err  # nobody is at a terminal
         return ran
 
@@ -47,38 +55,43 @@ def run(files: dict[str, str], toposcope: Command) -> Run:
 @pytest.mark.parametrize(
     ("line", "field", "text", "name"),
     [
-        ("tree", "domains", "rack rack-3", "zone-1/block-2/rack-3"),
-        ("tree --summary", "conditions", "30 nodes, 152 GPUs", "cluster"),
-        ("nodes", "nodes", "h200-3", "node/h200-3"),
-        ("levels", "levels", "gpu.topology/nvlink-domain", "nvlink-domain"),
-        ("matrix h200-3", "matrix", "NV18", "GPU7"),
-        ("diff BEFORE", "changes", "17 -> 18", "node/h200-2"),
-        ("check -f WORK", "workloads", "cannot fit", "job/train -n train"),
-        ("explain pod/train-1", "steps", "Checked, in this order", "pod/train-1"),
-        ("suggest", "items", "kind: ClusterTopology", "clustertopology.gpu.topology/cluster"),
-        ("export --format grove", "spec", "domain: rack", "clustertopologybinding.grove.io/cluster"),
-        ("export --format helm-grove", "config", "enabled: true", "cluster"),
-        ("export --format kai", "spec", "nodeLabel:", "topology.kai.scheduler/cluster"),
-        ("export --format kueue", "spec", "nodeLabel:", "topology.kueue.x-k8s.io/cluster"),
-        ("export --format runai", "levels", '"name": "cluster"', "cluster"),
-        ("export --format osmo", "topology_keys", '"key": "rack"', "cluster"),
+        pytest.param("tree", "domains", "rack rack-3", "zone-1/block-2/rack-3", id="tree"),
+        pytest.param("tree --summary", "conditions", "30 nodes, 152 GPUs", "cluster", id="summary"),
+        pytest.param("nodes", "nodes", "h200-3", "node/h200-3", id="nodes"),
+        pytest.param("levels", "levels", "gpu.topology/nvlink-domain", "nvlink-domain", id="levels"),
+        pytest.param("matrix h200-3", "matrix", "NV18", "GPU7", id="matrix"),
+        pytest.param("diff BEFORE", "changes", "17 -> 18", "node/h200-2", id="diff"),
+        pytest.param("check -f WORK", "workloads", "cannot fit", "job/train -n train", id="check"),
+        pytest.param("explain pod/train-1", "steps", "Checked, in this order", "pod/train-1", id="explain"),
+        pytest.param("suggest", "items", "kind: ClusterTopology", "clustertopology.gpu.topology/cluster", id="suggest"),
+        pytest.param(
+            "export --format grove", "spec", "domain: rack", "clustertopologybinding.grove.io/cluster", id="grove"
+        ),
+        pytest.param("export --format helm-grove", "config", "enabled: true", "cluster", id="helm-grove"),
+        pytest.param("export --format kai", "spec", "nodeLabel:", "topology.kai.scheduler/cluster", id="kai"),
+        pytest.param("export --format kueue", "spec", "nodeLabel:", "topology.kueue.x-k8s.io/cluster", id="kueue"),
+        pytest.param("export --format runai", "levels", '"name": "cluster"', "cluster", id="runai"),
+        pytest.param("export --format osmo", "topology_keys", '"key": "rack"', "cluster", id="osmo"),
     ],
 )
 def test_every_command_has_every_form(line: str, field: str, text: str, name: str, run: Run) -> None:
     """A field of its document; what people read; one of the lines of `-o name`."""
-    plain, wide = run(line), run(f"{line} -o wide")
+    plain = run(line)
+    wide = run(f"{line} -o wide")
     as_json = run(f"{line} -o json")
     as_yaml = run(f"{line} -o yaml")
     names = run(f"{line} -o name")
     document = as_json.json
     assert field in document
-    assert _of_list(list(yaml.safe_load_all(as_yaml.out))) == document
+    documents = list(yaml.safe_load_all(as_yaml.out))
+    assert _of_list(documents) == document
     assert text in plain.out
     assert text in wide.out
     assert len(wide.out) >= len(plain.out)
     assert name in names.out.splitlines()
     assert plain.code in (0, 1)
-    assert {ran.code for ran in (wide, as_json, as_yaml, names)} == {plain.code}, "the same exit code in every form"
+    for ran in (wide, as_json, as_yaml, names):
+        assert ran.code == plain.code, "the same exit code in every form"
 
 
 def _of_list(documents: list[Any]) -> Any:
@@ -117,8 +130,11 @@ def test_wide_tells_more(run: Run) -> None:
 
 def test_line_ends_of_unicode_end_no_line_of_json(tmp_path: Path, run: Run) -> None:
     work = tmp_path / "work.yaml"
-    work.write_text(WORK.replace("name: train,", 'name: "a\\u2028b\\u0085c",'))
-    assert run(f"check -f {work} -o json").json["workloads"][0]["workload"] == "job/a\u2028b\u0085c -n train"
+    text = WORK.replace("name: train,", 'name: "a\\u2028b\\u0085c",')
+    work.write_text(text)
+    document = run(f"check -f {work} -o json").json
+    (checked,) = document["workloads"]
+    assert checked["workload"] == "job/a\u2028b\u0085c -n train"
 
 
 def test_names_that_would_steer_a_terminal_do_not_by_way_of_notes(tmp_path: Path, toposcope: Command) -> None:
@@ -153,19 +169,23 @@ def toposcope_into(out: IO[Any], line: str, files: dict[str, str]) -> tuple[int,
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no /dev/full")
-@pytest.mark.parametrize("line", ["tree --from NOW", "completion bash"])
+@pytest.mark.parametrize("line", ["tree --from NOW", "completion bash"], ids=["tree", "completion"])
 def test_full_disk_is_reported_in_one_line(line: str, files: dict[str, str]) -> None:
-    message = f"toposcope {line.split(maxsplit=1)[0]}: cannot write the output: No space left on device\n"
+    command, *_ = line.split()
     with FULL.open("w") as out:
-        assert toposcope_into(out, line, files) == (2, message)
+        code, error = toposcope_into(out, line, files)
+    assert code == 2
+    assert error == f"toposcope {command}: cannot write the output: No space left on device\n"
 
 
-@pytest.mark.parametrize("line", ["tree --from NOW", "completion zsh"])
+@pytest.mark.parametrize("line", ["tree --from NOW", "completion zsh"], ids=["tree", "completion"])
 def test_process_whose_output_nobody_reads_ends_with_141(line: str, files: dict[str, str]) -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as closed:
-        assert toposcope_into(closed, line, files) == (141, "")
+        code, error = toposcope_into(closed, line, files)
+    assert code == 141
+    assert error == ""
 
 
 def test_words_complete_in_bash(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.recording import (
     Call,
     Device,
+    Entry,
     Fields,
     File,
     Filled,
@@ -59,12 +60,25 @@ def tick() -> Callable[[], int]:
 
 def recorded(machine: Machine, folder: Path, faults: str = "{}") -> tuple[RawNode, Path]:
     """What the probe saw while it was recorded, and the recording."""
-    write_sysfs(machine, folder / "sys")
+    sysfs = folder / "sys"
+    write_sysfs(machine, sysfs)
     faults_file = folder / "faults.yaml"
     faults_file.write_text(faults)
-    source = Source(lambda: SimulatedNvml(machine, faults_file=faults_file), folder / "sys", simulated=True)
-    recording = folder / "recording.json"
-    return record(source, recording, TODAY, tick()), recording
+
+    def start() -> SimulatedNvml:
+        return SimulatedNvml(machine, faults_file=faults_file)
+
+    source = Source(start, sysfs, simulated=True)
+    file = folder / "recording.json"
+    raw = record(source, file, TODAY, tick())
+    return raw, file
+
+
+def recording_of(profile: str, folder: Path) -> Path:
+    """The recording of a machine without faults."""
+    machine = load_profile(profile)
+    _, file = recorded(machine, folder)
+    return file
 
 
 def replayed(file: Path, folder: Path) -> RawNode:
@@ -79,34 +93,54 @@ def anonymous(raw: RawNode) -> RawNode:
     numbers: dict[object, str] = {}
 
     def number(identity: str | None) -> Any:
-        zero = not (identity or "").strip("0:")
-        return identity if zero else numbers.setdefault(identity, f"{len(numbers) + 1:032x}")
+        is_zero = not (identity or "").strip("0:")
+        if is_zero:
+            return identity
+        following = len(numbers) + 1
+        return numbers.setdefault(identity, f"{following:032x}")
 
-    gpus = tuple(
-        gpu._replace(
-            uuid=number(gpu.uuid),
-            fabric=gpu.fabric and gpu.fabric._replace(uuid=number(gpu.fabric.uuid)),
-            platform=gpu.platform and gpu.platform._replace(chassis=number(gpu.platform.chassis)),
-        )
-        for gpu in raw.gpus
-    )
-    nics = tuple(nic._replace(guid=number(nic.guid)) for nic in raw.nics)
-    return raw._replace(gpus=gpus, nics=nics, container=())
+    gpus = []
+    for gpu in raw.gpus:
+        uuid = number(gpu.uuid)
+        fabric, platform = gpu.fabric, gpu.platform
+        if fabric:
+            fabric = fabric._replace(uuid=number(fabric.uuid))
+        if platform:
+            platform = platform._replace(chassis=number(platform.chassis))
+        gpus.append(gpu._replace(uuid=uuid, fabric=fabric, platform=platform))
+    nics = []
+    for nic in raw.nics:
+        guid = number(nic.guid)
+        nics.append(nic._replace(guid=guid))
+    return raw._replace(gpus=tuple(gpus), nics=tuple(nics), container=())
 
 
 def identities(machine: Machine) -> set[str]:
     """Everything that must not be found in a recording of the machine, as text and as hexadecimal bytes."""
     found = {machine.name}
     for gpu in machine.gpus:
-        found |= {gpu.uuid, gpu.uuid.removeprefix("GPU-"), gpu.serial or gpu.uuid, *(gpu.mig or ())}
+        found.add(gpu.uuid)
+        found.add(gpu.uuid.removeprefix("GPU-"))
+        found.add(gpu.serial or gpu.uuid)
+        found.update(gpu.mig or ())
         if gpu.fabric and gpu.fabric.cluster_uuid.int:
-            found |= {str(gpu.fabric.cluster_uuid), gpu.fabric.cluster_uuid.hex}
+            cluster = gpu.fabric.cluster_uuid
+            found |= {str(cluster), cluster.hex}
         if gpu.platform:
-            found |= {gpu.platform.chassis, gpu.platform.chassis.encode().hex(), gpu.platform.ib_guid.hex()}
+            chassis = gpu.platform.chassis
+            found |= {chassis, chassis.encode().hex()}
+            found.add(gpu.platform.ib_guid.hex())
     for nic in machine.nics:
         guid = f"{nic.node_guid:016x}"
-        found |= {guid, ":".join(guid[i : i + 4] for i in range(0, 16, 4))}
+        quarters = [guid[i : i + 4] for i in range(0, 16, 4)]
+        found |= {guid, ":".join(quarters)}
     return found
+
+
+def revealed(machine: Machine, file: Path) -> list[str]:
+    """The identities of the machine that its recording does not hide."""
+    text = file.read_text().lower()
+    return [identity for identity in identities(machine) if identity.lower() in text]
 
 
 @pytest.mark.parametrize("profile", profile_names())
@@ -116,9 +150,7 @@ def test_recording_of_every_profile_tells_what_the_machine_told(profile: str, tm
     again = replayed(file, tmp_path / "again")
     assert anonymous(again) == anonymous(seen)
     assert discover(anonymous(again)) == discover(anonymous(seen))
-    text = file.read_text().lower()
-    revealed = [identity for identity in identities(machine) if identity.lower() in text]
-    assert revealed == []
+    assert revealed(machine, file) == []
 
 
 @pytest.mark.parametrize(
@@ -154,15 +186,24 @@ def test_recording_of_every_profile_tells_what_the_machine_told(profile: str, tm
 def test_recording_of_a_broken_machine_is_as_broken(profile: str, faults: str, tmp_path: Path) -> None:
     machine = with_identity(load_profile(profile), NODE)
     seen, file = recorded(machine, tmp_path, faults)
-    assert anonymous(replayed(file, tmp_path / "again")) == anonymous(seen)
-    text = file.read_text().lower()
-    revealed = [identity for identity in identities(machine) if identity.lower() in text]
-    assert revealed == []
+    again = replayed(file, tmp_path / "again")
+    assert anonymous(again) == anonymous(seen)
+    assert revealed(machine, file) == []
 
 
 def test_file_says_who_recorded_what_and_when(tmp_path: Path) -> None:
-    document = json.loads(recorded(load_profile("t4-1"), tmp_path)[1].read_text())
-    assert list(document) == ["schema", "toposcope", "pynvml", "driver", "date", "simulated", "calls", "sysfs"]
+    file = recording_of("t4-1", tmp_path)
+    document = json.loads(file.read_text())
+    assert list(document) == [
+        "schema",
+        "toposcope",
+        "pynvml",
+        "driver",
+        "date",
+        "simulated",
+        "calls",
+        "sysfs",
+    ]
     assert document["schema"] == "toposcope-recording/1"
     assert document["driver"] == load_profile("t4-1").driver
     assert document["date"] == "2025-01-31"
@@ -175,38 +216,51 @@ def test_file_says_who_recorded_what_and_when(tmp_path: Path) -> None:
     }
     handle, pci = document["calls"][3:5]
     assert handle["answer"] == {"kind": "device", "name": "gpu:0"}
-    assert (pci["arguments"], pci["answer"]["type"]) == (["gpu:0"], "nvmlPciInfo_t")
+    assert pci["arguments"] == ["gpu:0"]
+    assert pci["answer"]["type"] == "nvmlPciInfo_t"
 
 
 def test_recording_a_replayed_recording_changes_nothing(tmp_path: Path) -> None:
-    first = load_recording(recorded(load_profile("gb200-nvl72-tray"), tmp_path)[1])
-    write_recorded_sysfs(first, tmp_path / "replayed")
-    source = Source(lambda: ReplayedNvml(first), tmp_path / "replayed", simulated=True)
-    record(source, tmp_path / "second.json", TODAY, tick())
-    assert load_recording(tmp_path / "second.json") == first
+    file = recording_of("gb200-nvl72-tray", tmp_path)
+    first = load_recording(file)
+    sysfs = tmp_path / "replayed"
+    write_recorded_sysfs(first, sysfs)
+    source = Source(lambda: ReplayedNvml(first), sysfs, simulated=True)
+
+    second = tmp_path / "second.json"
+    record(source, second, TODAY, tick())
+    assert load_recording(second) == first
 
 
 def test_crash_leaves_a_recording_up_to_the_call_that_crashed(tmp_path: Path) -> None:
-    write_sysfs(machine := load_profile("l40s-4"), tmp_path / "sys")
-    (tmp_path / "faults.yaml").write_text("calls: [{call: nvmlDeviceGetName, gpu: 1, crash: true}]")
+    machine = load_profile("l40s-4")
+    sysfs = tmp_path / "sys"
+    write_sysfs(machine, sysfs)
+    faults_file = tmp_path / "faults.yaml"
+    faults_file.write_text("calls: [{call: nvmlDeviceGetName, gpu: 1, crash: true}]")
+
+    def crash() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def crashing() -> SimulatedNvml:
-        return SimulatedNvml(
-            machine, faults_file=tmp_path / "faults.yaml", crash=lambda: os.kill(os.getpid(), signal.SIGKILL)
-        )
+        return SimulatedNvml(machine, faults_file=faults_file, crash=crash)
 
+    file = tmp_path / "recording.json"
+    source = Source(crashing, sysfs, simulated=True)
     with pytest.raises(ProbeError, match="SIGKILL in step: identity of GPU 1"):
-        record(Source(crashing, tmp_path / "sys", simulated=True), tmp_path / "recording.json", TODAY)
-    recording = load_recording(tmp_path / "recording.json")
+        record(source, file, TODAY)
+    recording = load_recording(file)
     assert recording.calls[-1] == Call("nvmlDeviceGetName", ["gpu:1"], Silence())
-    assert Device("gpu:1") in [call.answer for call in recording.calls]
+    answers = [call.answer for call in recording.calls]
+    assert Device("gpu:1") in answers
     with pytest.raises(RecordingError, match=r'never answered \["nvmlDeviceGetName",\["gpu:1"\]\]'):
-        replayed(tmp_path / "recording.json", tmp_path / "again")
+        replayed(file, tmp_path / "again")
 
 
 def test_journal_that_ends_within_a_line_is_good_up_to_there() -> None:
     whole = b'{"name":"nvmlInit","arguments":[],"answer":{"kind":"silence"}}\n'
-    assert calls_in(whole + whole[:20]) == [Call("nvmlInit", [], Silence())]
+    calls = calls_in(whole + whole[:20])
+    assert calls == [Call("nvmlInit", [], Silence())]
 
 
 class Module:
@@ -238,16 +292,18 @@ def test_errors_that_are_not_of_nvml_are_recorded_and_raised_again() -> None:
         nvml.nvmlGarbled()
     with pytest.raises(pynvml.NVMLLibraryMismatchError):
         nvml.nvmlMismatch()
-    garbled, mismatch = (call.answer for call in calls_in(b"".join(lines)))
-    assert garbled == Raised("UnicodeDecodeError", 0, "invalid start byte")  # and not the bytes
-    assert mismatch == Raised("NVMLLibraryMismatchError", 0, "two versions")
+    garbled, mismatch = calls_in(b"".join(lines))
+    assert garbled.answer == Raised("UnicodeDecodeError", 0, "invalid start byte")  # and not the bytes
+    assert mismatch.answer == Raised("NVMLLibraryMismatchError", 0, "two versions")
 
 
 def test_answer_of_an_unknown_type_is_refused_by_name() -> None:
+    nvml = listening([])
     with pytest.raises(TypeError, match="nvmlOddity answered a object"):
-        listening([]).nvmlOddity()
+        nvml.nvmlOddity()
+    nvml = listening([])
     with pytest.raises(RecordingError, match="an argument of type bytes"):
-        listening([]).nvmlOddity(b"0000:01:00.0")
+        nvml.nvmlOddity(b"0000:01:00.0")
 
 
 def test_recording_has_no_events() -> None:
@@ -259,22 +315,28 @@ def test_recording_has_no_events() -> None:
 
 def struct(name: str, **members: bytes) -> Memory:
     kind = getattr(pynvml, name)
-    content = bytearray(pynvml.sizeof(kind))
+    size = pynvml.sizeof(kind)
+    content = bytearray(size)
     for member, value in members.items():
-        offset = getattr(kind, member).offset
-        content[offset : offset + len(value)] = value
+        start = getattr(kind, member).offset
+        end = start + len(value)
+        content[start:end] = value
     return Memory(name, content.hex())
 
 
 def member(call: Call, name: str) -> bytes:
     assert isinstance(call.answer, Filled)
     memory = call.answer.struct
-    place = getattr(getattr(pynvml, memory.type), name)
-    return bytes.fromhex(memory.bytes)[place.offset : place.offset + place.size]
+    kind = getattr(pynvml, memory.type)
+    place = getattr(kind, name)
+    end = place.offset + place.size
+    content = bytes.fromhex(memory.bytes)
+    return content[place.offset : end]
 
 
 def filled(memory: Memory) -> Call:
-    return Call("nvmlAny", ["gpu:0", Reference(memory.type)], Filled(memory, 0))
+    answer = Filled(memory, 0)
+    return Call("nvmlAny", ["gpu:0", Reference(memory.type)], answer)
 
 
 @pytest.mark.parametrize("version", ["", "_v2", "_v3", "_v4"])
@@ -283,10 +345,15 @@ def test_cluster_uuids_keep_zero_equality_and_difference(version: str) -> None:
     if not hasattr(pynvml, name):
         pytest.skip(f"this binding has no {name}")
     stand_ins = StandIns()
-    zero, one, other, same = (
-        member(stand_ins.call(filled(struct(name, clusterUuid=value))), "clusterUuid")
-        for value in (bytes(16), b"\0" + b"A" * 15, b"B" * 16, b"\0" + b"A" * 15)
-    )
+
+    def stand_in(uuid: bytes) -> bytes:
+        call = filled(struct(name, clusterUuid=uuid))
+        return member(stand_ins.call(call), "clusterUuid")
+
+    zero = stand_in(bytes(16))
+    one = stand_in(b"\0" + b"A" * 15)
+    other = stand_in(b"B" * 16)
+    same = stand_in(b"\0" + b"A" * 15)
     assert zero == bytes(16)
     assert one == same != other
     assert zero not in (one, other)
@@ -294,20 +361,26 @@ def test_cluster_uuids_keep_zero_equality_and_difference(version: str) -> None:
 
 def test_chassis_and_port_keep_their_form() -> None:
     stand_ins = StandIns()
-    tray = struct("c_nvmlPlatformInfo_v2_t", chassisSerialNumber=b"18210\0\0junk", ibGuid=b"\xfe\x80", slotNumber=b"\7")
+    tray = struct(
+        "c_nvmlPlatformInfo_v2_t",
+        chassisSerialNumber=b"18210\0\0junk",
+        ibGuid=b"\xfe\x80",
+        slotNumber=b"\7",
+    )
     call = stand_ins.call(filled(tray))
     assert member(call, "chassisSerialNumber") == b"00001".ljust(16, b"\0")
     assert member(call, "ibGuid") == (1).to_bytes(16, "big")
     assert member(call, "slotNumber") == b"\7"
-    nothing = struct("c_nvmlPlatformInfo_v1_t")
-    assert stand_ins.call(filled(nothing)) == filled(nothing)
+    nothing = filled(struct("c_nvmlPlatformInfo_v1_t"))
+    assert stand_ins.call(nothing) == nothing
 
 
 def test_text_is_replaced_unless_it_is_known_to_be_harmless() -> None:
     stand_ins = StandIns()
 
     def text(function: str, value: str) -> Any:
-        answer = stand_ins.call(Call(function, ["gpu:0"], Value(value))).answer
+        call = Call(function, ["gpu:0"], Value(value))
+        answer = stand_ins.call(call).answer
         assert isinstance(answer, Value)
         return answer.value
 
@@ -316,21 +389,25 @@ def test_text_is_replaced_unless_it_is_known_to_be_harmless() -> None:
     assert text("nvmlOfTheFuture", "B-77") == "0002"
     first = text("nvmlDeviceGetUUID", "GPU-c2b6c1a4-6e1f-4d2b-8f6a-0a1b2c3d4e5f")
     assert first == "GPU-00000000-0000-4000-8000-000000000001"
-    assert text("nvmlDeviceGetUUID", "MIG-GPU-C2B6C1A4-6E1F-4D2B-8F6A-0A1B2C3D4E5F/1/0") == f"MIG-{first}/1/0"
-    assert text("nvmlDeviceGetUUID", "GPU-00000000-0000-0000-0000-000000000000").strip("GPU-0") == ""
+    mig = text("nvmlDeviceGetUUID", "MIG-GPU-C2B6C1A4-6E1F-4D2B-8F6A-0A1B2C3D4E5F/1/0")
+    assert mig == f"MIG-{first}/1/0"
+    zero = text("nvmlDeviceGetUUID", "GPU-00000000-0000-0000-0000-000000000000")
+    assert zero.strip("GPU-0") == ""
     assert text("nvmlDeviceGetSerial", "") == ""
 
 
 def test_unknown_struct_is_refused() -> None:
+    call = filled(Memory("c_nvmlNew_t", "00"))
+    stand_ins = StandIns()
     with pytest.raises(RecordingError, match="nvmlAny answers with c_nvmlNew_t, and nobody said"):
-        StandIns().call(filled(Memory("c_nvmlNew_t", "00")))
+        stand_ins.call(call)
 
 
 def test_files_are_replaced_unless_they_are_known_to_be_harmless() -> None:
     stand_ins = StandIns()
     vm = "devices/VMBUS:00/47505500-0001-0001-3130-444531303244/pci0001:00/0001:00:00.0"
     stand_in = vm.replace("47505500-0001-0001-3130-444531303244", "00000000-0000-4000-8000-000000000001")
-    for before, after in (
+    replacements: list[tuple[Entry, Entry]] = [
         (File(f"{vm}/vendor", "0x10de"), File(f"{stand_in}/vendor", "0x10de")),
         (File("d/node_guid", "b83f:d203:00d2:c1a6"), File("d/node_guid", "0000:0000:0000:0001")),
         (File("d/node_guid", "0000:0000:0000:0000"), File("d/node_guid", "0000:0000:0000:0000")),
@@ -340,18 +417,25 @@ def test_files_are_replaced_unless_they_are_known_to_be_harmless() -> None:
         (File("d/vpd", "SN=MT2242X00001"), File("d/vpd", "")),
         (Link("bus/a", f"../{vm}"), Link("bus/a", f"../{stand_in}")),
         (Folder(vm, ["class"]), Folder(stand_in, ["class"])),
-    ):
+    ]
+    for before, after in replacements:
         assert stand_ins.entry(before) == after
 
 
 def test_link_out_of_the_tree_is_left_out(tmp_path: Path) -> None:
-    write_sysfs(load_profile("t4-1"), tmp_path / "sys")
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere/vendor").write_text("0x10de\n")
-    (tmp_path / "sys/bus/pci/devices/0000:ff:00.0").symlink_to("../../../../elsewhere")
-    paths = [entry.path for entry in recorded_sysfs(tmp_path / "sys")]
+    sysfs = tmp_path / "sys"
+    write_sysfs(load_profile("t4-1"), sysfs)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "vendor").write_text("0x10de\n")
+    link = sysfs / "bus/pci/devices/0000:ff:00.0"
+    link.symlink_to("../../../../elsewhere")
+
+    paths = [entry.path for entry in recorded_sysfs(sysfs)]
     assert "bus/pci/devices" in paths
-    assert not [path for path in paths if "ff:00.0" in path or "elsewhere" in path]
+    for path in paths:
+        assert "ff:00.0" not in path
+        assert "elsewhere" not in path
 
 
 # The command
@@ -375,41 +459,48 @@ def test_recording_and_replay_print_what_discover_prints(tmp_path: Path, discove
 
 
 def test_captured_matrix_can_be_recorded(tmp_path: Path, discover_command: Command) -> None:
-    capture, file = tmp_path / "topo.txt", str(tmp_path / "recording.json")
+    capture = tmp_path / "topo.txt"
     capture.write_text("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n")
-    out = discover_command(f"--capture {capture} -o matrix --record {file}").out
-    assert "NV4" in out
-    assert discover_command(f"--profile {file} -o matrix").out == out
+    file = tmp_path / "recording.json"
+    printed = discover_command(f"--capture {capture} -o matrix --record {file}")
+    assert "NV4" in printed.out
+    again = discover_command(f"--profile {file} -o matrix")
+    assert again.out == printed.out
 
 
 def test_machine_without_nvml_is_recorded_too(tmp_path: Path, discover_command: Command) -> None:
     """A user whose driver is broken has most reason to send a recording."""
     file = tmp_path / "recording.json"
-    (tmp_path / "faults.yaml").write_text("init_error: 12")
     faults = tmp_path / "faults.yaml"
+    faults.write_text("init_error: 12")
     error = discover_command(f"--profile l40s-4 --faults {faults} --record {file}", code=1).err
     assert "1 NVML calls, 1 of them answered with an error" in error
     assert load_recording(file).driver is None
     again = discover_command(f"--profile {file}", code=1).err
-    assert error.partition("\n")[2] == again.partition("\n")[2]
+    _, _, rest = error.partition("\n")
+    _, _, rest_again = again.partition("\n")
+    assert rest == rest_again
     assert "driver unknown" in again
 
 
 def test_file_that_cannot_be_written_is_named(tmp_path: Path, discover_command: Command) -> None:
-    error = discover_command(f"--profile t4-1 --record {tmp_path / 'no/such/folder.json'}", code=1).err
+    file = tmp_path / "no/such/folder.json"
+    error = discover_command(f"--profile t4-1 --record {file}", code=1).err
     assert "--record" in error
     assert "No such file or directory" in error
 
 
 def test_help_says_what_is_replaced_and_what_is_left(discover_command: Command) -> None:
-    text = " ".join(discover_command("--help").out.split())
+    words = discover_command("--help").out.split()
+    text = " ".join(words)
     assert "UUIDs, serial numbers, chassis serials and GUIDs in it are replaced" in text
     assert "Kept: product names" in text
 
 
 def test_recording_takes_no_faults(tmp_path: Path, discover_command: Command) -> None:
-    file = recorded(load_profile("t4-1"), tmp_path)[1]
-    error = discover_command(f"--profile {file} --faults {tmp_path / 'faults.yaml'}", code=1).err
+    file = recording_of("t4-1", tmp_path)
+    faults = tmp_path / "faults.yaml"
+    error = discover_command(f"--profile {file} --faults {faults}", code=1).err
     assert "is a recording, and only profiles can have faults" in error
 
 
@@ -435,52 +526,68 @@ def test_recording_takes_no_faults(tmp_path: Path, discover_command: Command) ->
 def test_recording_with_another_text_is_refused(
     old: str, new: str, message: str, tmp_path: Path, discover_command: Command
 ) -> None:
-    _, file = recorded(load_profile("t4-1"), tmp_path)
+    file = recording_of("t4-1", tmp_path)
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new, 1))
-    error = discover_command(f"--profile {file}", code=1).err.splitlines()[-1]
-    assert error.startswith(f"toposcope discover: {file}: ")
-    assert message in error
+    error = discover_command(f"--profile {file}", code=1).err
+    last_line = error.splitlines()[-1]
+    assert last_line.startswith(f"toposcope discover: {file}: ")
+    assert message in last_line
 
 
 @pytest.mark.parametrize("size", [40, 2000])
 def test_recording_that_ends_early_is_refused(size: int, tmp_path: Path, discover_command: Command) -> None:
-    _, file = recorded(load_profile("t4-1"), tmp_path)
+    file = recording_of("t4-1", tmp_path)
     text = file.read_text()
     assert len(text) > size
     file.write_text(text[:size])
-    error = discover_command(f"--profile {file}", code=1).err.splitlines()[-1]
-    assert error.startswith(f"toposcope discover: {file}: ")
-    assert "is damaged" in error
+    error = discover_command(f"--profile {file}", code=1).err
+    last_line = error.splitlines()[-1]
+    assert last_line.startswith(f"toposcope discover: {file}: ")
+    assert "is damaged" in last_line
 
 
 def test_profile_in_json_is_still_a_profile(tmp_path: Path, discover_command: Command) -> None:
     shipped = ROOT / "toposcope/simulator/profiles/t4-1.yaml"
+    profile = yaml.safe_load(shipped.read_text())
     file = tmp_path / "profile.json"
-    file.write_text(json.dumps(yaml.safe_load(shipped.read_text())).replace('{"0":', "{0:"))
-    assert "gpu.topology/gpus=1" in discover_command(f"--profile {file} -o labels").out
+    text = json.dumps(profile).replace('{"0":', "{0:")
+    file.write_text(text)
+    printed = discover_command(f"--profile {file} -o labels")
+    assert "gpu.topology/gpus=1" in printed.out
 
 
 def test_replayed_machine_can_be_probed_again_and_again(tmp_path: Path) -> None:
     seen, file = recorded(load_profile("t4-1"), tmp_path)
     recording = load_recording(file)
-    write_recorded_sysfs(recording, tmp_path / "again")
-    with Source(lambda: ReplayedNvml(recording), tmp_path / "again", simulated=True).probe_process() as process:
-        first, second = process.probe(), process.probe()
+    sysfs = tmp_path / "again"
+    write_recorded_sysfs(recording, sysfs)
+    source = Source(lambda: ReplayedNvml(recording), sysfs, simulated=True)
+    with source.probe_process() as process:
+        first = process.probe()
+        second = process.probe()
     assert first == second
     assert anonymous(first) == anonymous(seen)
 
 
+def answers_in(file: Path) -> list[Any]:
+    recording = load_recording(file)
+    return [call.answer for call in recording.calls]
+
+
 def test_handles_are_told_apart_by_name(tmp_path: Path) -> None:
     """MIG devices too: they are devices of their own with the name of their GPU in front."""
-    _, file = recorded(load_profile("hgx-h100-8"), tmp_path)
-    answers = [call.answer for call in load_recording(file).calls]
-    names = [answer.name for answer in answers if isinstance(answer, Device)]
+    file = recording_of("hgx-h100-8", tmp_path)
+    names = []
+    for answer in answers_in(file):
+        if isinstance(answer, Device):
+            names.append(answer.name)
     assert names[:8] == [f"gpu:{number}" for number in range(8)]
 
     nvml = RecordingNvml(MigModule(), lambda _: None, tick())
-    mig_device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(Handle("gpu:3", "real"), 1)
+    gpu = Handle("gpu:3", "real")
+    mig_device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, 1)
     assert mig_device == Handle("gpu:3/mig:1", ("real", 1))
 
 
@@ -490,10 +597,10 @@ class MigModule(Module):
 
 
 def test_fields_keep_their_own_status(tmp_path: Path) -> None:
-    _, file = recorded(load_profile("t4-1"), tmp_path)
-    answers = [call.answer for call in load_recording(file).calls]
-    fields = next(answer for answer in answers if isinstance(answer, Fields))
-    status = {field.field: field.status for field in fields.fields}
+    file = recording_of("t4-1", tmp_path)
+    answers = [answer for answer in answers_in(file) if isinstance(answer, Fields)]
+    first = answers[0]
+    status = {field.field: field.status for field in first.fields}
     assert status[91] == pynvml.NVML_ERROR_NOT_SUPPORTED
 
 
@@ -517,39 +624,50 @@ nvlink: {version: "5.0", mbps: 53125, switched: 18}
 def test_vital_product_data_is_recorded_without_identities(tmp_path: Path) -> None:
     machine = machine_of(NVSWITCH_BRIDGE, tmp_path)
     raw, file = recorded(machine, tmp_path)
-    texts = []
+    cards = []
+    others = []
     for entry in load_recording(file).sysfs:
         if isinstance(entry, File) and "vpd" in entry.path:
-            texts.append(entry.text)
-    cards = [text.partition("\n")[0] for text in texts]
-    others = [text.partition("\n")[2] for text in texts]
+            card, _, other = entry.text.partition("\n")
+            cards.append(card)
+            others.append(other)
     assert len(cards) == 5
     assert sorted(set(cards)) == [f"V3={1:032}", f"V3={2:032}", f"V3={3:032}"]
     assert sorted(others) == ["", "", "", "", "SMDL=SW_MNG"]
+    text = file.read_text()
     for nic in raw.nics:
-        assert nic.card not in file.read_text()
+        assert nic.card not in text
 
 
 def test_machine_replayed_from_vital_product_data_is_the_same(tmp_path: Path) -> None:
-    raw, file = recorded(machine_of(NVSWITCH_BRIDGE, tmp_path), tmp_path)
+    machine = machine_of(NVSWITCH_BRIDGE, tmp_path)
+    raw, file = recorded(machine, tmp_path)
     again = replayed(file, tmp_path / "again")
     assert [nic.name for nic in raw.nics] == ["mlx5_0", "mlx5_1"]
     assert [nic.name for nic in again.nics] == ["mlx5_0", "mlx5_1"]
-    assert discover(again).matrix == discover(raw).matrix
-    assert [gpu.rails for gpu in discover(again).gpus] == [("mlx5_0",), ("mlx5_1",)]
+    topology = discover(again)
+    assert topology.matrix == discover(raw).matrix
+    rails = [gpu.rails for gpu in topology.gpus]
+    assert rails == [("mlx5_0",), ("mlx5_1",)]
 
 
 def test_vital_product_data_that_cannot_be_read_is_not_recorded(tmp_path: Path) -> None:
     text = NVSWITCH_BRIDGE.replace("true}", "true, vpd: false}")
-    raw, file = recorded(machine_of(text, tmp_path), tmp_path)
+    machine = machine_of(text, tmp_path)
+    raw, file = recorded(machine, tmp_path)
     again = replayed(file, tmp_path / "again")
     assert len(again.nics) == len(raw.nics) == 3
-    assert [function.card for function in again.data_direct] == ["", ""]
+    cards = [function.card for function in again.data_direct]
+    assert cards == ["", ""]
 
 
 def test_recording_without_a_function_can_be_replayed(tmp_path: Path) -> None:
     """As one of an earlier version, which did not ask for it."""
-    _, file = recorded(load_profile("t4-1"), tmp_path)
-    lines = [line for line in file.read_text().splitlines() if "nvmlDeviceGetMigMode" not in line]
-    file.write_text("\n".join(lines))
-    assert replayed(file, tmp_path / "again").gpus[0].mig is None
+    file = recording_of("t4-1", tmp_path)
+    kept = []
+    for line in file.read_text().splitlines():
+        if "nvmlDeviceGetMigMode" not in line:
+            kept.append(line)
+    file.write_text("\n".join(kept))
+    raw = replayed(file, tmp_path / "again")
+    assert raw.gpus[0].mig is None

@@ -55,18 +55,29 @@ def work(tmp_path: Path) -> str:
 @pytest.fixture
 def commands(work: str, tmp_path: Path) -> list[list[str]]:
     """Every command that looks at a cluster."""
+    (first,) = demo_nodes(most=1)
     before = tmp_path / "before.json"
-    before.write_text(json.dumps(demo_nodes(most=1)[0]))
+    before.write_text(json.dumps(first))
+    file = tmp_path / "x"
     return [
-        *(["tree"], ["nodes"], ["levels"], ["matrix", "gb200-01"], ["suggest"], ["save", str(tmp_path / "x")]),
-        *(["check", "-f", work], ["explain", "pod/p"], ["diff", str(before)], ["export", "--format", "kai"]),
+        ["tree"],
+        ["nodes"],
+        ["levels"],
+        ["matrix", "gb200-01"],
+        ["suggest"],
+        ["save", str(file)],
+        ["check", "-f", work],
+        ["explain", "pod/p"],
+        ["diff", str(before)],
+        ["export", "--format", "kai"],
     ]
 
 
 def kubeconfig(api: ApiUnderTest, token: str, path: Path) -> str:
     """The file of somebody with this token."""
-    document = json.loads(json.dumps(yaml.safe_load(api.kubeconfig.read_text())))
-    document["users"][0]["user"] = {"token": token}
+    document = yaml.safe_load(api.kubeconfig.read_text())
+    (user,) = document["users"]
+    user["user"] = {"token": token}
     path.write_text(json.dumps(document))
     return str(path)
 
@@ -78,29 +89,54 @@ def grant(api: ApiUnderTest, name: str, group: str, resource: str) -> None:
 
 def documented_role() -> dict[str, Any]:
     """The one in docs/cli.md."""
-    rights = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("\n## Rights\n")[2]
-    found: dict[str, Any] = yaml.safe_load(rights.partition("```yaml\n")[2].partition("```")[0])
-    return found
+    page = ROOT / "docs" / "cli.md"
+    text = page.read_text(encoding="utf-8")
+    _, _, rights = text.partition("\n## Rights\n")
+    _, _, example = rights.partition("```yaml\n")
+    example, _, _ = example.partition("```")
+    role: dict[str, Any] = yaml.safe_load(example)
+    return role
 
 
 def once(toposcope: Command, words: list[str], holds: Callable[[Ran], bool]) -> Ran:
     """The authorizer hears of a new binding a moment later; each question is a request, which is pause enough."""
     for _ in range(500):
-        if holds(ran := toposcope(*words, code=None)):
+        ran = toposcope(*words, code=None)
+        if holds(ran):
             return ran
     pytest.fail("the binding never took effect")
+
+
+def create_cluster(api: ApiUnderTest) -> None:
+    """Two nodes, and a ClusterTopology whose status a controller has written."""
+    crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    api.install_crd(crd)
+    for shown in demo_nodes(most=2):
+        metadata = shown["metadata"]
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": metadata["name"],
+                "labels": metadata["labels"],
+                "annotations": metadata["annotations"],
+            },
+        }
+        api.create(NODES, node)
+    api.create(TOPOLOGIES, cluster_topology(required=["rack"]))
+    api.request(
+        "PATCH",
+        f"{TOPOLOGIES}/cluster/status",
+        {"status": STATUS},
+        content_type=MERGE,
+    )
 
 
 @pytest.mark.real_api("the embedded server lets everybody do everything")
 def test_missing_right_is_named_with_what_to_ask_for(
     api: ApiUnderTest, commands: list[list[str]], toposcope: Command, tmp_path: Path
 ) -> None:
-    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
-    for node in demo_nodes(most=2):
-        metadata = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
-        api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
-    api.create(TOPOLOGIES, cluster_topology(required=["rack"]))
-    api.request("PATCH", f"{TOPOLOGIES}/cluster/status", {"status": STATUS}, content_type=MERGE)
+    create_cluster(api)
     create_namespace(api, "people")
     create_service_account(api, "people", "viewer")
     token = account_token(api, "people", "viewer")
@@ -119,7 +155,8 @@ def test_missing_right_is_named_with_what_to_ask_for(
     assert out.startswith("ClusterTopology cluster: rack (by the controller's last count)\ncluster: 2 nodes, 8 GPUs\n")
     assert "cannot list nodes" in err
     assert "this is the controller's last count, as with --summary" in err
-    assert toposcope("tree -o json", *where, code=2).out == ""  # programs would take it for something else
+    as_json = toposcope("tree -o json", *where, code=2)
+    assert as_json.out == ""  # programs would take it for something else
     toposcope("tree --summary", *where, code=1)
 
     grant(api, "see-nodes", "", "nodes")
@@ -128,7 +165,8 @@ def test_missing_right_is_named_with_what_to_ask_for(
     assert "NODES" in out
     assert "warning: these credentials cannot list pods, so free GPUs are unknown" in err
     assert "the verb list on pods in all namespaces (the API server: pods is forbidden: User" in err
-    assert "?       driver        ResourceSlices cannot be listed" in toposcope("explain node/gb200-01", *where).out
+    explained = toposcope("explain node/gb200-01", *where)
+    assert "?       driver        ResourceSlices cannot be listed" in explained.out
     code, out, err = toposcope("explain", "job/x", *where, code=None)
     assert code == 2
     assert "jobs.batch" in err
@@ -141,7 +179,8 @@ def test_missing_right_is_named_with_what_to_ask_for(
     bind(api, documented_role(), "people", "viewer")
     once(toposcope, ["explain", "job/x", *where], lambda ran: "credentials" not in ran.err)
     for words in commands:
-        assert "credentials" not in toposcope(*words, *where, code=None).err, words
+        ran = toposcope(*words, *where, code=None)
+        assert "credentials" not in ran.err, words
 
     where = ["--kubeconfig", kubeconfig(api, "no-token-of-anybody", tmp_path / "nobody.json")]
     code, out, err = toposcope("tree", *where, code=None)
@@ -154,11 +193,15 @@ def test_missing_right_is_named_with_what_to_ask_for(
 
 
 def test_documented_role_covers_every_kind_that_explain_reads() -> None:
-    allowed = set()
-    for rule in documented_role()["rules"]:
+    role = documented_role()
+    allowed: set[tuple[str, str]] = set()
+    for rule in role["rules"]:
         if "list" in rule["verbs"]:
-            allowed |= set(itertools.product(rule["apiGroups"], rule["resources"]))
-    kinds = {(kind.group, kind.plural) for kind in (POD, *SUBJECTS, *AROUND)}
+            pairs = itertools.product(rule["apiGroups"], rule["resources"])
+            allowed.update(pairs)
+    kinds = set()
+    for kind in (POD, *SUBJECTS, *AROUND):
+        kinds.add((kind.group, kind.plural))
     assert kinds - allowed == set()
 
 
@@ -167,11 +210,12 @@ def test_server_that_goes_away_is_reported_in_one_line(
 ) -> None:
     """Its second page of nodes never comes: refused by a server that shuts down, or not answered at all."""
     monkeypatch.setattr("toposcope.kube.pages.PAGE", 1)
-    file = tmp_path / "kubeconfig"
+    where = ["--kubeconfig", str(tmp_path / "kubeconfig")]
     with EmbeddedApiServer() as server:
         api = ApiUnderTest.of_embedded(server, tmp_path)
         for name in ("gb200-01", "gb200-02"):
-            api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+            api.create(NODES, node)
 
         def second_page(request: Request) -> bool:
             return request.path == NODES and "continue" in request.query
@@ -180,12 +224,16 @@ def test_server_that_goes_away_is_reported_in_one_line(
         for words in commands:
             if words[0] == "matrix":
                 continue  # reads one node, so there is no second page
-            code, out, err = toposcope(*words, "--kubeconfig", str(file), code=None)
+            code, out, err = toposcope(*words, *where, code=None)
             assert (code, out) == (2, ""), words
-            assert err.splitlines()[-1].startswith(f"toposcope {words[0]}: 503 ServiceUnavailable: the server is"), err
+            last_line = err.splitlines()[-1]
+            assert last_line.startswith(f"toposcope {words[0]}: 503 ServiceUnavailable: the server is"), err
     for words in commands:
-        code, out, err = toposcope(*words, "--kubeconfig", str(file), code=None)
+        code, out, err = toposcope(*words, *where, code=None)
         assert code == 2, words
-        assert ("not checked without a cluster" in out) if words[0] == "check" else not out, words
+        if words[0] == "check":
+            assert "not checked without a cluster" in out, words
+        else:
+            assert out == "", words
         assert len(err.splitlines()) == 1, err
         assert err.startswith(f"toposcope {words[0]}: {server.url} does not answer: "), err

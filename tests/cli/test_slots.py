@@ -40,8 +40,8 @@ def test_slots_need_pods(toposcope_on: CommandOnCluster) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("slots --gpus 8,x", "argument --gpus: 'x' is not a number; give 1 or more"),
-        ("slots --gpus-per-pod 0", "'0' is not a number; give 1 or more"),
+        pytest.param("slots --gpus 8,x", "argument --gpus: 'x' is not a number; give 1 or more", id="gpus"),
+        pytest.param("slots --gpus-per-pod 0", "'0' is not a number; give 1 or more", id="gpus-per-pod"),
     ],
 )
 def test_wrong_flag_of_slots_is_named(line: str, message: str, toposcope_on: CommandOnCluster) -> None:

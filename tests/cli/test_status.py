@@ -181,7 +181,8 @@ def test_levels_of_the_status_that_labels_do_not_have_are_noted(
 def test_levels_of_an_outdated_status_are_noted(command: str, tmp_path: Path, toposcope: Command) -> None:
     topology = topology_with_one_level(generation=2)
     cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(), topology)
-    assert "controller's status is not of" in toposcope(f"{command} --from {cluster}", code=None).out
+    ran = toposcope(f"{command} --from {cluster}", code=None)
+    assert "controller's status is not of" in ran.out
 
 
 def topology_with_one_level(*, generation: int) -> Object:

@@ -51,12 +51,16 @@ OTHERS = {"ui", "discover", "agent", "switches", "controller", "uninstall", "dem
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("streams")
-    (path / "now.json").write_text(
-        saved([*demo_nodes(most=6), pod("a", "gb200-01", 4), cluster_topology(required=["rack"])])
-    )
-    (path / "BEFORE").write_text(saved([*demo_nodes(most=5)]))
+    now = [
+        *demo_nodes(most=6),
+        pod("a", "gb200-01", 4),
+        cluster_topology(required=["rack"]),
+    ]
+    (path / "now.json").write_text(saved(now))
+    (path / "BEFORE").write_text(saved(demo_nodes(most=5)))
     (path / "WORK").write_text(saved([pod("b", None, 1)]))
-    (path / "bad.json").write_text(saved(demo_nodes(most=3)).replace('"True"', "[]"))
+    good = saved(demo_nodes(most=3))
+    (path / "bad.json").write_text(good.replace('"True"', "[]"))
     return path
 
 
@@ -67,53 +71,69 @@ def unread_pipe() -> TextIO:
 
 
 def words_of(question: str, folder: Path) -> list[str]:
-    words = [str(folder / word) if word.isupper() else word for word in QUESTIONS[question].split()]
-    return [*words, "--from", str(folder / "now.json")]
+    words = []
+    for word in QUESTIONS[question].split():
+        words.append(str(folder / word) if word.isupper() else word)
+    file = folder / "now.json"
+    return [*words, "--from", str(file)]
 
 
 def test_every_command_on_files_has_a_question() -> None:
-    assert {words.split()[0] for words in QUESTIONS.values()} | OTHERS == set(COMMANDS)
+    asked = {words.split()[0] for words in QUESTIONS.values()}
+    assert asked | OTHERS == set(COMMANDS)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_closed_pipe_ends_with_141(
     question: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    words = words_of(question, folder)
     with unread_pipe() as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
-        assert main(words_of(question, folder)) == 141
-    assert "Error" not in capsys.readouterr().err
+        code = main(words)
+    assert code == 141
+    captured = capsys.readouterr()
+    assert "Error" not in captured.err
 
 
 def large() -> list[Object]:
     """6,000 nodes: three lack a rack, one is degraded."""
     model = demo_nodes(faulty=("h200-3",))[24:26]
-    made = []
+    nodes = []
     for number in range(6_000):
         node = copy.deepcopy(model[number == 77])
         name = f"gpu-{number:04}.fleet.example.com"
         node["metadata"] |= {"name": name, "uid": name}
         labels = node["metadata"]["labels"]
-        labels |= {HOSTNAME: name, "gpu.topology/nvlink-domain": name}
-        labels |= {BLOCK: f"building-a-block-{number // 512}", RACK: f"building-a-rack-{number // 16}"}
+        labels[HOSTNAME] = name
+        labels["gpu.topology/nvlink-domain"] = name
+        labels[BLOCK] = f"building-a-block-{number // 512}"
+        labels[RACK] = f"building-a-rack-{number // 16}"
         if number in (5, 99, 4321):
             del labels[RACK]
-        made.append(node)
-    return made
+        nodes.append(node)
+    return nodes
 
 
 @pytest.fixture(scope="module", params=["demo", pytest.param("large", marks=pytest.mark.slow)])
 def narrow(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("narrow")
     nodes = demo_nodes(faulty=("h200-3",)) if request.param == "demo" else large()
-    waiting = {**pod("a", None, 64), "status": {"phase": "Pending"}}
-    name = nodes[0]["metadata"]["name"]
-    objects = [*nodes, waiting, pod("c", name, 4), cluster_topology(required=["rack"])]
-    (path / "all.json").write_text(saved(objects))
-    assert main(["save", str(path / "now.json"), "--from", str(path / "all.json")]) == 0
-    (path / "BEFORE").write_text(saved(nodes[: len(nodes) // 2]))
+    first = nodes[0]["metadata"]["name"]
+    waiting = pod("a", None, 64)
+    waiting["status"] = {"phase": "Pending"}
+    running = pod("c", first, 4)
+    topology = cluster_topology(required=["rack"])
+
+    everything = path / "all.json"
+    everything.write_text(saved([*nodes, waiting, running, topology]))
+    now = path / "now.json"
+    code = main(["save", str(now), "--from", str(everything)])
+    assert code == 0
+    half = len(nodes) // 2
+    (path / "BEFORE").write_text(saved(nodes[:half]))
     (path / "WORK").write_text(saved([pod("b", None, 64)]))
-    (path / "name").write_text(name)
+    (path / "name").write_text(first)
     return path
 
 
@@ -128,10 +148,12 @@ def test_each_line_fits_and_says_something(question: str, narrow: Path, monkeypa
     monkeypatch.setattr(Progress, "_show", lambda _self: None)
     first = (narrow / "name").read_text()
     words = [word.replace("gb200-01", first) for word in words_of(question, narrow)]
-    out, err = Terminal(), Terminal()
+    out = Terminal()
+    err = Terminal()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         main(words)
-    lines = [*out.getvalue().splitlines(), *err.getvalue().splitlines()]
+    lines = out.getvalue().splitlines()
+    lines += err.getvalue().splitlines()
     assert lines or question == "save"
     if question in ("suggest", "export"):  # their lines are those of a file; comments are ours
         lines = [line for line in lines if line.startswith("# ")]
@@ -143,29 +165,39 @@ def test_each_line_fits_and_says_something(question: str, narrow: Path, monkeypa
 
 def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The command in which TOPOSCOPE stands for the program."""
-    script = command.replace("TOPOSCOPE", f"{sys.executable} -W error -m toposcope.cli.main")
+    program = f"{sys.executable} -W error -m toposcope.cli.main"
+    script = command.replace("TOPOSCOPE", program)
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        ["/bin/bash", "-c", script], cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=60
+        ["/bin/bash", "-c", script],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
 
 def test_closed_output_is_reported_and_closed_stderr_is_not(folder: Path) -> None:
     ran = in_bash("TOPOSCOPE tree --from now.json >&-", folder)
-    message = "toposcope tree: cannot write the output: Bad file descriptor\n"
-    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", message)
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert ran.stderr == "toposcope tree: cannot write the output: Bad file descriptor\n"
     # Warnings are not written into whatever file is opened next, nor to standard output.
     ran = in_bash("TOPOSCOPE tree --from bad.json 2>&-", folder)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    ran = in_bash(
-        "TOPOSCOPE save --from now.json SAVED <&- >/dev/null 2>&-; TOPOSCOPE nodes -o name --from SAVED", folder
-    )
-    assert ran.stdout.splitlines()[0] == "node/gb200-01"
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    save = "TOPOSCOPE save --from now.json SAVED <&- >/dev/null 2>&-"
+    ran = in_bash(f"{save}; TOPOSCOPE nodes -o name --from SAVED", folder)
+    names = ran.stdout.splitlines()
+    assert names[0] == "node/gb200-01"
 
 
 def test_problems_that_nobody_reads_still_end_with_2(folder: Path) -> None:
     ran = in_bash("exec 3>&1; { TOPOSCOPE tree --from bad.json 2>&1 >/dev/null; echo $? >&3; } | true", folder)
-    assert (ran.stdout, ran.stderr) == ("2\n", "")
+    assert ran.stdout == "2\n"
+    assert ran.stderr == ""
 
 
 def test_help_that_nobody_reads(monkeypatch: pytest.MonkeyPatch, toposcope: Command) -> None:
@@ -176,64 +208,86 @@ def test_help_that_nobody_reads(monkeypatch: pytest.MonkeyPatch, toposcope: Comm
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
-    file = tmp_path_factory.mktemp("save") / "cluster.json"
-    nodes = demo_nodes(faulty=("h200-3",))
-    file.write_text(saved([*nodes, pod("a", "gb200-01", 4), cluster_topology(required=["rack"])]))
+    folder = tmp_path_factory.mktemp("save")
+    file = folder / "cluster.json"
+    objects = [
+        *demo_nodes(faulty=("h200-3",)),
+        pod("a", "gb200-01", 4),
+        cluster_topology(required=["rack"]),
+    ]
+    file.write_text(saved(objects))
     return str(file)
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        "tree",
-        "tree -o json",
-        "nodes -o wide",
-        "levels -o yaml",
-        "matrix l40s-1",
-        "suggest",
-        "export --format slurm",
-        "export --format nccl --node h200-1",
+        pytest.param("tree", id="tree"),
+        pytest.param("tree -o json", id="tree-json"),
+        pytest.param("nodes -o wide", id="nodes"),
+        pytest.param("levels -o yaml", id="levels"),
+        pytest.param("matrix l40s-1", id="matrix"),
+        pytest.param("suggest", id="suggest"),
+        pytest.param("export --format slurm", id="slurm"),
+        pytest.param("export --format nccl --node h200-1", id="nccl"),
     ],
 )
 def test_every_command_says_the_same_of_a_saved_cluster(
     command: str, demo: str, tmp_path: Path, toposcope: Command
 ) -> None:
-    file = str(tmp_path / "cluster.toposcope")
+    file = tmp_path / "cluster.toposcope"
     out = toposcope(f"save {file} --from {demo}").out
     assert out.startswith(f"saved 30 nodes, 1 pod and 1 ClusterTopology in {file} (")
     first = toposcope(f"{command} --from {demo}", code=None)
-    assert toposcope(f"{command} --from {file}", code=None) == first
+    again = toposcope(f"{command} --from {file}", code=None)
+    assert again == first
     assert first.out
 
 
 def test_diff_reads_a_saved_cluster_without_pods(demo: str, tmp_path: Path, toposcope: Command) -> None:
-    file = str(tmp_path / "before")
-    assert toposcope(f"save {file} --from {demo} --no-pods").out.startswith("saved 30 nodes and 1 ClusterTopology")
+    file = tmp_path / "before"
+    out = toposcope(f"save {file} --from {demo} --no-pods").out
+    assert out.startswith("saved 30 nodes and 1 ClusterTopology")
     toposcope(f"diff {file} --from {demo}")
 
 
 def test_failed_save_is_undone(demo: str, tmp_path: Path, toposcope: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    empty, file = tmp_path / "empty.yaml", tmp_path / "saved"
+    empty = tmp_path / "empty.yaml"
     empty.write_text("")
+    file = tmp_path / "saved"
     file.write_text("as it was")
-    assert "there are no nodes in" in toposcope(f"save {file} --from {empty}", code=2).err
-    assert "no such folder" in toposcope(f"save {tmp_path / 'no' / 'file'} --from {demo}", code=2).err
-    assert "is not a file; name one to write" in toposcope(f"save {tmp_path} --from {demo}", code=2).err
+    error = toposcope(f"save {file} --from {empty}", code=2).err
+    assert "there are no nodes in" in error
+    in_no_folder = tmp_path / "no" / "file"
+    error = toposcope(f"save {in_no_folder} --from {demo}", code=2).err
+    assert "no such folder" in error
+    error = toposcope(f"save {tmp_path} --from {demo}", code=2).err
+    assert "is not a file; name one to write" in error
 
     def full(_snapshot: object, _out: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("toposcope.cli.save.write_packed", full)
-    assert "No space left" in toposcope(f"save {file} --from {demo}", code=2).err
+    error = toposcope(f"save {file} --from {demo}", code=2).err
+    assert "No space left" in error
     assert file.read_text() == "as it was"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.yaml", "saved"]
 
 
 def test_running_cluster(api: ApiUnderTest, tmp_path: Path, toposcope: Command) -> None:
     for name in ("n1", "n2"):
-        labels = {"kubernetes.io/hostname": name, "gpu.topology/gpus": "8"}
-        api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})
-    file = str(tmp_path / "saved")
+        labels = {
+            "kubernetes.io/hostname": name,
+            "gpu.topology/gpus": "8",
+        }
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+        }
+        api.create(NODES, node)
+    file = tmp_path / "saved"
     out = toposcope(f"save {file} --kubeconfig {api.kubeconfig}").out
     assert "saved 2 nodes, 0 pods and 0 ClusterTopologies" in out
-    assert toposcope(f"tree --from {file} -o name", code=1).out.split() == ["n1", "n2"]
+    names = toposcope(f"tree --from {file} -o name", code=1).out
+    assert names.split() == ["n1", "n2"]

@@ -128,8 +128,8 @@ def test_claim_says_where_it_can_be_met(flags: str, comments: list[str], toposco
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("--gpus 2 --link pcie", "2 GPUs, on one PCIe root: no claim can get that on any of 5"),
-        ("--gpus 16 --link nvlink", "no claim can get that on any of 5 nodes"),
+        pytest.param("--gpus 2 --link pcie", "2 GPUs, on one PCIe root: no claim can get that on any of 5", id="pcie"),
+        pytest.param("--gpus 16 --link nvlink", "no claim can get that on any of 5 nodes", id="nvlink"),
     ],
 )
 def test_claim_that_no_node_can_meet_is_an_error(flags: str, message: str, toposcope_on: CommandOnCluster) -> None:

@@ -90,9 +90,14 @@ def test_texts_are_cut_in_the_middle_and_columns_fit_the_screen() -> None:
 
 def test_narrow_screen_drops_spare_columns_and_keeps_names() -> None:
     narrow = Screen(io.StringIO(), colour=False, width=20, height=None)
-    rows = [["a-long-name", "x" * 9, "y" * 9]]
-    assert list(columns(narrow, ["NAME", "X", "Y"], rows, spare=[1]))[1] == "a-long-name  yyyy…yyy"
-    assert list(fitted("! one two three four five", 20)) == ["! one two three four", "  five"]
+    row = ["a-long-name", "x" * 9, "y" * 9]
+    _head, line = columns(narrow, ["NAME", "X", "Y"], [row], spare=[1])
+    assert line == "a-long-name  yyyy…yyy"
+
+
+def test_long_line_is_broken_at_words() -> None:
+    lines = fitted("! one two three four five", 20)
+    assert list(lines) == ["! one two three four", "  five"]
 
 
 def test_narrow_tree_cuts_names_before_counts() -> None:

@@ -32,7 +32,9 @@ def test_tree_of_the_demo_is_its_page(toposcope_on: CommandOnCluster) -> None:
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("line", ["tree cluster --level rack -o name", "tree --depth 3 -o name"])
+@pytest.mark.parametrize(
+    "line", ["tree cluster --level rack -o name", "tree --depth 3 -o name"], ids=["level", "depth"]
+)
 def test_tree_names_domains_by_their_paths(line: str, toposcope_on: CommandOnCluster) -> None:
     ran = toposcope_on(demo, line, code=1)
     assert ran.out.split() == PATHS_DOWN_TO_RACKS
@@ -67,9 +69,14 @@ def test_tree_for_scripts_counts_gpus_of_nodes_that_lack_a_level(toposcope_on: C
     assert tree["nodes"] == 30
     assert tree["gpus"] == 152
     assert tree["leftOut"] == {"nodes": 2, "gpus": 16}
-    block = tree["domains"][0]["domains"][1]
+    zone = tree["domains"][0]
+    block = zone["domains"][1]
     assert block["gpus"] == 64
-    assert block["lacking"] == {"level": "rack", "nodes": ["h200-1", "h200-4"], "gpus": 16}
+    assert block["lacking"] == {
+        "level": "rack",
+        "nodes": ["h200-1", "h200-4"],
+        "gpus": 16,
+    }
 
 
 @pytest.mark.regression
@@ -125,9 +132,9 @@ def test_summary_needs_the_counts_of_a_controller(toposcope_on: CommandOnCluster
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("tree cluste", "no ClusterTopology 'cluste' (did you mean 'cluster'?)"),
-        ("tree --level racks", "did you mean 'rack'?"),
-        ("tree --kubeconfig x", "give one or the other"),
+        pytest.param("tree cluste", "no ClusterTopology 'cluste' (did you mean 'cluster'?)", id="topology"),
+        pytest.param("tree --level racks", "did you mean 'rack'?", id="level"),
+        pytest.param("tree --kubeconfig x", "give one or the other", id="two-sources"),
     ],
 )
 def test_tree_of_what_is_not_there_is_an_error(line: str, message: str, toposcope_on: CommandOnCluster) -> None:
@@ -145,9 +152,13 @@ def test_tree_of_a_missing_file_is_an_error(toposcope: Command) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("tree --depth -1", "--depth -1: must not be negative"),
-        ("tree --depth 1 --level x", "--level: not allowed with argument --depth"),
-        ("tree --request-timeout soon", "argument --request-timeout: 'soon' is not a time such as 5s, 2m or 1h; 0"),
+        pytest.param("tree --depth -1", "--depth -1: must not be negative", id="depth"),
+        pytest.param("tree --depth 1 --level x", "--level: not allowed with argument --depth", id="depth-and-level"),
+        pytest.param(
+            "tree --request-timeout soon",
+            "argument --request-timeout: 'soon' is not a time such as 5s, 2m or 1h; 0",
+            id="timeout",
+        ),
     ],
 )
 def test_wrong_flag_of_tree_is_named(line: str, message: str, toposcope: Command) -> None:
@@ -207,23 +218,35 @@ def test_pipe_that_closes_early_causes_no_error(save: Save) -> None:
 
 
 def test_tree_levels_and_matrix_read_a_running_cluster(api: ApiUnderTest, toposcope: Command) -> None:
-    for node in demo_nodes(most=2):
-        metadata = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
-        api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+    for shown in demo_nodes(most=2):
+        metadata = shown["metadata"]
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": metadata["name"],
+                "labels": metadata["labels"],
+                "annotations": metadata["annotations"],
+            },
+        }
+        api.create(NODES, node)
     where = f"--kubeconfig {api.kubeconfig}"
 
     names = toposcope(f"tree {where} --level rack -o name", code=1).out.split()
     assert names == ["zone-1", "zone-1/block-1", "zone-1/block-1/rack-1"]
-    assert "NV18" in toposcope(f"matrix gb200-01 {where}", code=1).out
+    matrix = toposcope(f"matrix gb200-01 {where}", code=1).out
+    assert "NV18" in matrix
     err = toposcope(f"levels {where} --context nowhere", code=2).err
     assert "contexts has no entry named 'nowhere'" in err
 
 
 def test_summary_of_a_running_cluster_takes_one_request(tmp_path: Path, toposcope: Command) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
     with EmbeddedApiServer() as server:
         server.load([cluster_topology_crd(), cluster_topology({"nodes": 2})])
-        server.write_kubeconfig(tmp_path / "kubeconfig")
+        server.write_kubeconfig(kubeconfig)
         requests = requests_to(server)
-        out = toposcope(f"tree --summary --kubeconfig {tmp_path / 'kubeconfig'}", code=1).out
+        out = toposcope(f"tree --summary --kubeconfig {kubeconfig}", code=1).out
     assert "\ncluster: 2 nodes" in out
-    assert [request.path.rpartition("/")[2] for request in requests] == ["clustertopologies"]
+    (request,) = requests
+    assert request.path.endswith("/clustertopologies")

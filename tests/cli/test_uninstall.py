@@ -71,21 +71,27 @@ def cluster(api: ApiUnderTest, toposcope: Command) -> ApiUnderTest:
         api.create(AGENTS, program("DaemonSet", "east-toposcope-agent"))
         api.create(AGENTS, program("DaemonSet", "somebody-elses"))
         api.create(CONTROLLERS, program("Deployment", "toposcope-controller"))
+
+    to_it = ("--kubeconfig", api.kubeconfig)
     for name in ("n1", "n2"):
+        path = f"{NODES}/{name}"
         labels = {**FOREIGN_LABELS, "kubernetes.io/hostname": name}
         api.create(NODES, node(name, labels=labels, annotations=CREATED))
-        assert api.apply(f"{NODES}/{name}", node(name, annotations=THEIRS[name]), "by-hand")[0] == 200
-        toposcope(f"agent --once --nvidia-labels --profile dgx-h200 --node-name {name}", "--kubeconfig", api.kubeconfig)
+        annotated = node(name, annotations=THEIRS[name])
+        code, answer = api.apply(path, annotated, "by-hand")
+        assert code == 200, answer
+        toposcope(f"agent --once --nvidia-labels --profile dgx-h200 --node-name {name}", *to_it)
     api.create(NODES, node("cpu-1"))
     make_topology(api, "c", publish={"slinky": "Auto"})
     host = {"nodeLabel": "kubernetes.io/hostname"}
     api.create(KUEUE, theirs(KUEUE, "by-hand", host))
     api.create(KAI, theirs(KAI, "by-hand", host))
-    toposcope("controller --once", "--kubeconfig", api.kubeconfig)
+    toposcope("controller --once", *to_it)
     for name in ("n1", "n2"):
-        run = f"agent --once --nvidia-labels --slinky --profile dgx-h200 --node-name {name}"
-        toposcope(run, "--kubeconfig", api.kubeconfig)
-    assert "topology.slinky.slurm.net/spec" in api.get(f"{NODES}/n1")["metadata"]["annotations"]
+        toposcope(f"agent --once --nvidia-labels --slinky --profile dgx-h200 --node-name {name}", *to_it)
+
+    annotations = api.get(f"{NODES}/n1")["metadata"]["annotations"]
+    assert "topology.slinky.slurm.net/spec" in annotations
     assert found(api, f"{KUEUE}/c")
     assert found(api, f"{KAI}/c")
     return api
@@ -187,10 +193,12 @@ def test_nothing_goes_while_a_flavor_holds_a_topology(cluster: ApiUnderTest, uni
 
 
 def test_levels_that_workloads_require_are_shown(cluster: ApiUnderTest, uninstall: Command) -> None:
-    status = {"status": {"requiredBy": [{"domain": "rack", "workloads": 3}]}}
+    required = {"domain": "rack", "workloads": 3}
+    status = {"status": {"requiredBy": [required]}}
     code, answer = cluster.request("PATCH", f"{TOPOLOGIES}/c/status", status, content_type=MERGE)
     assert code == 200, answer
-    assert "! workloads require levels of it: rack (3)" in uninstall().out
+    ran = uninstall()
+    assert "! workloads require levels of it: rack (3)" in ran.out
 
 
 def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clients: Clients) -> None:
@@ -278,15 +286,19 @@ def test_object_that_comes_back_is_reported(
 
 def test_no_answer_is_no_success(tmp_path: Path, toposcope: Command) -> None:
     kubeconfig = tmp_path / "none"
-    assert str(kubeconfig) in toposcope(f"uninstall --kubeconfig {kubeconfig}", code=2).err
+    ran = toposcope(f"uninstall --kubeconfig {kubeconfig}", code=2)
+    assert str(kubeconfig) in ran.err
 
 
 def test_long_list_is_read_page_by_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
     for number in range(5):
-        api.create(NODES, node(f"n{number}", labels={"odd": str(number % 2)}))
+        parity = str(number % 2)
+        api.create(NODES, node(f"n{number}", labels={"odd": parity}))
     client = clients()
-    names = [found["metadata"]["name"] for found in everything(client, NODES)]
-    odd_names = [found["metadata"]["name"] for found in everything(client, NODES, selector="odd=1")]
+    nodes = everything(client, NODES)
+    names = [found["metadata"]["name"] for found in nodes]
     assert names == ["n0", "n1", "n2", "n3", "n4"]
+    odd_nodes = everything(client, NODES, selector="odd=1")
+    odd_names = [found["metadata"]["name"] for found in odd_nodes]
     assert odd_names == ["n1", "n3"]

@@ -65,13 +65,25 @@ def test_admitted_pod_is_added(toposcope_on: CommandOnCluster, write: Write) -> 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("whatif", "give what changes (--drain, --add, --finish, --admit), or --free GPUS"),
-        ("whatif --add 2", "--add N, --like NODE and --in LEVEL=VALUE belong together; --in may be left out"),
-        ("whatif --drain h200-99", "there is no node 'h200-99'; did you mean 'h200-"),
-        ("whatif --drain rack=rack-99", "no node is in rack 'rack-99'; toposcope tree shows the domains"),
-        ("whatif --drain rack=block-1/rack-3", "no node is in rack 'block-1/rack-3'"),
-        ("whatif --drain rack=x/zone-1/block-2/rack-3", "no node is in rack"),
-        ("whatif --free 4000", "no domain of any level holds 4,000 GPUs, even on an empty cluster"),
+        pytest.param("whatif", "give what changes (--drain, --add, --finish, --admit), or --free GPUS", id="nothing"),
+        pytest.param(
+            "whatif --add 2",
+            "--add N, --like NODE and --in LEVEL=VALUE belong together; --in may be left out",
+            id="add-without-like",
+        ),
+        pytest.param("whatif --drain h200-99", "there is no node 'h200-99'; did you mean 'h200-", id="missing-node"),
+        pytest.param(
+            "whatif --drain rack=rack-99",
+            "no node is in rack 'rack-99'; toposcope tree shows the domains",
+            id="missing-rack",
+        ),
+        pytest.param("whatif --drain rack=block-1/rack-3", "no node is in rack 'block-1/rack-3'", id="other-block"),
+        pytest.param("whatif --drain rack=x/zone-1/block-2/rack-3", "no node is in rack", id="path-too-long"),
+        pytest.param(
+            "whatif --free 4000",
+            "no domain of any level holds 4,000 GPUs, even on an empty cluster",
+            id="too-many-gpus",
+        ),
     ],
 )
 def test_change_that_cannot_be_made_is_an_error(line: str, message: str, toposcope_on: CommandOnCluster) -> None:

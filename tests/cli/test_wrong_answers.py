@@ -21,14 +21,34 @@ from toposcope.ui.bundle import Bundle
 
 pytestmark = pytest.mark.embedded_api("each run is recorded on an API server of its own")
 
-WRONG = (b"{}", b"[]", b"null", b'"x"', b'{"metadata":null}', b'{"metadata":{},"items":[null]}', b'{"metadata":[]}')
-COMMANDS = (
-    "uninstall --yes", "uninstall", "tree", "nodes", "levels", "suggest", "save again.toposcope",
-    "export --format slurm", "matrix n1", "check -f job.yaml", "explain pod/waiting -n train", "diff saved.toposcope",
-    "ui --export page.html",
-    "agent --once --nvidia-labels --profile dgx-h200 --node-name n1", "agent --cleanup --node-name n1",
-    "controller --once", "controller --once --dry-run",
-)  # fmt: skip
+WRONG = (
+    b"{}",
+    b"[]",
+    b"null",
+    b'"x"',
+    b'{"metadata":null}',
+    b'{"metadata":{},"items":[null]}',
+    b'{"metadata":[]}',
+)
+COMMANDS = {
+    "uninstall": "uninstall --yes",
+    "uninstall-dry-run": "uninstall",
+    "tree": "tree",
+    "nodes": "nodes",
+    "levels": "levels",
+    "suggest": "suggest",
+    "save": "save again.toposcope",
+    "export": "export --format slurm",
+    "matrix": "matrix n1",
+    "check": "check -f job.yaml",
+    "explain": "explain pod/waiting -n train",
+    "diff": "diff saved.toposcope",
+    "ui": "ui --export page.html",
+    "agent": "agent --once --nvidia-labels --profile dgx-h200 --node-name n1",
+    "agent-cleanup": "agent --cleanup --node-name n1",
+    "controller": "controller --once",
+    "controller-dry-run": "controller --once --dry-run",
+}
 QUEUE = {"name": "j", "namespace": "train", "labels": {"kueue.x-k8s.io/queue-name": "q"}}
 
 
@@ -45,17 +65,25 @@ class Recording:
         target = re.sub(r"%2C[^&]*\+in\+[^&]*", "", received.target)
         if "watch=true" in target:
             return answer(b"{}", "422 Unprocessable Entity")
+        headers = {}
+        for name in ("Accept", "Content-Type"):
+            value = received.headers.get(name)
+            if value:
+                headers[name] = value
+
         where = urlsplit(self._api.url)
         upstream = http.client.HTTPConnection(where.hostname or "", where.port)
-        headers = {name: value for name in ("Accept", "Content-Type") if (value := received.headers.get(name))}
         upstream.request(received.method, target, received.body or None, headers)
         response = upstream.getresponse()
-        key = (received.method, received.target)
-        self._answers[key].append(answer(response.read(), f"{response.status} {response.reason}"))
+        status = f"{response.status} {response.reason}"
+        reply = answer(response.read(), status)
         upstream.close()
+
+        key = (received.method, received.target)
+        self._answers[key].append(reply)
         if response.status < 400 and key not in self.requests:
             self.requests.append(key)
-        return self._answers[key][-1]
+        return reply
 
     def replay(self, spoiled: tuple[str, str], body: bytes) -> Callable[[Received], bytes]:
         """The same answers again, but `body` to the first request of that method and target."""
@@ -63,8 +91,12 @@ class Recording:
         left[spoiled][0] = answer(body)
 
         def reply(received: Received) -> bytes:
-            answers = left.get((received.method, received.target)) or [answer(b"{}", "404 Not Found")]
-            return answers.pop(0) if len(answers) > 1 else answers[0]
+            answers = left.get((received.method, received.target))
+            if not answers:
+                return answer(b"{}", "404 Not Found")
+            if len(answers) == 1:
+                return answers[0]
+            return answers.pop(0)
 
         return reply
 
@@ -73,28 +105,46 @@ class Recording:
 def cluster(api: ApiUnderTest, toposcope: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ApiUnderTest:
     """Everything that Toposcope writes, a pod that waits, and a folder with files."""
     monkeypatch.chdir(tmp_path)
-    api.create(CRDS, yaml.safe_load(CRD.read_text(encoding="utf-8")))
-    install(api, "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19", "kai-topologies-v0.17")
-    api.create(NODES, node("n1", labels={"kubernetes.io/hostname": "n1", "topology.kubernetes.io/zone": "z"}))
-    api.create(PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "c"}})
+    crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    api.create(CRDS, crd)
+    install(
+        api,
+        "kueue-topologies-v0.19",
+        "kueue-resourceflavors-v0.19",
+        "kai-topologies-v0.17",
+    )
+    labels = {
+        "kubernetes.io/hostname": "n1",
+        "topology.kubernetes.io/zone": "z",
+    }
+    api.create(NODES, node("n1", labels=labels))
+    topology = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": "c"},
+    }
+    api.create(PATH, topology)
     to_it = ("--kubeconfig", api.kubeconfig)
     toposcope("agent --once --nvidia-labels --profile dgx-h200 --node-name n1", *to_it)
     toposcope("controller --once", *to_it)
+
     create_namespace(api, "train")
-    api.create("/api/v1/namespaces/train/pods", pod("waiting", None, 8, phase="Pending"))
+    waiting = pod("waiting", None, 8, phase="Pending")
+    api.create("/api/v1/namespaces/train/pods", waiting)
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": QUEUE,
         "spec": {"template": pod("x", None, 8)},
     }
-    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job), encoding="utf-8")
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(job), encoding="utf-8")
     toposcope("save saved.toposcope", *to_it)
     return api
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_no_command_ends_with_a_traceback(
     cluster: ApiUnderTest, toposcope: Command, command: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,20 +156,23 @@ def test_no_command_ends_with_a_traceback(
     def run(replies: Callable[[Received], bytes]) -> tuple[int, str]:
         caplog.clear()
         with ScriptedServer(replies) as server:
-            ran = toposcope(command, "--kubeconfig", write(file, kubeconfig_document(server.url)), code=None)
+            kubeconfig = write(file, kubeconfig_document(server.url))
+            ran = toposcope(command, "--kubeconfig", kubeconfig, code=None)
         return ran.code, ran.err + caplog.text
 
     code, words = run(recording.forward)
     assert code in (0, 1), words
     assert recording.requests
-    for request in recording.requests:
+    for method, target in recording.requests:
+        path, _, _ = target.partition("?")
+        named = f"the answer to {method} {path}"
         for body in WRONG:
-            ended, words = run(recording.replay(request, body))
-            about = (*request, body, words)
+            replies = recording.replay((method, target), body)
+            ended, words = run(replies)
+            about = (method, target, body, words)
             assert "Traceback" not in words, about
-            method, path = request[0], request[1].partition("?")[0]
-            named = f"the answer to {method} {path}"
-            if command.startswith("uninstall") and not (method == "DELETE" and body.startswith(b"{")):
+            is_answer_to_delete = method == "DELETE" and body.startswith(b"{")
+            if command.startswith("uninstall") and not is_answer_to_delete:
                 assert ended == 2, about
                 assert words.startswith(f"toposcope uninstall: {named} is "), about
                 assert words.count("\n") == 1, about

@@ -58,7 +58,18 @@ class Counted:
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("line", ["# a license\r\n", "#\r\n", "\r\n", "---\r\n", "--- # a\r\n", "# a\n", "  \r\n"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("# a license\r\n", id="comment"),
+        pytest.param("#\r\n", id="empty-comment"),
+        pytest.param("\r\n", id="empty-line"),
+        pytest.param("---\r\n", id="mark"),
+        pytest.param("--- # a\r\n", id="mark-with-comment"),
+        pytest.param("# a\n", id="unix-comment"),
+        pytest.param("  \r\n", id="blanks"),
+    ],
+)
 def test_lines_before_an_object_that_was_saved_on_windows(line: str) -> None:
     head = line * 2000
     node = "kind: Node\r\napiVersion: v1\r\nmetadata: {name: a}\r\n"
@@ -92,20 +103,29 @@ def test_problem_has_its_line_after_marks_and_comments() -> None:
 
 
 def test_unusual_indentation_is_no_layout() -> None:
-    lines = ['"apiVersion": "v1",', '"items": [', json.dumps(NODE), "]"]
     indent = " " * 60_000
-    text = "\n".join(f"{indent}{line}" for line in lines)
-    assert names_in(f"{{\n{text}\n}}\n") == ["a"]
+    lines = [
+        "{",
+        f'{indent}"apiVersion": "v1",',
+        f'{indent}"items": [',
+        f"{indent}{json.dumps(NODE)}",
+        f"{indent}]",
+        "}",
+        "",
+    ]
+    assert names_in("\n".join(lines)) == ["a"]
 
 
 @pytest.mark.parametrize("depth", [9, 300])
 def test_lists_within_lists_are_refused(depth: int) -> None:
-    text = '{"kind":"List","items":[' * depth + json.dumps(NODE) + "]}" * depth
-    assert any("nested" in problem for problem in problems_in(text))
+    opened = '{"kind":"List","items":[' * depth
+    closed = "]}" * depth
+    problems = problems_in(opened + json.dumps(NODE) + closed)
+    assert any("nested" in problem for problem in problems)
 
 
 @pytest.mark.parametrize("depth", [201, 400, 900, 5000])
-@pytest.mark.parametrize("opened", ['{"a":', "["])
+@pytest.mark.parametrize("opened", ['{"a":', "["], ids=["object", "array"])
 def test_json_is_as_deep_as_yaml_may_be(opened: str, depth: int) -> None:
     closed = {"[": "]"}.get(opened, "}")
     text = '{"kind":"A","apiVersion":"b","spec":' + opened * depth + "1" + closed * depth + "}"
@@ -115,7 +135,14 @@ def test_json_is_as_deep_as_yaml_may_be(opened: str, depth: int) -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize(
-    "number", ["0x" + "f" * 5000, "0b" + "1" * 5000, "0" + "7" * 5000, "1" + ":59" * 3000, "1" + ":59" * 3000 + ".5"]
+    "number",
+    [
+        pytest.param("0x" + "f" * 5000, id="hexadecimal"),
+        pytest.param("0b" + "1" * 5000, id="binary"),
+        pytest.param("0" + "7" * 5000, id="octal"),
+        pytest.param("1" + ":59" * 3000, id="sexagesimal"),
+        pytest.param("1" + ":59" * 3000 + ".5", id="sexagesimal-fraction"),
+    ],
 )
 def test_numbers_of_yaml_in_other_bases(number: str) -> None:
     text = f"kind: Node\napiVersion: v1\nmetadata:\n  name: a\nspec:\n  x: {number}\n"
@@ -125,14 +152,32 @@ def test_numbers_of_yaml_in_other_bases(number: str) -> None:
 
 @pytest.mark.regression
 @pytest.mark.parametrize(
-    "value", ["!!int ''", "!!int +", "!!int abc", "!!float ''", "!!float _", "!!bool maybe", "!!bool ''"]
+    "value",
+    [
+        pytest.param("!!int ''", id="empty-int"),
+        pytest.param("!!int +", id="sign-as-int"),
+        pytest.param("!!int abc", id="word-as-int"),
+        pytest.param("!!float ''", id="empty-float"),
+        pytest.param("!!float _", id="line-as-float"),
+        pytest.param("!!bool maybe", id="word-as-bool"),
+        pytest.param("!!bool ''", id="empty-bool"),
+    ],
 )
 def test_values_that_are_not_what_their_tag_says(value: str) -> None:
     with pytest.raises(InputError, match=r"line 2: not YAML: '.*' is not (a whole number|a number|true or false)"):
         read(f"kind: Node\nx: {value}\n")
 
 
-@pytest.mark.parametrize("value", ["!!timestamp foo", "!!set {a}", "!!binary YQ==", "!!omap [a: 1]", "!!pairs [a: 1]"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("!!timestamp foo", id="timestamp"),
+        pytest.param("!!set {a}", id="set"),
+        pytest.param("!!binary YQ==", id="binary"),
+        pytest.param("!!omap [a: 1]", id="omap"),
+        pytest.param("!!pairs [a: 1]", id="pairs"),
+    ],
+)
 def test_values_that_json_does_not_have(value: str) -> None:
     with pytest.raises(InputError, match=r"line 2: not YAML: !!\w+ is no type of JSON; write it as text"):
         read(f"kind: Node\nx: {value}\n")
@@ -177,7 +222,9 @@ def test_pipe_is_opened_once(form: Callable[[bytes], bytes]) -> None:
 
 def test_two_pipes_of_different_forms() -> None:
     one, *others = demo_nodes(most=3)
-    with pipe(as_saved(read(saved([one])))) as first, pipe(saved(others).encode()) as second:
+    packed_node = as_saved(read(saved([one])))
+    listed_nodes = saved(others).encode()
+    with pipe(packed_node) as first, pipe(listed_nodes) as second:
         snapshot = load_files([first, second])
     assert len(snapshot.nodes) == 3
 
@@ -273,7 +320,8 @@ def test_saved_file_that_nests_too_deeply_is_damage(
 def test_quantities_have_62_bits(quantity: str) -> None:
     assert amount("cpu", quantity) == MOST
     assert amount("cpu", f"-{quantity}") == -MOST
-    assert pod_requests([{"cpu": MOST}, {"cpu": MOST}]) == {"cpu": MOST}
+    two_containers = [{"cpu": MOST}, {"cpu": MOST}]
+    assert pod_requests(two_containers) == {"cpu": MOST}
 
 
 def save_and_read(*objects: dict[str, Any]) -> Snapshot:
@@ -291,15 +339,21 @@ def test_node_with_a_quantity_beyond_all_bounds_can_be_saved() -> None:
 
 @pytest.mark.regression
 def test_pods_with_a_quantity_beyond_all_bounds_can_be_saved() -> None:
-    containers = [{"name": "c", "resources": {"requests": {"cpu": "1e30"}}}]
-    pods = [pod(name, "a", 0, containers=containers) for name in ("p", "q", "r", "s")]
-    again = save_and_read({**NODE, "status": {"allocatable": {}}}, *pods)
+    container = {"name": "c", "resources": {"requests": {"cpu": "1e30"}}}
+    pods = [pod(name, "a", 0, containers=[container]) for name in ("p", "q", "r", "s")]
+    node = {**NODE, "status": {"allocatable": {}}}
+    again = save_and_read(node, *pods)
     assert again.by_pods["a"]["cpu"] == MOST
 
 
 def test_whole_number_of_any_size_in_an_object_can_be_saved() -> None:
-    topology = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "t", "x": 10**30}}
-    (published,) = save_and_read(NODE, topology).published
+    topology = {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "t", "x": 10**30},
+    }
+    again = save_and_read(NODE, topology)
+    (published,) = again.published
     assert published.document["metadata"]["x"] == 1e30
 
 
@@ -310,7 +364,21 @@ def test_priority_that_kubernetes_does_not_have_is_named(priority: int) -> None:
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("value", ["z Nodes=evil", "a=b", "a b", "a,b", "a[1]", "a'b", "a\tb", "x" * 64, "a#b", "a/b"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("z Nodes=evil", id="field-of-slurm"),
+        pytest.param("a=b", id="equals"),
+        pytest.param("a b", id="blank"),
+        pytest.param("a,b", id="comma"),
+        pytest.param("a[1]", id="bracket"),
+        pytest.param("a'b", id="quote"),
+        pytest.param("a\tb", id="tab"),
+        pytest.param("x" * 64, id="64-letters"),
+        pytest.param("a#b", id="number-sign"),
+        pytest.param("a/b", id="slash"),
+    ],
+)
 def test_label_value_that_means_something_elsewhere_is_refused(value: str) -> None:
     node = {**NODE, "metadata": {"name": "a", "labels": {"rack": value}}}
     with pytest.raises(InputError, match=r"metadata\.labels: .* cannot be the value of a label: those are of letters"):
@@ -320,17 +388,23 @@ def test_label_value_that_means_something_elsewhere_is_refused(value: str) -> No
 
 
 def test_long_message_is_cut_and_the_cut_is_said() -> None:
-    message = "0/5 nodes are available: " + "1" * 60_000
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "message": "0/5 nodes are available: " + "1" * 60_000,
+    }
     waiting = pod("p", None, 1, phase="Pending")
-    waiting["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
-    (found,) = read(saved([NODE, waiting])).pods or ()
+    waiting["status"]["conditions"] = [condition]
+    snapshot = read(saved([NODE, waiting]))
+    (found,) = snapshot.pods or ()
     assert len(found.waiting) < 33_000
     assert found.waiting.endswith("... (cut after 32 KiB of 60,025 characters)")
 
 
 def test_amount_that_counts_as_less_is_said() -> None:
     node = {**NODE, "status": {"allocatable": {"cpu": "1e30"}}}
-    (warning,) = [text for text in read(saved([node, pod("p", "a", 0)])).warnings if "amount" in text]
+    snapshot = read(saved([node, pod("p", "a", 0)]))
+    (warning,) = [text for text in snapshot.warnings if "amount" in text]
     assert warning == (
         "node a: an amount there is larger than Kubernetes counts, and counts as 4611686018427387903; correct it"
     )

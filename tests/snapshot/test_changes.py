@@ -11,8 +11,21 @@ from toposcope.snapshot.scope import Scope, select_scope
 
 def scope(*nodes: NodeView, ready: str = "") -> Scope:
     """The nodes under a ClusterTopology, which may say whether it is Ready."""
-    conditions = [{"type": "Ready", "status": ready, "reason": "Because"}] if ready else []
-    return select_scope(snapshot(nodes, (), cluster_topology({"conditions": conditions})))
+    conditions = []
+    if ready:
+        condition = {
+            "type": "Ready",
+            "status": ready,
+            "reason": "Because",
+        }
+        conditions.append(condition)
+    topology = cluster_topology({"conditions": conditions})
+    return select_scope(snapshot(nodes, (), topology))
+
+
+def differences(before: Scope, after: Scope) -> list[Change]:
+    """What has changed, where nothing is published."""
+    return changes(before, after, [], [])
 
 
 def published(*domains: str) -> Published:
@@ -22,7 +35,9 @@ def published(*domains: str) -> Published:
 
 
 def test_same_cluster_has_not_changed() -> None:
-    assert changes(scope(view("a")), scope(view("a")), [], []) == []
+    before = scope(view("a"))
+    after = scope(view("a"))
+    assert differences(before, after) == []
 
 
 def test_rack_that_is_gone_is_one_change_and_a_node_another() -> None:
@@ -40,7 +55,7 @@ def test_rack_that_is_gone_is_one_change_and_a_node_another() -> None:
         view("c0", "r3"),
         view("a9"),
     )
-    assert changes(before, after, [], []) == [
+    assert differences(before, after) == [
         Change(Kind.DOMAIN_GONE, "rack", "z/b1/r2", "", ("b0", "b1", "b2")),
         Change(Kind.NODE_GONE, "node", "z/b1/r1", "", ("a2",)),
         Change(Kind.DOMAIN_NEW, "rack", "", "z/b1/r3", ("c0",)),
@@ -49,26 +64,44 @@ def test_rack_that_is_gone_is_one_change_and_a_node_another() -> None:
 
 
 def test_broadest_domain_that_is_gone_stands_for_what_was_in_it() -> None:
-    before = scope(view("a"), view("b", "x", block="b2"), view("c", "y", block="b2"))
-    assert changes(before, scope(view("a")), [], []) == [Change(Kind.DOMAIN_GONE, "block", "z/b2", "", ("b", "c"))]
+    before = scope(
+        view("a"),
+        view("b", "x", block="b2"),
+        view("c", "y", block="b2"),
+    )
+    after = scope(view("a"))
+    gone = Change(Kind.DOMAIN_GONE, "block", "z/b2", "", ("b", "c"))
+    assert differences(before, after) == [gone]
 
 
 def test_nodes_that_move_together_are_one_change_at_the_broadest_level() -> None:
-    before = scope(view("a"), view("b"), view("c"))
+    before = scope(
+        view("a"),
+        view("b"),
+        view("c"),
+    )
     after = scope(
         view("a", "r7", block="b2"),
         view("b", "r8", block="b2"),
         view("c"),
     )
     moved = Change(Kind.MOVED, "block", "b1", "b2", ("a", "b"))
-    assert changes(before, after, [], []) == [moved]
+    assert differences(before, after) == [moved]
 
 
 def test_state_hardware_levels_and_published_resources_change() -> None:
     before = scope(view("a"), view("b"))
-    sick = view("a", state="degraded", labels={"gpu.topology/shape": "ffff"}, gpus=7)
-    after = scope(sick, view("b", None, ready=False))
-    assert changes(before, after, [published("zone", "rack")], [published("zone")]) == [
+    sick = view(
+        "a",
+        state="degraded",
+        labels={"gpu.topology/shape": "ffff"},
+        gpus=7,
+    )
+    without_rack = view("b", None, ready=False)
+    after = scope(sick, without_rack)
+    published_before = published("zone", "rack")
+    published_after = published("zone")
+    assert changes(before, after, [published_before], [published_after]) == [
         Change(Kind.LEVEL, "rack", RACK, ""),
         Change(Kind.PUBLISHED, "topology.kai.scheduler/cluster", "zone > rack", "zone"),
         Change(Kind.MOVED, "rack", "r1", "", ("b",)),
@@ -83,4 +116,10 @@ def test_state_hardware_levels_and_published_resources_change() -> None:
 def test_condition_that_turns_is_a_change() -> None:
     before = scope(view("a"), ready="True")
     after = scope(view("a"), ready="False")
-    assert changes(before, after, [], []) == [Change(Kind.CONDITION, "Ready", "True (Because)", "False (Because)")]
+    turned = Change(
+        Kind.CONDITION,
+        "Ready",
+        "True (Because)",
+        "False (Because)",
+    )
+    assert differences(before, after) == [turned]

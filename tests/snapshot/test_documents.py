@@ -52,7 +52,8 @@ def typed_list() -> str:
         "metadata": {},
         "items": nodes,
     }
-    return f"{json.dumps(node_list)}\n{saved(ITEMS[5:])}"
+    others = saved(ITEMS[5:])
+    return f"{json.dumps(node_list)}\n{others}"
 
 
 def json_texts(indent: int | str | None = 2) -> list[str]:
@@ -110,7 +111,8 @@ def facts(snapshot: Snapshot) -> object:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> object:
-    file = tmp_path_factory.mktemp("expected") / "one.json"
+    folder = tmp_path_factory.mktemp("expected")
+    file = folder / "one.json"
     file.write_text(json.dumps(LIST))
     return facts(load_files([str(file)]))
 
@@ -119,9 +121,16 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> object:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_holds_the_same_cluster(layout: str, expected: object, tmp_path: Path) -> None:
     file = tmp_path / "cluster"
-    file.write_bytes(LAYOUTS[layout]().encode())
+    text = LAYOUTS[layout]()
+    file.write_bytes(text.encode())
     found = load_files([str(file)])
-    assert names(found.nodes) == ["gb200-01", "gb200-02", "gb200-03", "gb200-04", "gb200-05"]
+    assert names(found.nodes) == [
+        "gb200-01",
+        "gb200-02",
+        "gb200-03",
+        "gb200-04",
+        "gb200-05",
+    ]
     assert facts(found) == expected
 
 
@@ -183,13 +192,19 @@ def test_documents_have_their_lines(
 ) -> None:
     """Documents by their kinds, and those that are none, each with its number and its line."""
     file = tmp_path / "stream"
-    file.write_bytes(text.replace("\n", line_end).encode())
+    stream = text.replace("\n", line_end)
+    file.write_bytes(stream.encode())
     problems: list[Problem] = []
     places = {}
     for document in documents([str(file)], problems.append):
-        places[document.kind] = (document.place.document, document.place.line)
+        place = document.place
+        places[document.kind] = (place.document, place.line)
     assert places == kinds
-    assert [(problem.place.document, problem.place.line) for problem in problems] == malformed
+    places_of_problems = []
+    for problem in problems:
+        place = problem.place
+        places_of_problems.append((place.document, place.line))
+    assert places_of_problems == malformed
 
 
 def test_standard_input_directories_and_compression(expected: object, tmp_path: Path) -> None:
@@ -207,7 +222,8 @@ def test_standard_input_directories_and_compression(expected: object, tmp_path: 
 def test_ten_thousand_documents_pass_through(tmp_path: Path) -> None:
     file = tmp_path / "many.yaml"
     one = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c{}\n---\n"
-    file.write_text("".join(one.format(i) for i in range(10_000)))
+    many = [one.format(number) for number in range(10_000)]
+    file.write_text("".join(many))
     problems: list[Problem] = []
     found = list(documents([str(file)], problems.append))
     assert problems == []
@@ -218,11 +234,13 @@ def test_ten_thousand_documents_pass_through(tmp_path: Path) -> None:
 
 
 def test_one_run_reports_every_problem_with_its_place(tmp_path: Path) -> None:
-    nodes = demo_nodes(most=3)
-    label = dict(nodes[1]["metadata"]["labels"]) | {"rack": 12}
-    bad_label = nodes[1] | {"metadata": nodes[1]["metadata"] | {"labels": label}}
-    listed, documented = tmp_path / "list.yaml", tmp_path / "documents.yaml"
-    listed.write_text(as_yaml({**LIST, "items": [nodes[0], bad_label, nodes[2]]}))
+    first, second, third = demo_nodes(most=3)
+    whole = saved([first, second, third])
+    second["metadata"]["labels"]["rack"] = 12
+    listed = tmp_path / "list.yaml"
+    text = as_yaml({**LIST, "items": [first, second, third]})
+    listed.write_text(text)
+    documented = tmp_path / "documents.yaml"
     documented.write_text(
         "apiVersion: v1\nkind: Node\nmetadata:\n  name: a\n  labels: [x]\n---\n"
         "kind: Node\nmetadata: {name: b\n---\n"
@@ -231,11 +249,15 @@ def test_one_run_reports_every_problem_with_its_place(tmp_path: Path) -> None:
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - resources: {requests: {cpu: much}}\n"
     )
     broken = tmp_path / "broken.json"
-    broken.write_text(saved(nodes)[:-2000])
+    broken.write_text(whole[:-2000])
+    missing = tmp_path / "none.yaml"
     with pytest.raises(InputError) as caught:
-        load_files([str(listed), str(documented), str(broken), str(tmp_path / "none.yaml")])
-    lines = str(caught.value).replace(f"{tmp_path}/", "").splitlines()
-    at = next(i for i, line in enumerate(listed.read_text().splitlines(), 1) if line.strip() == "rack: 12")
+        load_files([str(listed), str(documented), str(broken), str(missing)])
+
+    message = str(caught.value).replace(f"{tmp_path}/", "")
+    lines = message.splitlines()
+    stripped = [line.strip() for line in text.splitlines()]
+    at = stripped.index("rack: 12") + 1
     quotes = "Expected text, got a number (put it in quotes)"
     assert lines == [
         f"list.yaml, document 1, item 2, line {at}: metadata.labels.rack: {quotes}",
@@ -255,28 +277,49 @@ def test_one_run_reports_every_problem_with_its_place(tmp_path: Path) -> None:
     assert lines[6].endswith("items: the list does not end; is the file complete?")
 
 
-BAD = [
-    b"{", b"[1, 2]", b"\x00\xff", b"{}{", b"a: b: c", b"\x1f\x8bnot gzip", b"- " * 5000, b"[" * 100_000,
-    b'{"kind": 3}', b'{"a":' * 5000, b"kind: Node\nmetadata: {name: !!python/object:os.system x}", b"&a [*a]", b"? ",
-    b'{"kind":"List","items":[3]}', b'{"kind":"List","items":{}}', b"kind: List\nitems: 3", b"{}",
-]  # fmt: skip
+BAD = {
+    "brace": b"{",
+    "array": b"[1, 2]",
+    "binary": b"\x00\xff",
+    "object-and-brace": b"{}{",
+    "two-colons": b"a: b: c",
+    "broken-gzip": b"\x1f\x8bnot gzip",
+    "deep-yaml": b"- " * 5000,
+    "brackets": b"[" * 100_000,
+    "kind-number": b'{"kind": 3}',
+    "deep-json": b'{"a":' * 5000,
+    "python-object": b"kind: Node\nmetadata: {name: !!python/object:os.system x}",
+    "alias-of-itself": b"&a [*a]",
+    "key-mark": b"? ",
+    "item-number": b'{"kind":"List","items":[3]}',
+    "items-object": b'{"kind":"List","items":{}}',
+    "items-number": b"kind: List\nitems: 3",
+    "empty-object": b"{}",
+}
 
 
-@pytest.mark.parametrize("text", BAD)
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD)
 def test_bad_text_is_a_problem_and_no_traceback(text: bytes, tmp_path: Path) -> None:
     file = tmp_path / "bad"
     file.write_bytes(text)
     with pytest.raises(InputError) as caught:
         load_files([str(file)])
-    assert {problem.place.file for problem in caught.value.problems} == {str(file)}
+    assert caught.value.problems
+    for problem in caught.value.problems:
+        assert problem.place.file == str(file)
 
 
-@pytest.mark.parametrize("text", [b"", b"\xef\xbb\xbf", b"---\n---\n", b"# nothing\n", b"\n\n"])
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"\xef\xbb\xbf", b"---\n---\n", b"# nothing\n", b"\n\n"],
+    ids=["nothing", "byte-order-mark", "marks", "comment", "empty-lines"],
+)
 def test_empty_file_is_an_empty_cluster(text: bytes, tmp_path: Path) -> None:
     file = tmp_path / "empty"
     file.write_bytes(text)
     found = load_files([str(file)])
-    assert (found.nodes, found.pods) == ((), None)
+    assert found.nodes == ()
+    assert found.pods is None
     (no_nodes,) = found.warnings
     assert no_nodes.startswith("there are no Nodes in the files")
     (_, no_pods) = found.warnings_about_pods_too
@@ -285,21 +328,19 @@ def test_empty_file_is_an_empty_cluster(text: bytes, tmp_path: Path) -> None:
 
 def test_bulk_is_cut_from_nodes_only_and_never_from_texts(tmp_path: Path) -> None:
     script = "#!/bin/sh\nimages:\n- one\n"
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c"},
+        "data": {"s": script},
+    }
     file = tmp_path / "f.yaml"
-    file.write_text(
-        as_yaml(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "c"},
-                "data": {"s": script},
-            }
-        )
-    )
+    file.write_text(as_yaml(config_map))
     problems: list[Problem] = []
-    [found] = documents([str(file)], problems.append)
+    (found,) = documents([str(file)], problems.append)
     assert not problems
-    assert found.read(dict)["data"]["s"] == script
+    document = found.read(dict)
+    assert document["data"]["s"] == script
 
 
 # Lists are taken many items at a time: the result must be that of reading them one by one.
@@ -336,39 +377,58 @@ def outcome(path: Path, others: WantsNodes | None = None) -> object:
         found = load_files([str(path)], keep_matrix=every, others=others)
     except InputError as error:
         return [str(problem) for problem in error.problems]
-    pods = None if found.pods is None else sorted(found.pods, key=lambda pod: pod.name)
-    return found.nodes, pods, found.topologies, found.published, found.warnings
+    pods = None
+    if found.pods is not None:
+        pods = sorted(found.pods, key=lambda pod: pod.name)
+    return {
+        "nodes": found.nodes,
+        "pods": pods,
+        "topologies": found.topologies,
+        "published": found.published,
+        "warnings": found.warnings,
+    }
 
 
 def check_either_way(tmp_path: Path, text: str | bytes) -> object:
     path = tmp_path / "cluster.json"
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    content = text.encode() if isinstance(text, str) else text
+    path.write_bytes(content)
     found = outcome(path)
-    assert found == outcome(path, WantsNodes())
+    one_by_one = outcome(path, WantsNodes())
+    assert found == one_by_one
     return found
 
 
 @pytest.mark.usefixtures("chunk")
-@pytest.mark.parametrize("items", [PLAIN, MIXED, [*PLAIN, FOREIGN], PLAIN[:1], [PODS[1]]])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "items",
+    [PLAIN, MIXED, [*PLAIN, FOREIGN], PLAIN[:1], [PODS[1]]],
+    ids=["plain", "mixed", "foreign", "one-node", "one-pod"],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["unix", "windows"])
 def test_same_cluster_either_way(items: list[dict[str, Any]], newline: str, tmp_path: Path) -> None:
-    check_either_way(tmp_path, saved(items).replace("\n", newline))
-    check_either_way(tmp_path, (saved(items[:3]) + saved(items[2:])).replace("\n", newline))
+    text = saved(items)
+    check_either_way(tmp_path, text.replace("\n", newline))
+    two_lists = saved(items[:3]) + saved(items[2:])
+    check_either_way(tmp_path, two_lists.replace("\n", newline))
 
 
 @pytest.mark.usefixtures("chunk")
 def test_damage_is_reported_as_when_items_are_read_one_by_one(tmp_path: Path) -> None:
-    text = saved(MIXED).encode()
+    text = saved(MIXED)
+    content = text.encode()
     rng = random.Random(7)
     for _ in range(25):
-        at, length = rng.randrange(len(text)), rng.choice([1, 1, 2, 40, 3_000])
+        start = rng.randrange(len(content))
+        end = start + rng.choice([1, 1, 2, 40, 3_000])
         damage = rng.choice([b"", b'"', b"}", b"\xff", b"\n"])
-        check_either_way(tmp_path, text[:at] + damage + text[at + length :])
-    for kept in ("f:lastTransitionTime", "gb200-01"):
-        at = text.index(kept.encode())
-        assert "not UTF-8" in str(check_either_way(tmp_path, text[:at] + b"\xff" + text[at:]))
+        check_either_way(tmp_path, content[:start] + damage + content[end:])
+    for kept in (b"f:lastTransitionTime", b"gb200-01"):
+        at = content.index(kept)
+        damaged = content[:at] + b"\xff" + content[at:]
+        assert "not UTF-8" in str(check_either_way(tmp_path, damaged))
     for wrong in ('"gb200-01"', '"nvidia.com/gpu": "4"', '"items"', '"kind": "Pod"', '"kind": "List"'):
-        damaged = wrong.replace('"', "{", 1).replace('"', "}", 1)
-        check_either_way(tmp_path, text.decode().replace(wrong, damaged))
-    many = text.decode().replace('"nvidia.com/gpu": "4"', '"nvidia.com/gpu": "many"')
+        braced = wrong.replace('"', "{", 1).replace('"', "}", 1)
+        check_either_way(tmp_path, text.replace(wrong, braced))
+    many = text.replace('"nvidia.com/gpu": "4"', '"nvidia.com/gpu": "many"')
     assert "many" in str(check_either_way(tmp_path, many))

@@ -20,7 +20,8 @@ from toposcope.snapshot.filters import Mark, SelectorError, filter_nodes, marks,
 def test_taint_marks_a_node_unless_tolerated_or_implied(
     key: str, *, is_cordoned: bool, expected: tuple[Mark, ...]
 ) -> None:
-    node = view("a", cordoned=is_cordoned, taints=[{"key": key, "effect": "NoSchedule"}])
+    taint = {"key": key, "effect": "NoSchedule"}
+    node = view("a", cordoned=is_cordoned, taints=[taint])
     assert marks(node) == expected
 
 
@@ -33,7 +34,11 @@ SCOPE = scoped(
 def names(*requirements: Requirement, domain: tuple[str, str] | None = None, condition: str = "") -> list[str]:
     """The nodes that are left."""
     nodes = filter_nodes(
-        SCOPE, SCOPE.nodes, requirements, domains=[domain] if domain else [], conditions=condition.split()
+        SCOPE,
+        SCOPE.nodes,
+        requirements,
+        domains=[domain] if domain else [],
+        conditions=condition.split(),
     )
     return [node.name for node in nodes]
 
@@ -51,7 +56,8 @@ def test_nodes_are_filtered_by_state() -> None:
 
 
 def test_nodes_are_filtered_by_label() -> None:
-    assert names(*parse("gpu.topology/state!=ok")) == ["b"]
+    requirements = parse("gpu.topology/state!=ok")
+    assert names(*requirements) == ["b"]
 
 
 def test_selectors_are_written_as_kubectl_takes_them() -> None:
@@ -67,7 +73,18 @@ def test_selectors_are_written_as_kubectl_takes_them() -> None:
     assert parse("") == ()
 
 
-@pytest.mark.parametrize("text", ["a=b=c", "a in b", "=x", "a in (b", "a b", "a > 3", ")"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a=b=c", id="two-equals"),
+        pytest.param("a in b", id="in-without-set"),
+        pytest.param("=x", id="without-key"),
+        pytest.param("a in (b", id="set-without-end"),
+        pytest.param("a b", id="two-keys"),
+        pytest.param("a > 3", id="greater"),
+        pytest.param(")", id="parenthesis"),
+    ],
+)
 def test_malformed_selector_is_refused(text: str) -> None:
     with pytest.raises(SelectorError, match="label selector"):
         parse(text)

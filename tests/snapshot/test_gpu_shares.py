@@ -29,8 +29,13 @@ TEN_REPLICAS = {REPLICAS: "10"}
 
 def cluster(*objects: Mapping[str, Any]) -> Snapshot:
     """These nodes and pods under a ClusterTopology."""
-    nodes = [node_of(document) for document in objects if document["kind"] == "Node"]
-    pods = [pod_of(document) for document in objects if document["kind"] == "Pod"]
+    nodes = []
+    pods = []
+    for document in objects:
+        if document["kind"] == "Node":
+            nodes.append(node_of(document))
+        else:
+            pods.append(pod_of(document))
     return snapshot(nodes, pods, cluster_topology())
 
 
@@ -52,14 +57,26 @@ class Offered:
     shares: list[Shares] = field(default_factory=list)
 
 
+def only_shares_of(resource: str, kind: str, total: int, *, gpus: int, free: int = 0) -> Offered:
+    """A node that has shares of one resource."""
+    shares = Shares(resource, kind, total)
+    return Offered(gpus, free, [shares])
+
+
 def offered(node: Mapping[str, Any]) -> Offered:
     """What is made of a Node object."""
     alone = cluster(node)
     (view,) = alone.nodes
     shares = []
     for share in alone.shares.get(view.name, ()):
-        shares.append(Shares(share.resource, share.described, share.total))
-    return Offered(view.gpus, alone.free_gpus(view), shares)
+        found = Shares(
+            resource=share.resource,
+            kind=share.described,
+            total=share.total,
+        )
+        shares.append(found)
+    free = alone.free_gpus(view)
+    return Offered(view.gpus, free, shares)
 
 
 SHARED = [
@@ -149,7 +166,7 @@ SHARED = [
 @pytest.mark.parametrize(("gpus", "offers", "labels", "kind"), SHARED)
 def test_shares_go_under_the_name_of_gpus(gpus: int, offers: int, labels: dict[str, str], kind: str) -> None:
     node = sharing_node("n", agent=gpus, offers={GPU: offers}, labels=labels)
-    assert offered(node) == Offered(gpus, free=0, shares=[Shares(GPU, kind, offers)])
+    assert offered(node) == only_shares_of(GPU, kind, offers, gpus=gpus)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +186,12 @@ def test_shares_go_under_the_name_of_gpus(gpus: int, offers: int, labels: dict[s
     ],
 )
 def test_gpus_that_are_not_shared_are_whole(gpus: int, offers: int, labels: dict[str, str]) -> None:
-    node = sharing_node("n", agent=gpus, offers={GPU: offers}, labels=labels)
+    node = sharing_node(
+        "n",
+        agent=gpus,
+        offers={GPU: offers},
+        labels=labels,
+    )
     assert offered(node) == Offered(gpus, free=offers)
 
 
@@ -184,36 +206,59 @@ def test_gpus_that_are_not_shared_are_whole(gpus: int, offers: int, labels: dict
     ],
 )
 def test_lost_gpus_that_are_still_offered_are_no_shares(gpus: int, offers: int, labels: dict[str, str]) -> None:
-    node = sharing_node("n", agent=gpus, offers={GPU: offers}, labels=labels, state="degraded")
+    node = sharing_node(
+        "n",
+        agent=gpus,
+        offers={GPU: offers},
+        labels=labels,
+        state="degraded",
+    )
     assert offered(node) == Offered(gpus, free=gpus)
 
 
 def test_degraded_node_may_still_share() -> None:
     node = sharing_node("n", agent=3, offers={GPU: 40}, state="degraded")
-    assert offered(node) == Offered(3, free=0, shares=[Shares(GPU, "shares", 40)])
+    assert offered(node) == only_shares_of(GPU, "shares", 40, gpus=3)
 
 
 def test_renamed_shares_leave_the_other_gpus_whole() -> None:
-    node = sharing_node("n", offers={GPU: 2, "nvidia.com/gpu.shared": 20}, labels=TEN_REPLICAS)
-    assert offered(node) == Offered(4, free=2, shares=[Shares("nvidia.com/gpu.shared", "time slices", 20)])
+    name = "nvidia.com/gpu.shared"
+    node = sharing_node(
+        "n",
+        offers={GPU: 2, name: 20},
+        labels=TEN_REPLICAS,
+    )
+    assert offered(node) == only_shares_of(name, "time slices", 20, gpus=4, free=2)
 
 
 def test_renamed_mig_shares_keep_their_name() -> None:
     name = "nvidia.com/mig-1g.5gb.shared"
-    node = sharing_node("n", offers={GPU: 0, name: 56}, labels={MIG_STRATEGY: "mixed", REPLICAS: "2"})
-    assert offered(node) == Offered(4, free=0, shares=[Shares(name, "time slices of 1g.5gb MIG devices", 56)])
+    node = sharing_node(
+        "n",
+        offers={GPU: 0, name: 56},
+        labels={MIG_STRATEGY: "mixed", REPLICAS: "2"},
+    )
+    assert offered(node) == only_shares_of(name, "time slices of 1g.5gb MIG devices", 56, gpus=4)
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu-small", "nvidia.com/shared"])
 def test_shares_may_have_a_chosen_name(name: str) -> None:
-    node = sharing_node("n", offers={GPU: 0, name: 40}, labels=TEN_REPLICAS)
-    assert offered(node) == Offered(4, free=0, shares=[Shares(name, "time slices", 40)])
+    node = sharing_node(
+        "n",
+        offers={GPU: 0, name: 40},
+        labels=TEN_REPLICAS,
+    )
+    assert offered(node) == only_shares_of(name, "time slices", 40, gpus=4)
 
 
 def test_memory_and_cores_of_hami_are_no_shares() -> None:
-    offers = {GPU: 40, "nvidia.com/gpumem": 163840, "nvidia.com/gpucores": 400}
+    offers = {
+        GPU: 40,
+        "nvidia.com/gpumem": 163840,
+        "nvidia.com/gpucores": 400,
+    }
     node = sharing_node("n", offers=offers, labels=TEN_REPLICAS)
-    assert offered(node) == Offered(4, free=0, shares=[Shares(GPU, "time slices", 40)])
+    assert offered(node) == only_shares_of(GPU, "time slices", 40, gpus=4)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +274,12 @@ def test_memory_and_cores_of_hami_are_no_shares() -> None:
     ],
 )
 def test_gpus_are_counted_without_an_agent(offers: int, labels: dict[str, str], gpus: int) -> None:
-    node = sharing_node("n", agent=None, offers={GPU: offers}, labels=labels)
+    node = sharing_node(
+        "n",
+        agent=None,
+        offers={GPU: offers},
+        labels=labels,
+    )
     assert offered(node).gpus == gpus
 
 
@@ -239,32 +289,48 @@ def test_tree_counts_whole_gpus_and_names_what_is_shared() -> None:
     root = tree(mixed, scope)
     assert root.gpus == 28
     assert root.free == 11
-    shared = [(one.nodes, one.gpus, one.described, one.free, one.total) for one in shared_gpus(mixed, scope)]
-    assert shared == [
-        (("mig-single",), 4, "1g.5gb MIG devices", 28, 28),
-        (("sliced",), 4, "time slices", 39, 40),
-        (("renamed",), 4, "time slices", 39, 40),
-        (("mig-mixed",), 4, "1g.5gb MIG devices", 25, 28),
-    ]
+    mig_single, sliced, renamed, mig_mixed = shared_gpus(mixed, scope)
+    assert mig_single.nodes == ("mig-single",)
+    assert mig_single.gpus == 4
+    assert mig_single.described == "1g.5gb MIG devices"
+    assert mig_single.free == 28
+    assert mig_single.total == 28
+    assert sliced.nodes == ("sliced",)
+    assert sliced.gpus == 4
+    assert sliced.described == "time slices"
+    assert sliced.free == 39
+    assert sliced.total == 40
+    assert renamed.nodes == ("renamed",)
+    assert renamed.gpus == 4
+    assert renamed.described == "time slices"
+    assert renamed.free == 39
+    assert renamed.total == 40
+    assert mig_mixed.nodes == ("mig-mixed",)
+    assert mig_mixed.gpus == 4
+    assert mig_mixed.described == "1g.5gb MIG devices"
+    assert mig_mixed.free == 25
+    assert mig_mixed.total == 28
 
 
 def two_sliced_nodes() -> Snapshot:
     """Nodes without an agent whose GPUs are sliced 10 and 20 times."""
-    return cluster(
-        sharing_node("a", agent=None, offers={GPU: 40}, labels={REPLICAS: "10"}),
-        sharing_node("b", agent=None, offers={GPU: 40}, labels={REPLICAS: "20"}),
-    )
+    offers = {GPU: 40}
+    ten_times = sharing_node("a", agent=None, offers=offers, labels={REPLICAS: "10"})
+    twenty_times = sharing_node("b", agent=None, offers=offers, labels={REPLICAS: "20"})
+    return cluster(ten_times, twenty_times)
 
 
 def test_topology_selects_no_nodes_without_an_agent() -> None:
     sliced = two_sliced_nodes()
-    root = tree(sliced, select_scope(snapshot(sliced.nodes, ())))
+    scope = select_scope(snapshot(sliced.nodes, ()))
+    root = tree(sliced, scope)
     assert root.gpus == 0
     assert root.free == 0
 
 
 def test_nodes_with_different_labels_are_counted_apart() -> None:
-    without_topology = Snapshot("a test", None, two_sliced_nodes().nodes, ())
+    sliced = two_sliced_nodes()
+    without_topology = Snapshot("a test", None, sliced.nodes, ())
     scope = select_scope(without_topology)
     root = tree(without_topology, scope)
     assert root.gpus == 6
@@ -274,15 +340,18 @@ def test_nodes_with_different_labels_are_counted_apart() -> None:
 
 def test_free_shares_are_what_pods_leave() -> None:
     node = node_of(sharing_node("n", offers={GPU: 40}))
-    known = snapshot([node], [pod_of(running("p", "n", {GPU: 3}))])
+    pod = pod_of(running("p", "n", {GPU: 3}))
+    known = snapshot([node], [pod])
     ((shares,),) = known.shares.values()
     assert shares.unit == Unit.SHARE
     assert known.free_shares(node, shares) == 37
-    assert snapshot([node], None).free_shares(node, shares) is None
+    without_pods = snapshot([node], None)
+    assert without_pods.free_shares(node, shares) is None
 
 
 def test_shares_are_not_called_gpus() -> None:
-    whole = cluster(*mixed_cluster()).in_whole_gpus
+    mixed = cluster(*mixed_cluster())
+    whole = mixed.in_whole_gpus
     gpus = {node.name: node.allocatable.get(GPU, 0) for node in whole.nodes}
     assert gpus == {
         "eight": 8,
@@ -292,7 +361,8 @@ def test_shares_are_not_called_gpus() -> None:
         "sliced": 0,
         "whole": 4,
     }
-    assert whole.by_name["sliced"].allocatable["nvidia.com/gpu.shared"] == 40
+    sliced = whole.by_name["sliced"]
+    assert sliced.allocatable["nvidia.com/gpu.shared"] == 40
     requests = {pod.name: dict(pod.requests) for pod in whole.pods or ()}
     assert requests["a"] == {GPU: 1}
     assert requests["b"] == {"nvidia.com/gpu.shared": 1}

@@ -49,25 +49,28 @@ def load(folder: Path, *documents: Object) -> Snapshot:
 def profiles_in(folder: Path, *documents: Object) -> SchedulerProfiles | None:
     """What is known of the schedulers, from files; from a saved snapshot it is the same."""
     snapshot = load(folder, *documents)
-    with (folder / "saved").open("wb") as out:
+    file = folder / "saved"
+    with file.open("wb") as out:
         write_packed(snapshot, out)
-    packed = read_packed(folder / "saved", lambda _name, _not_ok: False)
+    packed = read_packed(file, lambda _name, _not_ok: False)
     assert packed.scheduler_profiles == snapshot.scheduler_profiles
     return snapshot.scheduler_profiles
 
 
 def test_profiles_default_to_the_scheduler_of_kubernetes(tmp_path: Path) -> None:
-    assert profiles_in(tmp_path, config_map()) == SchedulerProfiles((KUBE, KAI), KUBE, True)
+    profiles = profiles_in(tmp_path, config_map())
+    assert profiles == SchedulerProfiles((KUBE, KAI), KUBE, True)
 
 
 def test_profiles_have_the_configured_default(tmp_path: Path) -> None:
     document = config_map(KAI, is_topology_aware=False)
-    assert profiles_in(tmp_path, document) == SchedulerProfiles((KUBE, KAI), KAI, False)
+    profiles = profiles_in(tmp_path, document)
+    assert profiles == SchedulerProfiles((KUBE, KAI), KAI, False)
 
 
 def test_config_maps_that_are_no_configuration_are_ignored(tmp_path: Path) -> None:
-    documents = [config_map(KAI), *NOT_CONFIGURATIONS]
-    assert profiles_in(tmp_path, *documents) == SchedulerProfiles((KUBE, KAI), KAI, True)
+    profiles = profiles_in(tmp_path, config_map(KAI), *NOT_CONFIGURATIONS)
+    assert profiles == SchedulerProfiles((KUBE, KAI), KAI, True)
 
 
 def test_profiles_are_unknown_without_a_configuration(tmp_path: Path) -> None:
@@ -75,7 +78,11 @@ def test_profiles_are_unknown_without_a_configuration(tmp_path: Path) -> None:
 
 
 def test_profiles_are_unknown_where_an_upgrade_left_a_configuration_behind(tmp_path: Path) -> None:
-    assert profiles_in(tmp_path, config_map(KAI), config_map(name="grove-operator-cm-2")) is None
+    documents = [
+        config_map(KAI),
+        config_map(name="grove-operator-cm-2"),
+    ]
+    assert profiles_in(tmp_path, *documents) is None
 
 
 def test_profiles_of_a_cluster_are_read_where_grove_is_installed(api: ApiUnderTest, clients: Clients) -> None:
@@ -87,10 +94,18 @@ def test_profiles_of_a_cluster_are_read_where_grove_is_installed(api: ApiUnderTe
 
     def look() -> SchedulerProfiles | None:
         now = datetime(2026, 1, 1, tzinfo=UTC)
-        return load_live(clients(), "s", now, Wanted(pods=False, published=True)).scheduler_profiles
+        wanted = Wanted(pods=False, published=True)
+        snapshot = load_live(clients(), "s", now, wanted)
+        return snapshot.scheduler_profiles
 
     assert look() is None
-    api.install_crd(stand_in("grove.io", "v1alpha1", "ClusterTopologyBinding", "clustertopologybindings"))
+    binding = stand_in(
+        "grove.io",
+        "v1alpha1",
+        "ClusterTopologyBinding",
+        "clustertopologybindings",
+    )
+    api.install_crd(binding)
     assert look() == SchedulerProfiles((KUBE, KAI), KAI, True)
 
 
@@ -106,8 +121,11 @@ def test_profiles_of_a_cluster_are_read_where_grove_is_installed(api: ApiUnderTe
 def test_check_knows_who_schedules(
     config_maps: list[Object], rules: list[str], *, is_placeable: bool, tmp_path: Path
 ) -> None:
-    snapshot = load(tmp_path, read_manifest("snapshot/grove-binding.yaml"), *config_maps)
-    (checked,) = Checker(snapshot).check(read_manifest("snapshot/pod-clique-set.yaml"))
-    assert [finding.rule for finding in checked.reading.findings] == rules
-    assert checked.reading.workload
-    assert checked.reading.workload.placeable is is_placeable
+    binding = read_manifest("snapshot/grove-binding.yaml")
+    workload = read_manifest("snapshot/pod-clique-set.yaml")
+    checker = Checker(load(tmp_path, binding, *config_maps))
+    (checked,) = checker.check(workload)
+    reading = checked.reading
+    assert [finding.rule for finding in reading.findings] == rules
+    assert reading.workload
+    assert reading.workload.placeable is is_placeable

@@ -89,16 +89,20 @@ def put(document: Object, path: Path, value: Any) -> None:
 
 def look(objects: list[Object]) -> None:
     """What commands do with saved objects."""
-    snapshot = load_files(["-"], io.BytesIO(msgspec.json.encode({"kind": "List", "items": objects})))
+    content = msgspec.json.encode({"kind": "List", "items": objects})
+    snapshot = load_files(["-"], io.BytesIO(content))
     tree(snapshot, select_scope(snapshot))
     out = io.BytesIO()
     write_packed(snapshot, out)
-    again = unpacked("saved", io.BytesIO(out.getvalue()), every)
+    out.seek(0)
+    again = unpacked("saved", out, every)
     assert names(again.nodes) == names(snapshot.nodes)
-    assert len(list(again.pods or ())) == len(snapshot.pods or ())
+    pods = list(again.pods or ())
+    assert len(pods) == len(snapshot.pods or ())
     Checker(snapshot).check(JOB)
     if snapshot.pods is not None:
-        assert Plan(snapshot, select_scope(snapshot)).slots is not None
+        plan = Plan(snapshot, select_scope(snapshot))
+        assert plan.slots is not None
 
 
 def large(value: Any) -> msgspec.Raw | Any:
@@ -125,11 +129,12 @@ def test_objects_are_read_as_they_are() -> None:
 @pytest.mark.parametrize("attribute", [{"a": 1}, ["a"], 7, True, None])
 def test_device_whose_uuid_is_no_text(attribute: Any) -> None:
     slice_ = object_of("ResourceSlice")
-    slice_["spec"]["devices"][0]["attributes"]["uuid"] = {"string": attribute}
+    device = slice_["spec"]["devices"][0]
+    device["attributes"]["uuid"] = {"string": attribute}
     look([object_of("Node"), slice_])
 
 
-@pytest.mark.parametrize("number", [10**30, -(10**30), 10**4000, -(10**4000)])
+@pytest.mark.parametrize("number", [10**30, -(10**30), 10**4000, -(10**4000)], ids=["large", "small", "huge", "tiny"])
 def test_number_of_any_size_in_an_object_that_is_kept(number: int) -> None:
     topology = object_of("ClusterTopology")
     topology["spec"]["x"] = large(number)

@@ -4,12 +4,13 @@ import gzip
 import io
 import json
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 from tests.cli.conftest import write_cluster
-from tests.support.saved import demo_nodes, saved
+from tests.support.saved import Object, demo_nodes, saved
 from toposcope.snapshot.decode import degraded
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.files import load_files
@@ -70,23 +71,35 @@ def test_document_without_end_is_refused_at_the_limit(unit: bytes, head: bytes, 
 @pytest.mark.regression
 def test_file_of_many_documents_without_end_is_refused() -> None:
     problems: list[Problem] = []
-    stream = Endless(b"---\n" + b"#" * 99_000 + b"\n")
-    read = list(documents(["-"], problems.append, stream, limit=LIMIT))  # type: ignore[arg-type]
-    assert read == []
+    document = b"---\n" + b"#" * 99_000 + b"\n"
+    stream = Endless(document)
+    found = documents(["-"], problems.append, stream, limit=LIMIT)  # type: ignore[arg-type]
+    assert list(found) == []
     assert "the file, unpacked, has more than 32 MiB" in str(problems[-1])
 
 
 @pytest.mark.slow
 @pytest.mark.regression
-@pytest.mark.parametrize("layout", ['{"apiVersion":"v1","kind":"List","items":[%s]}', '{"items":[%s]}'])
-@pytest.mark.parametrize("item", ["{}", "0", '{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}'])
+@pytest.mark.parametrize(
+    "layout",
+    ['{"apiVersion":"v1","kind":"List","items":[%s]}', '{"items":[%s]}'],
+    ids=["list", "no-kind"],
+)
+@pytest.mark.parametrize(
+    "item",
+    ["{}", "0", '{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}'],
+    ids=["empty", "number", "node"],
+)
 def test_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path: Path) -> None:
-    text = layout % ",\n".join([item] * (LIMIT // (len(item) + 2) - 20))
-    (tmp_path / "list.json").write_text(text)
+    size = len(item) + 2
+    count = LIMIT // size - 20
+    items = ",\n".join([item] * count)
+    file = tmp_path / "list.json"
+    file.write_text(layout % items)
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match=r"(?s)file has more than 4,096 objects; .*raise --from-limit \(now 1\)"):
-            load_files([str(tmp_path / "list.json")], limit=LIMIT)
+            load_files([str(file)], limit=LIMIT)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -95,19 +108,23 @@ def test_few_bytes_each_are_too_many_objects(layout: str, item: str, tmp_path: P
 
 @pytest.mark.regression
 def test_file_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * (4 * LIMIT)))
+    blanks = b" " * (4 * LIMIT)
+    file = tmp_path / "bomb.json.gz"
+    file.write_bytes(gzip.compress(blanks))
     with pytest.raises(InputError, match=r"bomb\.json\.gz: one document has more than 1 MiB"):
-        load_files([str(tmp_path / "bomb.json.gz")], limit=LIMIT)
+        load_files([str(file)], limit=LIMIT)
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("text", [json.dumps, yaml.safe_dump])
-def test_object_has_a_part_of_the_limit(text: object, tmp_path: Path) -> None:
-    node = demo_nodes(most=1)[0]
-    node["metadata"]["annotations"] = {"x": "y" * (LIMIT // 3)}
-    (tmp_path / "node.yaml").write_text((json.dumps if text is json.dumps else yaml.safe_dump)(node))
+@pytest.mark.parametrize("written", [json.dumps, yaml.safe_dump], ids=["json", "yaml"])
+def test_object_has_a_part_of_the_limit(written: Callable[[Object], str], tmp_path: Path) -> None:
+    (node,) = demo_nodes(most=1)
+    annotation = "y" * (LIMIT // 3)
+    node["metadata"]["annotations"] = {"x": annotation}
+    file = tmp_path / "node.yaml"
+    file.write_text(written(node))
     with pytest.raises(InputError, match=r"has more than 0\.\d+ MiB; .*--from-limit \(now 1\)"):
-        load_files([str(tmp_path / "node.yaml")], limit=LIMIT)
+        load_files([str(file)], limit=LIMIT)
 
 
 @pytest.mark.regression
@@ -120,13 +137,16 @@ def test_cluster_of_any_size_passes_through(tmp_path: Path) -> None:
     file = tmp_path / "cluster.json"
     file.write_text(saved(nodes))
     assert file.stat().st_size > 2 * LIMIT
-    assert len(load_files([str(file)], limit=LIMIT).nodes) == len(nodes)
+    snapshot = load_files([str(file)], limit=LIMIT)
+    assert len(snapshot.nodes) == len(nodes)
 
 
 @pytest.mark.regression
 def test_packed_snapshot_has_limits_too(tmp_path: Path) -> None:
+    cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes())
+    snapshot = load_files([cluster])
     file = tmp_path / "demo.toposcope"
     with file.open("wb") as out:
-        write_packed(load_files([write_cluster(tmp_path / "cluster.json", *demo_nodes())]), out)
+        write_packed(snapshot, out)
     with pytest.raises(InputError, match=r"a part of the snapshot has more than .* MiB; .*raise --from-limit"):
         read_packed(file, degraded, 100)

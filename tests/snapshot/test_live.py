@@ -1,5 +1,6 @@
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,7 +17,7 @@ from tests.support.api import (
     role,
 )
 from tests.support.paths import CRD
-from tests.support.saved import cluster_topology, demo_nodes, pod
+from tests.support.saved import Object, cluster_topology, demo_nodes, pod
 from tests.support.upstream_crds import stand_in
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -103,6 +104,25 @@ def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Client
     assert seen.warnings == ()
 
 
+def bare_node(name: str) -> Object:
+    """A Node of which only the name matters."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+    }
+
+
+def queue_object(kind: str, name: str, **fields: Any) -> Object:
+    """An object of Kueue."""
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": kind,
+        "metadata": {"name": name},
+        **fields,
+    }
+
+
 def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
     wanted = Wanted(pods=False, published=True)
@@ -110,39 +130,57 @@ def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clien
     assert before.objects == ()
     assert before.served["limitranges"]
     assert not before.served["localqueues.kueue.x-k8s.io"]
+
     group = "kueue.x-k8s.io"
     for kind, plural in (("Workload", "workloads"), ("LocalQueue", "localqueues")):
         api.install_crd(stand_in(group, "v1beta2", kind, plural))
-    made = {"apiVersion": f"{group}/v1beta2", "metadata": {"name": "q"}}
-    queue = {**made, "kind": "LocalQueue", "spec": {"clusterQueue": "cq"}}
     admission = {"clusterQueue": "cq", "podSetAssignments": []}
+    queue = queue_object("LocalQueue", "q", spec={"clusterQueue": "cq"})
+    waiting = queue_object("Workload", "q", spec={"podSets": []})
+    held = queue_object(
+        "Workload",
+        "held",
+        spec={"podSets": []},
+        status={"admission": admission},
+    )
     path = f"/apis/{group}/v1beta2/namespaces/train"
     api.create(f"{path}/localqueues", queue)
-    api.create(f"{path}/workloads", {**made, "kind": "Workload", "spec": {"podSets": []}})
-    held = {
-        **made,
-        "kind": "Workload",
-        "metadata": {"name": "held"},
-        "spec": {"podSets": []},
-    }
-    api.create(f"{path}/workloads", {**held, "status": {"admission": admission}})
+    api.create(f"{path}/workloads", waiting)
+    api.create(f"{path}/workloads", held)
+
     seen = look(clients(), wanted)
-    assert (seen.warnings, seen.served["workloads.kueue.x-k8s.io"]) == ((), True)
+    assert seen.warnings == ()
+    assert seen.served["workloads.kueue.x-k8s.io"] is True
     # A Workload that is not admitted holds nothing.
-    kept = {(document["kind"], document["metadata"]["name"], document["apiVersion"]) for document in seen.objects}
-    assert kept == {("LocalQueue", "q", f"{group}/v1beta2"), ("Workload", "held", f"{group}/v1beta2")}
+    kept = set()
+    for document in seen.objects:
+        name = document["metadata"]["name"]
+        kept.add((document["kind"], name, document["apiVersion"]))
+    assert kept == {
+        ("LocalQueue", "q", f"{group}/v1beta2"),
+        ("Workload", "held", f"{group}/v1beta2"),
+    }
 
 
 def test_more_than_a_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
-    for i in range(5):
-        api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}})
+    for number in range(5):
+        api.create(NODES, bare_node(f"n{number}"))
     progress: list[tuple[str, int]] = []
-    seen = load_live(
-        clients(), "s", NOW, Wanted(pods=False), lambda what, count, _share=None: progress.append((what, count))
-    )
-    assert names(seen.nodes) == [f"n{i}" for i in range(5)]
-    assert progress[:5] == [("ClusterTopologies", 0), ("nodes", 0), ("nodes", 2), ("nodes", 4), ("nodes", 5)]
+
+    def note(what: str, count: int, share: float | None = None) -> None:
+        del share
+        progress.append((what, count))
+
+    seen = load_live(clients(), "s", NOW, Wanted(pods=False), note)
+    assert names(seen.nodes) == ["n0", "n1", "n2", "n3", "n4"]
+    assert progress[:5] == [
+        ("ClusterTopologies", 0),
+        ("nodes", 0),
+        ("nodes", 2),
+        ("nodes", 4),
+        ("nodes", 5),
+    ]
 
 
 @pytest.mark.real_api("the embedded server lets everybody do everything")
@@ -193,16 +231,18 @@ def test_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.Mon
     monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
     with EmbeddedApiServer() as server:
         api = ApiUnderTest.of_embedded(server, tmp_path)
-        for i in range(3):
-            api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}})
+        for number in range(3):
+            api.create(NODES, bare_node(f"n{number}"))
         client = ApiClient(load(str(tmp_path / "kubeconfig")))
         pages: list[int] = []
 
         def expire(what: str, count: int, share: float | None = None) -> None:
             del what, share
-            pages.extend([count] if count else [])
-            if count and len(pages) == 1:
-                api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n9"}})
+            if count == 0:
+                return
+            pages.append(count)
+            if len(pages) == 1:
+                api.create(NODES, bare_node("n9"))
                 server.faults.expire_history()
 
         seen = load_live(client, "s", NOW, Wanted(pods=False), expire)

@@ -29,7 +29,8 @@ from toposcope.snapshot.sources import sources
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Nodes and pods with something special each, and what schedulers read."""
     nodes = demo_nodes(most=22, faulty=("gb200-05",))
-    nodes[1]["spec"]["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
+    taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
+    nodes[1]["spec"]["taints"] = [taint]
     nodes[2]["metadata"]["labels"] = {"note": "ünïcode"}
     nodes[3]["spec"]["unschedulable"] = True
     others = [
@@ -46,6 +47,16 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def load(*files: Path) -> Snapshot:
+    """The cluster of these files, with no matrix but those of degraded nodes."""
+    return load_files([str(file) for file in files])
+
+
+def load_whole(file: Path) -> Snapshot:
+    """The cluster of a file, with all matrices."""
+    return load_files([str(file)], keep_matrix=every)
+
+
 def save(snapshot: Snapshot, path: Path) -> Path:
     with path.open("wb") as out:
         assert write_packed(snapshot, out) == out.tell()
@@ -58,9 +69,10 @@ def with_matrix(snapshot: Snapshot) -> list[str]:
 
 
 def test_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
-    loaded = load_files([str(demo)], keep_matrix=every)
+    loaded = load_whole(demo)
     whole = dataclasses.replace(loaded, served={"topologies.kai.scheduler": True})
-    assert [document["kind"] for document in whole.objects] == ["LocalQueue"]
+    (document,) = whole.objects
+    assert document["kind"] == "LocalQueue"
     assert len(with_matrix(whole)) == 22
 
     file = save(whole, tmp_path / "saved")
@@ -68,17 +80,20 @@ def test_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
     assert packed_again.nodes == whole.nodes
     assert list(packed_again.requested) == list(whole.by_name)
     for node in whole.nodes:
-        assert packed_again.requested[node.name] == whole.requested.get(node.name, {})
+        requested = whole.requested.get(node.name, {})
+        assert packed_again.requested[node.name] == requested
         assert packed_again.free_gpus(node) == whole.free_gpus(node)
     assert packed_again.pods is not None
     assert tuple(packed_again.pods) == whole.pods
     assert packed_again.topologies == whole.topologies
     assert packed_again.published == whole.published
-    assert file.stat().st_size * 20 < demo.stat().st_size
+    packed_size = file.stat().st_size
+    assert packed_size * 20 < demo.stat().st_size
 
 
 def test_only_the_matrices_that_are_asked_for_are_read(demo: Path, tmp_path: Path) -> None:
-    file = save(load_files([str(demo)], keep_matrix=every), tmp_path / "saved")
+    whole = load_whole(demo)
+    file = save(whole, tmp_path / "saved")
     few = read_packed(file, degraded)
     assert with_matrix(few) == ["gb200-05"]
     one = read_packed(file, lambda name, _: name == "gb200-01")
@@ -86,20 +101,24 @@ def test_only_the_matrices_that_are_asked_for_are_read(demo: Path, tmp_path: Pat
 
 
 def test_pods_that_are_not_known_stay_unknown(demo: Path, tmp_path: Path) -> None:
-    whole = load_files([str(demo)])
+    whole = load(demo)
     bare = Snapshot(whole.source, None, whole.nodes, None)
-    found = read_packed(save(bare, tmp_path / "saved"), degraded)
-    assert found.pods is None
-    assert found.free_gpus(found.nodes[0]) is None
+    file = save(bare, tmp_path / "saved")
+    again = read_packed(file, degraded)
+    assert again.pods is None
+    first = again.nodes[0]
+    assert again.free_gpus(first) is None
 
 
 def test_beside_other_files_the_others_count(demo: Path, tmp_path: Path) -> None:
-    whole = load_files([str(demo)])
-    file = save(whole, tmp_path / "saved")
-    changed = tmp_path / "changed.json"
+    file = save(load(demo), tmp_path / "saved")
     bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gb200-01"}}
-    changed.write_text(saved([bare, pod("a", "gb200-02", 1), pod("c", "gb200-02", 1)]))
-    together = load_files([str(file), str(changed)])
+    moved = pod("a", "gb200-02", 1)
+    added = pod("c", "gb200-02", 1)
+    changed = tmp_path / "changed.json"
+    changed.write_text(saved([bare, moved, added]))
+
+    together = load(file, changed)
     assert together.by_name["gb200-01"].labels == {}
     assert len(together.nodes) == 22
     places = {pod.name: pod.node for pod in together.pods or ()}
@@ -112,9 +131,9 @@ def test_beside_other_files_the_others_count(demo: Path, tmp_path: Path) -> None
 
 
 def test_file_given_twice_counts_once(demo: Path, tmp_path: Path) -> None:
-    whole = load_files([str(demo)])
+    whole = load(demo)
     file = save(whole, tmp_path / "saved")
-    twice = load_files([str(file), str(file)])
+    twice = load(file, file)
     assert twice.nodes == whole.nodes
     assert twice.pods == whole.pods
 
@@ -128,57 +147,78 @@ def test_saved_objects_stay_as_they_are_beside_other_files(tmp_path: Path) -> No
         **named,
         "pods": ["a"],
     }
-    gangs = [
-        {
+    gangs = []
+    for group, kind in [
+        ("scheduler.grove.io", "PodGang"),
+        ("scheduling.run.ai", "PodGroup"),
+        ("scheduling.volcano.sh", "PodGroup"),
+        ("scheduling.k8s.io", "PodGroup"),
+    ]:
+        gang = {
             "apiVersion": f"{group}/v",
             "kind": kind,
             **named,
             "spec": {},
         }
-        for group, kind in [
-            ("scheduler.grove.io", "PodGang"),
-            ("scheduling.run.ai", "PodGroup"),
-            ("scheduling.volcano.sh", "PodGroup"),
-            ("scheduling.k8s.io", "PodGroup"),
-        ]
-    ]
-    pod_set = {"name": "main", "count": 2, "requests": {"nvidia.com/gpu": 8}}
+        gangs.append(gang)
+    pod_set = {
+        "name": "main",
+        "count": 2,
+        "requests": {"nvidia.com/gpu": 8},
+    }
     admitted = {
         "apiVersion": "kueue.x-k8s.io/v1beta1",
         "kind": "Workload",
         **named,
         "spec": {"podSets": [pod_set]},
+        "status": {"admission": {"clusterQueue": "gpus"}},
     }
-    admitted["status"] = {"admission": {"clusterQueue": "gpus"}}
     objects = (budget, *gangs, admitted)
-    file = save(Snapshot("live", None, (), (), objects=objects), tmp_path / "saved")
+    live = Snapshot("live", None, (), (), objects=objects)
+    file = save(live, tmp_path / "saved")
     other = tmp_path / "other.json"
     other.write_text(saved([pod("a", None, 1), budget]))
-    assert load_files([str(file), str(other)]).objects == objects
+
+    together = load(file, other)
+    assert together.objects == objects
 
 
 @pytest.mark.regression
 def test_check_takes_a_saved_budget_beside_other_files(
     demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep", "namespace": "ml"}}
-    whole = dataclasses.replace(load_files([str(demo)]), objects=({**budget, "pods": ["a"]},))
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": "ml"},
+    }
+    kept = {**budget, "pods": ["a"]}
+    whole = dataclasses.replace(load(demo), objects=(kept,))
     file = save(whole, tmp_path / "saved")
-    other, asks = tmp_path / "other.json", tmp_path / "pod.json"
+    other = tmp_path / "other.json"
     other.write_text(saved([budget]))
-    asks.write_text(json.dumps(pod("new", None, 1)))
-    assert main(["check", "--from", str(file), "--from", str(other), "-f", str(asks)]) == 0
-    assert "fits" in capsys.readouterr().out
+    workload = tmp_path / "pod.json"
+    workload.write_text(json.dumps(pod("new", None, 1)))
+
+    words = ["check", "-f", str(workload)]
+    words += ["--from", str(file)]
+    words += ["--from", str(other)]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert "fits" in printed
 
 
 def test_snapshot_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:
-    file = save(load_files([str(demo)]), tmp_path / "saved")
+    file = save(load(demo), tmp_path / "saved")
     missing = tmp_path / "gone"
+    names = [str(file), str(demo), str(tmp_path), str(missing), "-"]
     with ExitStack() as stack:
-        opened = sources([str(file), str(demo), str(tmp_path), str(missing), "-"], stack)
-    assert [source.packed for source in opened] == [True, False, False, False, False]
+        opened = sources(names, stack)
+    are_packed = [source.packed for source in opened]
+    assert are_packed == [True, False, False, False, False]
+    stdin = io.BytesIO(file.read_bytes())
     with pytest.raises(InputError, match="written by toposcope save: give it as a file of its own"):
-        load_files(["-"], io.BytesIO(file.read_bytes()))
+        load_files(["-"], stdin)
 
 
 @pytest.mark.parametrize("version", ["1", "2", "3", "5"])
@@ -191,7 +231,8 @@ def test_another_version_says_what_to_do(version: str, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def content(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Path]:
-    file = save(load_files([str(demo)], keep_matrix=every), tmp_path_factory.mktemp("content") / "saved")
+    folder = tmp_path_factory.mktemp("content")
+    file = save(load_whole(demo), folder / "saved")
     return file.read_bytes(), file
 
 
@@ -203,25 +244,39 @@ def test_damage_is_reported_or_changes_nothing(content: tuple[bytes, Path]) -> N
     reported = 0
     for _ in range(300):
         at = rng.randrange(len(MAGIC) + 2, len(whole))
+        before, after = whole[:at], whole[at + 1 :]
         flipped = bytes([whole[at] ^ rng.randrange(1, 256)])
-        broken.write_bytes(whole[:at] + rng.choice([b"", flipped + whole[at + 1 :]]))
+        rest = rng.choice([b"", flipped + after])
+        broken.write_bytes(before + rest)
         try:
-            found = facts(read_packed(broken, every))
+            read_facts = facts(read_packed(broken, every))
         except InputError as error:
             reported += "save it again" in str(error)
         else:
-            assert found == saved_facts
+            assert read_facts == saved_facts
     assert reported > 295  # there are bits in the head of what zlib writes that say how hard it tried
 
 
-def facts(snapshot: Snapshot) -> tuple[object, ...]:
-    others = (snapshot.topologies, snapshot.published, snapshot.warnings, snapshot.taken_at, snapshot.catalogue)
-    return (snapshot.nodes, tuple(snapshot.pods or ()), dict(snapshot.requested), *others)
+def facts(snapshot: Snapshot) -> dict[str, object]:
+    return {
+        "nodes": snapshot.nodes,
+        "pods": tuple(snapshot.pods or ()),
+        "requested": dict(snapshot.requested),
+        "topologies": snapshot.topologies,
+        "published": snapshot.published,
+        "warnings": snapshot.warnings,
+        "taken_at": snapshot.taken_at,
+        "catalogue": snapshot.catalogue,
+    }
 
 
 def test_changed_warning_or_time_is_damage(demo: Path, tmp_path: Path) -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
-    whole = dataclasses.replace(load_files([str(demo)]), taken_at=moment, warnings=("pods could not be seen",))
+    whole = dataclasses.replace(
+        load(demo),
+        taken_at=moment,
+        warnings=("pods could not be seen",),
+    )
     file = save(whole, tmp_path / "saved")
     before = read_packed(file, degraded)
     assert before.warnings == whole.warnings
@@ -233,7 +288,8 @@ def test_changed_warning_or_time_is_damage(demo: Path, tmp_path: Path) -> None:
         damaged[at] ^= 0x10
         file.write_bytes(damaged)
         with contextlib.suppress(InputError):
-            assert facts(read_packed(file, degraded)) == facts(before)
+            again = read_packed(file, degraded)
+            assert facts(again) == facts(before)
 
 
 def forge(file: Path, part: str, **fields: Any) -> None:
@@ -241,42 +297,49 @@ def forge(file: Path, part: str, **fields: Any) -> None:
     head = len(MAGIC) + 2
     content = file.read_bytes()
     parts = msgspec.msgpack.decode(content[head:], type=packed._File)
-    kind: Any = {"cluster": packed._Cluster, "pods": packed._Pods}[part]
-    honest: Any = packed._unzipped(getattr(parts, part), kind, LIMIT, LIMIT)
-    changed = msgspec.structs.replace(
-        honest, **{name: change(getattr(honest, name)) for name, change in fields.items()}
-    )
+    kinds: Any = {"cluster": packed._Cluster, "pods": packed._Pods}
+    honest: Any = packed._unzipped(getattr(parts, part), kinds[part], LIMIT, LIMIT)
+    changes = {}
+    for name, change in fields.items():
+        value = getattr(honest, name)
+        changes[name] = change(value)
+    changed = msgspec.structs.replace(honest, **changes)
     forged = msgspec.structs.replace(parts, **{part: packed._zipped(changed)})
     file.write_bytes(content[:head] + msgspec.msgpack.encode(forged))
 
 
-def test_rows_and_tables_that_do_not_fit_together_are_reported(demo: Path, tmp_path: Path) -> None:
-    file = save(load_files([str(demo)]), tmp_path / "saved")
+@pytest.fixture
+def file(demo: Path, tmp_path: Path) -> Path:
+    """A snapshot that may be damaged."""
+    return save(load(demo), tmp_path / "saved")
+
+
+def test_rows_and_tables_that_do_not_fit_together_are_reported(file: Path) -> None:
     forge(file, "pods", owners=lambda _owners: [])
+    snapshot = read_packed(file, degraded)
     with pytest.raises(InputError, match="a damaged snapshot; save it again: toposcope save FILE"):
-        list(read_packed(file, degraded).pods or ())
+        list(snapshot.pods or ())
     forge(file, "cluster", keys=lambda keys: [key * 2 for key in keys])
     with pytest.raises(InputError, match="a damaged snapshot"):
         read_packed(file, degraded)
 
 
 @pytest.mark.parametrize("table", ["keys", "strings", "taints", "allocatable", "conditions", "requested"])
-def test_index_beyond_its_table_is_damage(demo: Path, tmp_path: Path, table: str) -> None:
-    file = save(load_files([str(demo)]), tmp_path / "saved")
-    forge(file, "cluster", **{table: lambda _values: []})
+def test_index_beyond_its_table_is_damage(file: Path, table: str) -> None:
+    without_values: dict[str, Any] = {table: lambda _values: []}
+    forge(file, "cluster", **without_values)
     with pytest.raises(InputError, match="a damaged snapshot"):
         read_packed(file, degraded)
 
 
-def test_missing_pod_is_damage(demo: Path, tmp_path: Path) -> None:
-    file = save(load_files([str(demo)]), tmp_path / "saved")
+def test_missing_pod_is_damage(file: Path) -> None:
     forge(file, "pods", pods=lambda pods: pods[:-1])
+    snapshot = read_packed(file, degraded)
     with pytest.raises(InputError, match="a damaged snapshot"):
-        list(read_packed(file, degraded).pods or ())
+        list(snapshot.pods or ())
 
 
-def test_missing_node_is_damage(demo: Path, tmp_path: Path) -> None:
-    file = save(load_files([str(demo)]), tmp_path / "saved")
+def test_missing_node_is_damage(file: Path) -> None:
     forge(file, "cluster", nodes=lambda nodes: nodes[:-1])
     with pytest.raises(InputError, match="a damaged snapshot"):
         read_packed(file, every)

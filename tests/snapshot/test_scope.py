@@ -5,8 +5,8 @@ from tests.snapshot.clusters import names, node_of, scoped, snapshot, view
 from tests.support.cluster import RACK
 from tests.support.publishing import spec_levels
 from tests.support.saved import Object, cluster_topology
-from toposcope.snapshot.levels import Sizes, crossings_of, level_views
-from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.levels import LevelView, Sizes, crossings_of, level_views
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import LevelNotFoundError, Origin, TopologyNotFoundError, select_scope
 
 
@@ -20,36 +20,64 @@ def cluster_of(*names: str) -> Snapshot:
     return snapshot([view("a")], (), *topologies)
 
 
+def levels_of(*nodes: NodeView, topology: Object | None = None) -> tuple[LevelView, ...]:
+    """The levels that a command shows of these nodes."""
+    topologies = [topology] if topology else []
+    cluster = snapshot(nodes, (), *topologies)
+    return level_views(select_scope(cluster))
+
+
 def test_topology_is_the_named_the_only_or_cluster() -> None:
-    assert select_scope(cluster_of("x")).name == "x"
-    assert select_scope(cluster_of("x", "cluster")).name == "cluster"
-    assert select_scope(cluster_of("x", "y"), "y").name == "y"
+    only = select_scope(cluster_of("x"))
+    assert only.name == "x"
+    preferred = select_scope(cluster_of("x", "cluster"))
+    assert preferred.name == "cluster"
+    named = select_scope(cluster_of("x", "y"), "y")
+    assert named.name == "y"
 
 
 def test_one_of_several_topologies_must_be_named() -> None:
+    cluster = cluster_of("x", "y")
     with pytest.raises(TopologyNotFoundError, match="several ClusterTopologies; name one of: x, y"):
-        select_scope(cluster_of("x", "y"))
+        select_scope(cluster)
 
 
 def test_misspelt_topology_is_an_error_with_a_suggestion() -> None:
+    cluster = cluster_of("rack")
     with pytest.raises(TopologyNotFoundError, match=r"no ClusterTopology 'rakc' \(did you mean 'rack'\?\); existing"):
-        select_scope(cluster_of("rack"), "rakc")
+        select_scope(cluster, "rakc")
 
 
-def test_levels_come_from_the_spec_the_status_or_the_labels() -> None:
+def test_levels_come_from_the_spec() -> None:
+    row = {"domain": "row", "key": "example.com/row"}
+    scope = scoped(view("a"), levels=[row])
+    assert scope.path == "row"
+
+
+def test_levels_come_from_the_status() -> None:
     nodes = [view("a"), view("b", rack=None)]
     remembered = cluster_topology(status={"levels": spec_levels(RACK)})
-    assert scoped(view("a"), levels=[{"domain": "row", "key": "example.com/row"}]).path == "row"
-    assert scoped(view("a")).path == "zone > block > rack > nvlink-domain > host"
-    assert "rack" in select_scope(snapshot(nodes, (), remembered)).path
-    assert "rack" not in select_scope(snapshot(nodes)).path
+    scope = select_scope(snapshot(nodes, (), remembered))
+    assert "rack" in scope.path
+
+
+def test_levels_come_from_the_labels() -> None:
+    scope = scoped(view("a"))
+    assert scope.path == "zone > block > rack > nvlink-domain > host"
+    nodes = [view("a"), view("b", rack=None)]
+    scope = select_scope(snapshot(nodes))
+    assert "rack" not in scope.path
 
 
 def test_gpus_of_device_plugins_are_shown_without_agents() -> None:
-    zone = {"topology.kubernetes.io/zone": "z"}
-    with_gpus = node_of({"metadata": {"name": "n", "labels": zone}, "status": {"allocatable": {"amd.com/gpu": "4"}}})
+    document = {
+        "metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": "z"}},
+        "status": {"allocatable": {"amd.com/gpu": "4"}},
+    }
+    with_gpus = node_of(document)
     without_gpus = node_of({"metadata": {"name": "cpu-only"}})
-    scope = select_scope(Snapshot("a test", None, (without_gpus, with_gpus), ()))
+    cluster = Snapshot("a test", None, (without_gpus, with_gpus), ())
+    scope = select_scope(cluster)
     assert scope.origin == Origin.INFERRED
     assert names(scope.nodes) == ["n"]
     assert scope.path == "zone"
@@ -63,14 +91,22 @@ def test_level_can_be_named_by_domain_or_key() -> None:
         scope.level("racks")
 
 
-RACKS_IN_TWO_BLOCKS = [view("a"), view("b"), view("c", rack="r2", cordoned=True), view("d", rack="r2", block="b2")]
+RACKS_IN_TWO_BLOCKS = [
+    view("a"),
+    view("b"),
+    view("c", rack="r2", cordoned=True),
+    view("d", rack="r2", block="b2"),
+]
 """Two racks are called r2, in different blocks."""
 
 
 def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
-    required_by = [{"domain": "rack", "workloads": 3}, {"domain": "row", "workloads": 2}]
+    required_by = [
+        {"domain": "rack", "workloads": 3},
+        {"domain": "row", "workloads": 2},
+    ]
     topology = cluster_topology({"requiredBy": required_by}, required=["block"])
-    views = level_views(select_scope(snapshot(RACKS_IN_TWO_BLOCKS, (), topology)))
+    views = levels_of(*RACKS_IN_TWO_BLOCKS, topology=topology)
     levels = {level.domain: level for level in views}
     rack = levels["rack"]
     assert rack.domains == 3
@@ -79,12 +115,16 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
     assert rack.usable == 3
     assert rack.workloads == 3
     assert levels["block"].by_spec
-    assert levels.pop("row").problem == "required, but on no node"
-    assert [level.problem for level in levels.values()] == [""] * 5
+    row = levels.pop("row")
+    assert row.problem == "required, but on no node"
+    assert len(levels) == 5
+    for level in levels.values():
+        assert level.problem == "", level.domain
 
 
 def test_reused_rack_name_is_a_problem_of_the_hierarchy() -> None:
-    (problem,) = crossings_of(select_scope(snapshot(RACKS_IN_TWO_BLOCKS))).problems
+    scope = select_scope(snapshot(RACKS_IN_TWO_BLOCKS))
+    (problem,) = crossings_of(scope).problems
     assert problem.startswith("rack 'r2' lies under block 'b1' and 'b2'")
 
 
@@ -110,7 +150,8 @@ def topology_with(status: str, reason: str) -> Object:
 @pytest.mark.regression
 def test_reused_names_are_a_problem_where_they_are_mixed() -> None:
     mixed = topology_with("False", "NamesMixed")
-    problems, notes = crossings_of(select_scope(snapshot(REUSED_RACKS, (), mixed)))
+    cluster = snapshot(REUSED_RACKS, (), mixed)
+    problems, notes = crossings_of(select_scope(cluster))
     assert problems == ["gangs"]
     assert len(notes) == 0
 
@@ -124,25 +165,28 @@ def test_reused_names_are_a_problem_where_they_are_mixed() -> None:
     ],
 )
 def test_reused_names_are_a_note_where_nobody_mixes_them(topology: Object) -> None:
-    problems, notes = crossings_of(select_scope(snapshot(REUSED_RACKS, (), topology)))
+    cluster = snapshot(REUSED_RACKS, (), topology)
+    problems, notes = crossings_of(select_scope(cluster))
     assert problems == []
     assert len(notes) == 1
 
 
 def test_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:
-    levels = level_views(scoped(view("a"), view("b", rack=None)))
-    outside = [level for level in levels if not level.in_topology]
-    assert [level.domain for level in outside] == ["rack"]
-    assert levels[-1].missing_nodes == ("b",)
-    assert levels[-1].problem == ("not a level of the topology, because 1 node lacks it and all 2 must carry it")
+    levels = levels_of(view("a"), view("b", rack=None))
+    (outside,) = [level for level in levels if not level.in_topology]
+    assert outside.domain == "rack"
+    last = levels[-1]
+    assert last.missing_nodes == ("b",)
+    assert last.problem == "not a level of the topology, because 1 node lacks it and all 2 must carry it"
 
 
 def test_placeholder_of_a_level_is_named() -> None:
-    levels = level_views(scoped(view("a"), view("b", rack="no-topology")))
-    assert "because 1 node lacks it (1 with the value 'no-topology', which names no place)" in levels[-1].problem
+    levels = levels_of(view("a"), view("b", rack="no-topology"))
+    last = levels[-1]
+    assert "because 1 node lacks it (1 with the value 'no-topology', which names no place)" in last.problem
 
 
 def test_level_of_the_spec_is_kept_and_counts_who_falls_out() -> None:
-    nodes = [view("a"), view("b", rack=None)]
-    (rack,) = level_views(scoped(*nodes, levels=spec_levels(RACK)))
+    topology = cluster_topology(levels=spec_levels(RACK))
+    (rack,) = levels_of(view("a"), view("b", rack=None), topology=topology)
     assert rack.problem == "1 node lacks it and falls out of the topology"

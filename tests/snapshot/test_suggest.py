@@ -33,7 +33,8 @@ def node_with(name: str, labels: Mapping[str, str]) -> NodeView:
 
 def gpu_node(name: str, labels: Mapping[str, str]) -> NodeView:
     """A node of 8 GPUs with an agent."""
-    return node_with(name, {GPUS: "8", NVLINK_DOMAIN: name} | dict(labels))
+    of_agent = {GPUS: "8", NVLINK_DOMAIN: name}
+    return node_with(name, of_agent | dict(labels))
 
 
 def node_without_agent(name: str, labels: Mapping[str, str]) -> NodeView:
@@ -46,11 +47,13 @@ def only(suggested: Suggestions) -> Suggestion:
 
 
 def levels_of(suggestion: Suggestion) -> str:
-    return " > ".join(level.domain for level in suggestion.levels)
+    domains = [level.domain for level in suggestion.levels]
+    return " > ".join(domains)
 
 
 def nodes_of(suggestion: Suggestion) -> str:
-    return " ".join(node.name for node in suggestion.nodes)
+    names = [node.name for node in suggestion.nodes]
+    return " ".join(names)
 
 
 def selector_of(suggestion: Suggestion) -> list[str]:
@@ -67,7 +70,12 @@ def described(crossing: Crossing) -> dict[str, Any]:
 
 
 def test_suggest_when_all_nodes_are_alike_returns_one_topology() -> None:
-    suggested = suggest([gpu_node(f"n{i}", {ZONE: "z", RACK: f"r{i // 2}"}) for i in range(6)])
+    nodes = []
+    for number in range(6):
+        labels = {ZONE: "z", RACK: f"r{number // 2}"}
+        nodes.append(gpu_node(f"n{number}", labels))
+
+    suggested = suggest(nodes)
 
     suggestion = only(suggested)
     assert suggestion.name == "cluster"
@@ -80,10 +88,19 @@ def test_suggest_when_all_nodes_are_alike_returns_one_topology() -> None:
 
 
 def test_suggest_when_kinds_carry_different_keys_selects_by_key() -> None:
-    with_racks = [gpu_node(f"g{i}", {ZONE: "z", RACK: f"r{i}", GPU_PRODUCT: "NVIDIA-GB200"}) for i in range(6)]
-    without_racks = [gpu_node(f"h{i}", {ZONE: "z", GPU_PRODUCT: "NVIDIA-H100"}) for i in range(4)]
+    nodes = []
+    for number in range(6):
+        labels = {
+            ZONE: "z",
+            RACK: f"r{number}",
+            GPU_PRODUCT: "NVIDIA-GB200",
+        }
+        nodes.append(gpu_node(f"g{number}", labels))
+    for number in range(4):
+        labels = {ZONE: "z", GPU_PRODUCT: "NVIDIA-H100"}
+        nodes.append(gpu_node(f"h{number}", labels))
 
-    suggested = suggest(with_racks + without_racks)
+    suggested = suggest(nodes)
 
     gb200, h100 = suggested.suggestions
     assert gb200.name == "nvidia-gb200"
@@ -102,7 +119,13 @@ def test_suggest_when_kinds_carry_different_keys_selects_by_key() -> None:
 
 
 def test_suggest_when_products_are_unknown_names_topologies_by_level() -> None:
-    suggested = suggest([gpu_node("a", {RACK: "r"}), gpu_node("b", {BLOCK: "b"}), gpu_node("c", {})])
+    nodes = [
+        gpu_node("a", {RACK: "r"}),
+        gpu_node("b", {BLOCK: "b"}),
+        gpu_node("c", {}),
+    ]
+
+    suggested = suggest(nodes)
 
     by_rack, by_block, others = suggested.suggestions
     assert by_rack.name == "by-rack"
@@ -121,13 +144,22 @@ def test_suggest_when_products_are_unknown_names_topologies_by_level() -> None:
     assert levels_of(others) == "nvlink-domain > host"
     assert others.gpus == 8
     assert nodes_of(others) == "c"
-    assert selector_of(others) == [f"Exists {GPUS}", f"DoesNotExist {BLOCK}", f"DoesNotExist {RACK}"]
+    assert selector_of(others) == [
+        f"Exists {GPUS}",
+        f"DoesNotExist {BLOCK}",
+        f"DoesNotExist {RACK}",
+    ]
     assert others.crossings == ()
     assert suggested.reasons == ()
 
 
 def test_suggest_when_products_are_equal_numbers_the_names() -> None:
-    suggested = suggest([gpu_node("a", {RACK: "r", GPU_PRODUCT: "X"}), gpu_node("b", {GPU_PRODUCT: "X"})])
+    nodes = [
+        gpu_node("a", {RACK: "r", GPU_PRODUCT: "X"}),
+        gpu_node("b", {GPU_PRODUCT: "X"}),
+    ]
+
+    suggested = suggest(nodes)
 
     with_rack, without_rack = suggested.suggestions
     assert with_rack.name == "x-1"
@@ -146,7 +178,14 @@ def test_suggest_when_products_are_equal_numbers_the_names() -> None:
 
 
 def test_suggest_when_a_rack_spans_blocks_leaves_racks_out() -> None:
-    nodes = [gpu_node(f"n{i}", {ZONE: "z", BLOCK: f"b{i // 10}", RACK: f"r{i // 7}"}) for i in range(20)]
+    nodes = []
+    for number in range(20):
+        labels = {
+            ZONE: "z",
+            BLOCK: f"b{number // 10}",
+            RACK: f"r{number // 7}",
+        }
+        nodes.append(gpu_node(f"n{number}", labels))
 
     suggested = suggest(nodes)
 
@@ -154,15 +193,23 @@ def test_suggest_when_a_rack_spans_blocks_leaves_racks_out() -> None:
     assert suggestion.name == "cluster"
     assert levels_of(suggestion) == "zone > block > nvlink-domain > host"
     assert suggestion.gpus == 160
-    assert nodes_of(suggestion) == " ".join(node.name for node in nodes)
+    assert suggestion.nodes == tuple(nodes)
     assert selector_of(suggestion) == []
     (crossing,) = suggestion.crossings
-    assert described(crossing) == {"level": "rack", "crossed": "block", "value": "r1", "parents": ("b0", "b1")}
+    assert described(crossing) == {
+        "level": "rack",
+        "crossed": "block",
+        "value": "r1",
+        "parents": ("b0", "b1"),
+    }
     assert suggested.reasons == ()
 
 
 def test_suggest_when_an_nvlink_domain_spans_leaves_leaves_the_leaf_out() -> None:
-    nodes = [gpu_node(f"n{i}", {LEAF: f"l{i % 2}", NVLINK_DOMAIN: f"u.{i // 4}"}) for i in range(8)]
+    nodes = []
+    for number in range(8):
+        labels = {LEAF: f"l{number % 2}", NVLINK_DOMAIN: f"u.{number // 4}"}
+        nodes.append(gpu_node(f"n{number}", labels))
 
     suggested = suggest(nodes)
 
@@ -183,7 +230,12 @@ def test_suggest_when_an_nvlink_domain_spans_leaves_leaves_the_leaf_out() -> Non
 
 
 def test_suggest_without_agents_says_that_the_daemonset_is_missing() -> None:
-    suggested = suggest([node_without_agent("a", {RACK: "r"}), node_without_agent("b", {})])
+    nodes = [
+        node_without_agent("a", {RACK: "r"}),
+        node_without_agent("b", {}),
+    ]
+
+    suggested = suggest(nodes)
 
     assert suggested.suggestions == ()
     assert suggested.reasons == (
@@ -200,7 +252,12 @@ def test_suggest_without_nodes_says_so() -> None:
 
 def test_suggest_when_a_value_is_a_placeholder_selects_around_it() -> None:
     """The default selector would take the node in."""
-    suggested = suggest([gpu_node("a", {RACK: "r"}), gpu_node("b", {RACK: "no-topology"})])
+    nodes = [
+        gpu_node("a", {RACK: "r"}),
+        gpu_node("b", {RACK: "no-topology"}),
+    ]
+
+    suggested = suggest(nodes)
 
     suggestion = only(suggested)
     assert suggestion.name == "others"
@@ -216,7 +273,12 @@ def test_suggest_when_a_value_is_a_placeholder_selects_around_it() -> None:
 
 def test_suggest_when_no_selector_tells_kinds_apart_returns_one_topology() -> None:
     """Node `a` has every key that `b` has."""
-    suggested = suggest([gpu_node("a", {ZONE: "z", OLD_ZONE: "z"}), gpu_node("b", {ZONE: "z"})])
+    nodes = [
+        gpu_node("a", {ZONE: "z", OLD_ZONE: "z"}),
+        gpu_node("b", {ZONE: "z"}),
+    ]
+
+    suggested = suggest(nodes)
 
     suggestion = only(suggested)
     assert suggestion.name == "cluster"
@@ -228,16 +290,37 @@ def test_suggest_when_no_selector_tells_kinds_apart_returns_one_topology() -> No
     assert suggested.reasons == ()
 
 
+def catalogue_keys() -> list[str]:
+    """The keys of all levels but those that every node has."""
+    catalogue = []
+    for keys in platforms.KEYS.values():
+        for key in keys:
+            if key not in {HOSTNAME, NVLINK_DOMAIN}:
+                catalogue.append(key)
+    return catalogue
+
+
 def random_nodes(seed: int) -> list[NodeView]:
     """Up to 25 nodes, each with some of up to 6 keys of the catalogue."""
     rng = random.Random(seed)
-    level_keys = [key for keys in platforms.KEYS.values() for key in keys if key not in {HOSTNAME, NVLINK_DOMAIN}]
-    used_keys = rng.sample(level_keys, rng.randint(1, 6))
+    used_keys = rng.sample(catalogue_keys(), rng.randint(1, 6))
     nodes = []
     for number in range(rng.randint(1, 25)):
-        labels = {key: rng.choice(["1", "2", "3"]) for key in used_keys if rng.random() < 0.7}
+        labels = {}
+        for key in used_keys:
+            if rng.random() < 0.7:
+                labels[key] = rng.choice(["1", "2", "3"])
         nodes.append(gpu_node(f"n{number}", labels))
     return nodes
+
+
+def selected(suggestion: Suggestion, nodes: list[NodeView]) -> list[NodeView]:
+    """The nodes that the selector of a suggestion takes in."""
+    found = []
+    for node in nodes:
+        if all(requirement.holds(node) for requirement in suggestion.selector):
+            found.append(node)
+    return found
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -248,15 +331,12 @@ def test_selectors_of_random_clusters_select_exactly_their_nodes(seed: int) -> N
 
     selected_once: list[str] = []
     for suggestion in suggested.suggestions:
-        selected = []
-        for node in nodes:
-            if all(requirement.holds(node) for requirement in suggestion.selector):
-                selected.append(node)
-        assert selected == sorted(suggestion.nodes, key=nodes.index)
-        for node in selected:
-            unlabelled = [level.key for level in suggestion.levels if not node.label(level.key)]
-            assert unlabelled == []
-        selected_once += [node.name for node in selected]
+        own_nodes = selected(suggestion, nodes)
+        assert own_nodes == sorted(suggestion.nodes, key=nodes.index)
+        for node in own_nodes:
+            selected_once.append(node.name)
+            for level in suggestion.levels:
+                assert node.label(level.key), f"{node.name} has no {level.key}"
     assert len(selected_once) == len(set(selected_once))
     names = {suggestion.name for suggestion in suggested.suggestions}
     assert len(names) == len(suggested.suggestions)

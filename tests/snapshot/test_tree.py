@@ -8,14 +8,26 @@ from tests.support.saved import cluster_topology, pod
 from toposcope.snapshot.filters import Mark
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
-from toposcope.snapshot.tree import Line, left_out, outline, tree
+from toposcope.snapshot.tree import Domain, Line, left_out, outline, tree
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("count", ["2147483640", "9" * 63, "10000", "-1", "8x", "\u0668", ""])
+@pytest.mark.parametrize(
+    "count",
+    ["2147483640", "9" * 63, "10000", "-1", "8x", "\u0668", ""],
+    ids=["32-bits", "63-digits", "10000", "negative", "letter", "other-digit", "empty"],
+)
 def test_count_that_no_hardware_has_is_not_added_up(count: str) -> None:
-    cluster = snapshot([view("a"), view("b", labels={"gpu.topology/gpus": count})])
-    assert tree(cluster, select_scope(cluster)).gpus == 16
+    nodes = [
+        view("a"),
+        view("b", labels={"gpu.topology/gpus": count}),
+    ]
+    root = tree_of(snapshot(nodes))
+    assert root.gpus == 16
+
+
+def tree_of(cluster: Snapshot) -> Domain:
+    return tree(cluster, select_scope(cluster))
 
 
 FOUR_NODES = [view("a"), view("b"), view("c", cordoned=True), view("d", ready=False)]
@@ -29,14 +41,15 @@ def test_free_is_what_pods_leave_on_nodes_that_take_pods() -> None:
         pod_of(pod("waiting", None, 8, phase="Pending")),
     ]
     cluster = snapshot(FOUR_NODES, pods)
-    assert [cluster.free_gpus(node) for node in cluster.nodes] == [4, 8, 0, 0]
+    free_gpus = [cluster.free_gpus(node) for node in cluster.nodes]
+    assert free_gpus == [4, 8, 0, 0]
     free = cluster.free(cluster.nodes[0])
     assert free is not None
     assert free["nvidia.com/gpu"] == 4
     assert free["pods"] == 108
     assert free["cpu"] == 100_000
 
-    root = tree(cluster, select_scope(cluster))
+    root = tree_of(cluster)
     assert root.nodes == 4
     assert root.gpus == 32
     assert root.free == 12
@@ -44,14 +57,19 @@ def test_free_is_what_pods_leave_on_nodes_that_take_pods() -> None:
 
 
 def test_free_is_unknown_without_pods() -> None:
-    cluster = snapshot(FOUR_NODES, None)
-    assert tree(cluster, select_scope(cluster)).free is None
+    root = tree_of(snapshot(FOUR_NODES, None))
+    assert root.free is None
 
 
 def test_equal_rack_names_in_two_blocks_are_two_racks() -> None:
-    nodes = [view("a"), view("b", block="b2"), view("c", rack=None), view("d", rack="no-topology")]
-    cluster = snapshot(nodes, (), cluster_topology(levels=spec_levels(BLOCK, RACK)))
-    root = tree(cluster, select_scope(cluster))
+    nodes = [
+        view("a"),
+        view("b", block="b2"),
+        view("c", rack=None),
+        view("d", rack="no-topology"),
+    ]
+    topology = cluster_topology(levels=spec_levels(BLOCK, RACK))
+    root = tree_of(snapshot(nodes, (), topology))
     block = root.children["b1"]
     assert list(root.children) == ["b1", "b2"]
     assert list(block.children) == ["r1"]
@@ -81,7 +99,8 @@ def five_racks() -> Snapshot:
     """Two nodes in each of five racks; one of them is degraded."""
     nodes = []
     for rack in range(5):
-        nodes += [view(f"n{rack}0", rack=f"r{rack}"), view(f"n{rack}1", rack=f"r{rack}")]
+        for number in range(2):
+            nodes.append(view(f"n{rack}{number}", rack=f"r{rack}"))
     nodes[5] = view("n21", rack="r2", state="degraded")
     return snapshot(nodes)
 
@@ -140,16 +159,18 @@ def assert_adds_up(line: Line) -> None:
 def test_lines_of_the_outline_add_up() -> None:
     nodes = []
     for number in range(120):
-        nodes.append(
-            view(
-                f"n{number:03}",
-                rack=f"r{number % 7}" if number % 17 else None,
-                block=f"b{number % 3}",
-                gpus=4 + number % 2,
-                state="degraded" if number % 4 == 3 else "ok",
-            )
+        has_rack = number % 17 != 0
+        is_degraded = number % 4 == 3
+        node = view(
+            f"n{number:03}",
+            rack=f"r{number % 7}" if has_rack else None,
+            block=f"b{number % 3}",
+            gpus=4 + number % 2,
+            state="degraded" if is_degraded else "ok",
         )
-    top = outline_of(snapshot(nodes, (), cluster_topology(levels=spec_levels(BLOCK, RACK))))
+        nodes.append(node)
+    topology = cluster_topology(levels=spec_levels(BLOCK, RACK))
+    top = outline_of(snapshot(nodes, (), topology))
     assert top.nodes == 120
     assert top.gpus == sum(node.gpus for node in nodes)
     assert_adds_up(top)

@@ -107,10 +107,14 @@ def stories(folder: Path) -> Iterator[tuple[str, SimulatedNode, Activity]]:
     """Three machines before, while and after each thing happens: how they are, and what their agents did."""
     for profile, happenings in MACHINES.items():
         for name, happens in happenings.items():
-            node = SimulatedNode.of(profile, folder / profile / name.replace(" ", "-"))
-            yield f"{profile}: before {name}", node, node.run(minutes=2)
+            home = folder / profile / name.replace(" ", "-")
+            node = SimulatedNode.of(profile, home)
+            activity = node.run(minutes=2)
+            yield f"{profile}: before {name}", node, activity
             happens(node)
-            yield f"{profile}: {name}", node, node.run(minutes=6)
+            activity = node.run(minutes=6)
+            yield f"{profile}: {name}", node, activity
             node.heals()
             node.api.fails = None
-            yield f"{profile}: after {name}", node, node.run(minutes=12)
+            activity = node.run(minutes=12)
+            yield f"{profile}: after {name}", node, activity

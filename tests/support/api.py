@@ -75,9 +75,12 @@ class ApiUnderTest(AdminApi):
 
     def _keep_crd(self, crd: dict[str, Any], owner: str) -> None:
         metadata = crd["metadata"]
-        status, _ = self.request("GET", f"{CRDS}/{metadata['name']}")
-        if status != 200:
-            self.install_crd(crd | {"metadata": metadata | {"labels": {KEPT: owner}}})
+        name = metadata["name"]
+        status, _ = self.request("GET", f"{CRDS}/{name}")
+        if status == 200:
+            return
+        labelled = metadata | {"labels": {KEPT: owner}}
+        self.install_crd(crd | {"metadata": labelled})
 
 
 def error_of(said: str | list[Any]) -> KubeError:

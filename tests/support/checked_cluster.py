@@ -70,7 +70,8 @@ class CheckedCluster:
             if name in objects:
                 objects[name] = edited(objects[name], {path: value})
                 return
-        raise KeyError(f"there is no {name}; there are {', '.join([*self.objects, *self.beside])}")
+        names = ", ".join([*self.objects, *self.beside])
+        raise KeyError(f"there is no {name}; there are {names}")
 
     def edit_workload(self, path: str, value: Any) -> None:
         """Give the workload another value in some place; None leaves nothing there."""
@@ -99,7 +100,8 @@ class CheckedCluster:
 
     def taint(self, node: str, *taints: str) -> None:
         """Taint a node, as kubectl does: `team=x:NoSchedule`."""
-        self.edit(f"Node/{node}", "spec.taints", [_taint(text) for text in taints])
+        spec = [_taint(text) for text in taints]
+        self.edit(f"Node/{node}", "spec.taints", spec)
 
     def cordon(self, node: str) -> None:
         """Mark a node unschedulable."""
@@ -141,4 +143,7 @@ def _name_of(item: Object) -> str:
 def _taint(text: str) -> Object:
     what, _, effect = text.rpartition(":")
     key, _, value = what.partition("=")
-    return {"key": key, "value": value, "effect": effect} if value else {"key": key, "effect": effect}
+    taint = {"key": key, "effect": effect}
+    if value:
+        taint["value"] = value
+    return taint

@@ -58,14 +58,22 @@ def advice(rule: str, field: str, message: str, *, fix: str) -> Finding:
 
 def difference(actual: list[Finding], expected: list[Finding]) -> list[str]:
     """What a failed comparison shows: each finding that is missing or too many, a field a line."""
-    lines = ["findings differ"]
-    for title, findings, others in (("expected", expected, actual), ("got", actual, expected)):
-        for finding in findings:
-            if finding not in others:
-                lines.append(f"{title} {finding.severity} {finding.rule} {finding.field}")
-                lines.append(f"  message: {finding.message}")
-                lines.append(f"  fix: {finding.fix}")
-    return lines if len(lines) > 1 else ["the same findings, in another order or number"]
+    lines = _those_missing("expected", expected, actual)
+    lines += _those_missing("got", actual, expected)
+    if not lines:
+        return ["the same findings, in another order or number"]
+    return ["findings differ", *lines]
+
+
+def _those_missing(title: str, findings: list[Finding], others: list[Finding]) -> list[str]:
+    """The findings that are not among others."""
+    lines = []
+    for finding in findings:
+        if finding not in others:
+            lines.append(f"{title} {finding.severity} {finding.rule} {finding.field}")
+            lines.append(f"  message: {finding.message}")
+            lines.append(f"  fix: {finding.fix}")
+    return lines
 
 
 class Read:
@@ -130,8 +138,10 @@ class Read:
 def read(systems: str | Sequence[str], document: Any, cluster: ClusterFacts, *, before: Any = None) -> Read:
     """Have the first of these systems that claims the document read it; `before`: the object in the cluster."""
     names = (systems,) if isinstance(systems, str) else tuple(systems)
-    record(ReadQuestion(names, document, cluster, before))
-    return Read(reading_of(names, document, cluster, before))
+    question = ReadQuestion(names, document, cluster, before)
+    record(question)
+    reading = reading_of(names, document, cluster, before)
+    return Read(reading)
 
 
 def reading_of(systems: Sequence[str], document: Any, cluster: ClusterFacts, before: Any = None) -> Reading | None:
@@ -210,21 +220,30 @@ def check(
     checker = checker_of(question)
     (checked,) = checker.check(workload)
     for placed in checked.verdict.placed if checked.verdict else ():
-        pods = sum(pods.count for pods in placed.group.pods)
-        placed_pods = sum(dict(placed.nodes).values())
-        assert placed_pods == pods, f"{placed_pods} of {pods} pods of {placed.group.name} are placed"
+        group = placed.group
+        pods = sum(pods.count for pods in group.pods)
+        by_node = dict(placed.nodes)
+        placed_pods = sum(by_node.values())
+        assert placed_pods == pods, f"{placed_pods} of {pods} pods of {group.name} are placed"
     return CheckedWorkload(checker, checked)
 
 
 def checker_of(question: CheckQuestion) -> Checker:
     """What checks workloads on that cluster, knowing what stands beside them."""
-    return Checker(snapshot_of(question.objects, question.served), [question.workload, *question.beside])
+    snapshot = snapshot_of(question.objects, question.served)
+    return Checker(snapshot, [question.workload, *question.beside])
 
 
 def snapshot_of(objects: Iterable[Any], served: Mapping[str, bool]) -> Snapshot:
     """A cluster of these objects, saved and read; `served`: whether it serves each kind."""
-    saved = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
-    return replace(load_files(["-"], io.BytesIO(saved.encode())), served=dict(served))
+    saved = {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": list(objects),
+    }
+    file = io.BytesIO(json.dumps(saved).encode())
+    snapshot = load_files(["-"], file)
+    return replace(snapshot, served=dict(served))
 
 
 def _wrapped(line: str) -> list[str]:

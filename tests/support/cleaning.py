@@ -45,7 +45,11 @@ def clean(api: ApiUnderTest, *, unshare: bool = False) -> None:
     One look at what is stored tells what to ask for: most tests leave little.
     """
     stored = api.stored()
-    folders = {folder for folder, name in stored if not _BROUGHT_ALONG.fullmatch(name)}
+    folders = set()
+    for folder, name in stored:
+        if not _BROUGHT_ALONG.fullmatch(name):
+            folders.add(folder)
+
     for folder, path in _COLLECTIONS_SHARED_WITH_THE_SERVER.items():
         if folder in folders:
             code, answer = api.request("DELETE", f"{path}?{_OURS}")
@@ -88,10 +92,14 @@ def _clean_crds(api: ApiUnderTest, folders: set[str], *, unshare: bool) -> None:
 def _delete_objects_of_crd(api: ApiUnderTest, name: str, folders: set[str]) -> None:
     plural, _, group = name.partition(".")
     folder_of_kind = f"{group}/{plural}/"
-    if any(f"{folder}/".startswith(folder_of_kind) for folder in folders):
-        crd = api.get(f"{CRDS}/{name}")
-        version = crd["spec"]["versions"][0]["name"]
-        api.request("DELETE", f"/apis/{group}/{version}/{plural}")
+    has_objects = any(f"{folder}/".startswith(folder_of_kind) for folder in folders)
+    if not has_objects:
+        return
+    crd = api.get(f"{CRDS}/{name}")
+    versions = crd["spec"]["versions"]
+    version = versions[0]["name"]
+    collection = f"/apis/{group}/{version}/{plural}"
+    api.request("DELETE", collection)
 
 
 def empty_namespaces(api: ApiUnderTest) -> None:
@@ -113,7 +121,10 @@ def _empty_namespaces(api: ApiUnderTest, stored: list[tuple[str, str]]) -> None:
         for folder, _ in stored:
             if folder.endswith(f"/{namespace}"):
                 stored_kinds.update(folder.split("/")[:-1])
-        present = [(root, plural) for root, plural in kinds if plural in stored_kinds]
+        present = []
+        for root, plural in kinds:
+            if plural in stored_kinds:
+                present.append((root, plural))
         remove_namespace(api, namespace, present)
 
 

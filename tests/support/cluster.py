@@ -158,7 +158,10 @@ class History:
 
     def condition(self, kind: str) -> dict[str, Any]:
         """A condition of the status; empty when it is not there."""
-        return next((c for c in self.status["conditions"] if c["type"] == kind), {})
+        for condition in self.status["conditions"]:
+            if condition["type"] == kind:
+                return dict(condition)
+        return {}
 
     def verdict(self, kind: str) -> tuple[str, str]:
         """Status and reason of a condition that must be there."""
@@ -173,7 +176,11 @@ class History:
     @property
     def hints(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Hints of the status by reason and key."""
-        return {(hint["reason"], hint["key"]): hint for hint in self.status.get("hints", ())}
+        hints = {}
+        for hint in self.status.get("hints", ()):
+            reason, key = hint["reason"], hint["key"]
+            hints[reason, key] = hint
+        return hints
 
     def level(self, domain: str) -> dict[str, Any]:
         """A level of the status that must be there."""

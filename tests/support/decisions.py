@@ -138,12 +138,17 @@ def recorded_answers() -> Cases:
 def _answers_of_webhooks() -> Cases:
     answers = test_recorded_answers
     for case in answers.DYNAMO["cases"]:
+        name = case["name"]
         result = answers.checked(answers.DYNAMOS, case["object"], case["old"])
-        yield f"Dynamo {case['name']}", _checked((result,))
-    for case in [*answers.GROVE["create"], *answers.GROVE["update"]]:
-        document = case.get("object") or case["new"]
-        result = answers.checked(answers.GROVES, document, case.get("old"))
-        yield f"Grove {case['name']}", _checked((result,))
+        yield f"Dynamo {name}", _checked((result,))
+    for case in answers.GROVE["create"]:
+        name = case["name"]
+        result = answers.checked(answers.GROVES, case["object"], None)
+        yield f"Grove {name}", _checked((result,))
+    for case in answers.GROVE["update"]:
+        name = case["name"]
+        result = answers.checked(answers.GROVES, case["new"], case["old"])
+        yield f"Grove {name}", _checked((result,))
 
 
 def _answers_of_kai() -> Cases:
@@ -191,14 +196,19 @@ def _tests_of(module: ModuleType) -> Iterator[tuple[str, Callable[..., None]]]:
 
 
 def _parameters(test: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]]]:
-    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    marks = []
+    for mark in getattr(test, "pytestmark", []):
+        if mark.name == "parametrize":
+            marks.append(mark)
     if not marks:
         yield "", {}
         return
     (mark,) = marks
     names, parameters = mark.args
     for parameter in parameters:
-        yield str(parameter.id), dict(zip(names, parameter.values, strict=True))
+        case = str(parameter.id)
+        arguments = dict(zip(names, parameter.values, strict=True))
+        yield case, arguments
 
 
 def _explained_by(test: Callable[..., None], folder: Path) -> Explained:
@@ -223,10 +233,15 @@ def messages_of_schedulers() -> Cases:
 
 
 def _looked(history: History, found: Any) -> Any:
-    levels = found.publishable and [level.key for level in found.publishable]
-    bound = found.bindable and [level.key for level in found.bindable]
-    events = [[event.warning, event.reason] for event in history.events]
-    return [found.effective.path, levels, bound, found.unavailable, found.missed, history.status, events]
+    return [
+        found.effective.path,
+        _keys_of(found.publishable),
+        _keys_of(found.bindable),
+        found.unavailable,
+        found.missed,
+        history.status,
+        [[event.warning, event.reason] for event in history.events],
+    ]
 
 
 def nodes_assessed() -> Cases:
@@ -242,6 +257,13 @@ def nodes_assessed() -> Cases:
                 yield f"{name} {number} {restarting}", _looked(history, found)
 
 
+def _keys_of(levels: Any) -> Any:
+    """The keys of levels; no levels as they are."""
+    if not levels:
+        return levels
+    return [level.key for level in levels]
+
+
 class _DaemonSets:
     """A cluster whose agents' DaemonSet has pods on one of two nodes, and why it creates no more."""
 
@@ -251,10 +273,19 @@ class _DaemonSets:
     def call(self, request: Request) -> dict[str, Any]:
         """Answer a list of DaemonSets or of Events."""
         if "/daemonsets" in request.path:
-            status = {"currentNumberScheduled": 1, "desiredNumberScheduled": 2}
-            return {"items": [{"metadata": {"name": "agent", "uid": "u"}, "status": status}], "metadata": {}}
-        refusal = {"message": "Error creating: forbidden", "lastTimestamp": "2026-01-01T00:00:00Z"}
-        return {"items": [refusal] if self._refused else [], "metadata": {}}
+            daemon_set = {
+                "metadata": {"name": "agent", "uid": "u"},
+                "status": {"currentNumberScheduled": 1, "desiredNumberScheduled": 2},
+            }
+            return {"items": [daemon_set], "metadata": {}}
+        events = []
+        if self._refused:
+            refusal = {
+                "message": "Error creating: forbidden",
+                "lastTimestamp": "2026-01-01T00:00:00Z",
+            }
+            events.append(refusal)
+        return {"items": events, "metadata": {}}
 
 
 def agents_without_pods() -> Cases:
@@ -285,11 +316,13 @@ def _described(description: Description) -> Any:
 
 def machines_described() -> Cases:
     """Labels of simulated and recorded machines."""
-    for profile in sorted((ROOT / "toposcope/simulator/profiles").glob("*.yaml")):
-        machine = load_profile(profile.stem)
+    profiles = ROOT / "toposcope/simulator/profiles"
+    for profile in sorted(profiles.glob("*.yaml")):
+        name = profile.stem
+        machine = load_profile(name)
         with tempfile.TemporaryDirectory() as folder:
             raw = probed(machine, Path(folder))
-            yield profile.stem, _described(describe(raw, "node"))
+            yield name, _described(describe(raw, "node"))
     for name in test_recordings.RECORDINGS:
         recording = load_recording(test_recordings.HERE / f"{name}.json")
         with tempfile.TemporaryDirectory() as folder:
@@ -344,15 +377,20 @@ def decide(file: str, questions: str) -> None:
     """Write all decisions to a file as JSON, by function and case; an error ends its function and is its last case."""
     asked = recorded(Path(questions))
     decided: dict[str, dict[str, Any]] = {}
-    decisions: list[Callable[[], Cases]] = [*DECISIONS]
     for on_questions in DECISIONS_ON_QUESTIONS:
-        decisions.append(partial(on_questions, asked))
-    for decision in decisions:
-        name = decision.func.__name__ if isinstance(decision, partial) else decision.__name__
-        cases = decided[name] = {}
-        try:
-            for case, found in decision():
-                cases[case] = blanked(json.loads(msgspec.json.encode(found, enc_hook=str)))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it shows what went by a sentence
-            cases["ended by"] = type(error).__name__
-    Path(file).write_text(json.dumps(decided), encoding="utf-8")
+        decided[on_questions.__name__] = _decided(on_questions(asked))
+    for decision in DECISIONS:
+        decided[decision.__name__] = _decided(decision())
+    text = json.dumps(decided)
+    Path(file).write_text(text, encoding="utf-8")
+
+
+def _decided(cases: Cases) -> dict[str, Any]:
+    decided: dict[str, Any] = {}
+    try:
+        for case, found in cases:
+            encoded = msgspec.json.encode(found, enc_hook=str)
+            decided[case] = blanked(json.loads(encoded))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it shows what went by a sentence
+        decided["ended by"] = type(error).__name__
+    return decided

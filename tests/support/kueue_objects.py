@@ -32,9 +32,20 @@ def flavor(name: str, *, pool: str) -> Object:
 
 def lender(quotas: Object) -> Object:
     """A ClusterQueue in cohort c that lends what it does not use."""
-    group = {"coveredResources": [GPU, "memory"], "flavors": [quotas]}
-    spec = {"namespaceSelector": {}, "resourceGroups": [group], "cohortName": "c"}
-    return {**_HEAD, "kind": "ClusterQueue", "metadata": {"name": "lender"}, "spec": spec}
+    group = {
+        "coveredResources": [GPU, "memory"],
+        "flavors": [quotas],
+    }
+    return {
+        **_HEAD,
+        "kind": "ClusterQueue",
+        "metadata": {"name": "lender"},
+        "spec": {
+            "namespaceSelector": {},
+            "resourceGroups": [group],
+            "cohortName": "c",
+        },
+    }
 
 
 def admitted(

@@ -12,7 +12,8 @@ STATION = bytes.fromhex("0080 0080")
 
 def tlv(kind: int, value: bytes) -> bytes:
     """One TLV of any type."""
-    return (kind << 9 | len(value)).to_bytes(2, "big") + value
+    head = kind << 9 | len(value)
+    return head.to_bytes(2, "big") + value
 
 
 def chassis_mac(mac: str) -> bytes:
@@ -55,12 +56,18 @@ def octets(mac: str) -> bytes:
 
 def frame(*tlvs: bytes, group: str = MULTICAST) -> bytes:
     """An Ethernet frame with these TLVs."""
-    return bytes.fromhex(group + SENDER + ETHERTYPE) + b"".join(tlvs)
+    head = bytes.fromhex(group + SENDER + ETHERTYPE)
+    return head + b"".join(tlvs)
 
 
 def of_switch(name: str, mac: str, port: str, ttl: int = 120, does: bytes = BRIDGE) -> bytes:
     """What a switch sends on a port; with nothing that it does, it does not say."""
-    tlvs = [chassis_mac(mac), port_name(port), time_to_live(ttl), system_name(name.encode())]
+    tlvs = [
+        chassis_mac(mac),
+        port_name(port),
+        time_to_live(ttl),
+        system_name(name.encode()),
+    ]
     if does:
         tlvs.append(capabilities(does))
     return frame(*tlvs, END)

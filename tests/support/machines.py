@@ -48,7 +48,8 @@ def discovered(
 
 def changed(machine: Machine, **facts: Any) -> Machine:
     """The machine with other facts about its first GPU."""
-    return replace(machine, gpus=(replace(machine.gpus[0], **facts), *machine.gpus[1:]))
+    first, *others = machine.gpus
+    return replace(machine, gpus=(replace(first, **facts), *others))
 
 
 def started(module: SimulatedNvml) -> tuple[Nvml, Any]:
@@ -80,10 +81,13 @@ class Recorded:
 @functools.cache
 def recorded_machines() -> Mapping[str, Recorded]:
     """Those of tests/documents/matrices/, and every complete capture beside the repository where there is one."""
+    matrices = DOCUMENTS / "matrices"
+    captures = SHARED / "captures"
     machines = {}
-    for file in sorted((DOCUMENTS / "matrices").glob("*.txt")):
-        machines[file.stem] = _read(file.read_text(encoding="utf-8"))
-    for file in sorted((SHARED / "captures").glob("*.txt")):
+    for file in sorted(matrices.glob("*.txt")):
+        text = file.read_text(encoding="utf-8")
+        machines[file.stem] = _read(text)
+    for file in sorted(captures.glob("*.txt")):
         text = file.read_text(encoding="utf-8")
         if _COMPLETE in text:
             machines[file.stem] = _read(text)
@@ -92,16 +96,13 @@ def recorded_machines() -> Mapping[str, Recorded]:
 
 def _read(text: str) -> Recorded:
     """Read as plainly as can be: no cell of a complete matrix is empty or holds a blank."""
-    matrix, _, _other_facts = text.partition(_OTHER_FACTS)
-    lines = [line for line in matrix.splitlines() if not line.startswith("#")]
-    rows = [line.split() for line in lines if line.strip()]
-    header = next(row for row in rows if row[0] == "GPU0" and "X" not in row)
-    columns = [word for word in header if word not in _TITLES]
-
-    legend = {}
-    for first, *rest in rows:
-        if first.startswith("NIC") and first.endswith(":"):
-            legend[first.removesuffix(":")] = rest[0]
+    rows = _rows(text)
+    header = _header(rows)
+    columns = []
+    for word in header:
+        if word not in _TITLES:
+            columns.append(word)
+    legend = _legend(rows)
     devices = tuple(legend.get(column, column) for column in columns)
 
     cells = {}
@@ -112,4 +113,33 @@ def _read(text: str) -> Recorded:
         for other, cell in zip(devices, row[1:], strict=False):
             cells[device, other] = cell
     has_nics = any(not device.startswith("GPU") for device in devices)
-    return Recorded(text, devices, cells, numbered=bool(legend) or not has_nics)
+    is_numbered = bool(legend) or not has_nics
+    return Recorded(text, devices, cells, is_numbered)
+
+
+def _rows(text: str) -> list[list[str]]:
+    """The words of each line of the matrix and its legend."""
+    matrix, _, _other_facts = text.partition(_OTHER_FACTS)
+    rows = []
+    for line in matrix.splitlines():
+        words = line.split()
+        if words and not line.startswith("#"):
+            rows.append(words)
+    return rows
+
+
+def _header(rows: list[list[str]]) -> list[str]:
+    for row in rows:
+        if row[0] == "GPU0" and "X" not in row:
+            return row
+    raise AssertionError("the capture has no matrix")
+
+
+def _legend(rows: list[list[str]]) -> dict[str, str]:
+    """Names of NICs by the titles of their columns."""
+    legend = {}
+    for first, *rest in rows:
+        if first.startswith("NIC") and first.endswith(":"):
+            title = first.removesuffix(":")
+            legend[title] = rest[0]
+    return legend

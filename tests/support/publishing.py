@@ -188,7 +188,11 @@ def found(api: ApiUnderTest, path: str) -> dict[str, Any] | None:
 
 def node_labels(api: ApiUnderTest, path: str) -> tuple[str, ...]:
     """The levels of a Topology that must be there."""
-    return tuple(level["nodeLabel"] for level in api.get(path)["spec"]["levels"])
+    topology = api.get(path)
+    keys = []
+    for level in topology["spec"]["levels"]:
+        keys.append(level["nodeLabel"])
+    return tuple(keys)
 
 
 @contextmanager

@@ -20,7 +20,11 @@ Rights = dict[tuple[str, str], set[str]]
 
 def missing_steps(plugin: Plugin) -> list[str]:
     """`Step 6: rights: the controller may not watch gangs.slotwise.example.com`, one for each omission."""
-    return [f"{_heading(step)}: {omission}" for step, omission in _missing(plugin)]
+    omissions = []
+    for step, omission in _missing(plugin):
+        heading = _heading(step)
+        omissions.append(f"{heading}: {omission}")
+    return omissions
 
 
 def _heading(step: int) -> str:
@@ -41,10 +45,8 @@ def _missing(plugin: Plugin) -> Iterator[tuple[int, str]]:
         yield 4, f"nobody writes {published.kind}s"
     for omission in _missing_rights(plugin):
         yield 6, omission
-    options = _publish_options()
-    for kind in plugin.published:
-        if kind.option not in options:
-            yield 7, f"spec.publish has no field {kind.option}"
+    for omission in _missing_options(plugin):
+        yield 7, omission
     has_kinds = plugin.watched or plugin.published
     if has_kinds and not _is_documented(plugin.title):
         yield 8, f"no page of docs/integrations/ is about {plugin.title}"
@@ -93,10 +95,19 @@ def _documents(file: str) -> Iterable[dict[str, Any]]:
     return list(yaml.safe_load_all(text))
 
 
+def _missing_options(plugin: Plugin) -> Iterator[str]:
+    options = _publish_options()
+    for kind in plugin.published:
+        if kind.option not in options:
+            yield f"spec.publish has no field {kind.option}"
+
+
 def _is_confined(kind: Kind) -> bool:
     for document in _documents("components/admission-policy/controller-published.yaml"):
-        for rule in document["spec"].get("matchConstraints", {}).get("resourceRules", ()):
-            if kind.group in rule["apiGroups"] and kind.plural in rule["resources"]:
+        constraints = document["spec"].get("matchConstraints", {})
+        for rule in constraints.get("resourceRules", ()):
+            has_group = kind.group in rule["apiGroups"]
+            if has_group and kind.plural in rule["resources"]:
                 return True
     return False
 
@@ -112,4 +123,7 @@ def _publish_options() -> set[str]:
 
 
 def _is_documented(title: str) -> bool:
-    return any(title in page.read_text(encoding="utf-8") for page in GUIDES.glob("*.md"))
+    for page in GUIDES.glob("*.md"):
+        if title in page.read_text(encoding="utf-8"):
+            return True
+    return False

@@ -79,22 +79,33 @@ def record(history: History, nodes: Sequence[NodeFacts], after: float, children:
 def pytest_sessionfinish() -> None:
     """Write the looks by the test, and the number of its history."""
     numbered: dict[str, list[Look]] = {}
-    for number, (name, (_, looks)) in enumerate(_looks.items()):
-        test = name.rpartition(" ")[0]
+    for number, (name, recorded) in enumerate(_looks.items()):
+        test, _, _ = name.rpartition(" ")
+        _, looks = recorded
         numbered[f"{test} {number}"] = looks
-    Path(os.environ[_FILE]).write_bytes(pickle.dumps(numbered))
+    file = Path(os.environ[_FILE])
+    file.write_bytes(pickle.dumps(numbered))
 
 
 @functools.cache
 def recorded_looks() -> dict[str, list[Look]]:
     """Run the tests of assessments, and return the looks of each history."""
-    tests = [str(path) for pattern in _NAMES for path in sorted((ROOT / _TESTS).glob(pattern))]
+    command = [sys.executable, "-m", "pytest", "-q"]
+    command += ["-p", "no:cacheprovider"]
+    command += ["-p", "tests.support.recorded_looks"]
+    for pattern in _NAMES:
+        for path in sorted((ROOT / _TESTS).glob(pattern)):
+            command.append(str(path))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "looks"
         environment = os.environ | {"PYTHONPATH": str(ROOT), _FILE: str(file)}
-        options = ["-q", "-p", "no:cacheprovider", "-p", "tests.support.recorded_looks"]
-        command = [sys.executable, "-m", "pytest", *options, *tests]
-        subprocess.run(command, check=True, cwd=ROOT, env=environment, capture_output=True)
+        subprocess.run(
+            command,
+            check=True,
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+        )
         looks: dict[str, list[Look]] = pickle.loads(file.read_bytes())  # noqa: S301 - this program wrote it
     return looks
 

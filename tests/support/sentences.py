@@ -78,7 +78,9 @@ def is_sentence(text: str) -> bool:
     words = [word.strip("\"'`,;:.()") for word in text.split(" ")]
     for first, second in pairwise(words):
         are_words = _TOKEN.fullmatch(first) and _TOKEN.fullmatch(second)
-        if are_words and (_WORD.fullmatch(first) or _WORD.fullmatch(second)):
+        if not are_words:
+            continue
+        if _WORD.fullmatch(first) or _WORD.fullmatch(second):
             return True
     return False
 
@@ -104,7 +106,7 @@ builtins.__as_written__ = as_written  # type: ignore[attr-defined]  # what coded
 
 def _fields(text: str) -> list[str]:
     """The places of a template that `format` or `%` fill in."""
-    fields = [match[0] for match in _PERCENT.finditer(text)]
+    fields = _PERCENT.findall(text)
     try:
         parts = list(string.Formatter().parse(text))
     except ValueError:
@@ -175,9 +177,9 @@ class _Coding(ast.NodeTransformer):
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
-        if any(base.endswith("Enum") for base in bases):
-            return node
+        for base in node.bases:
+            if isinstance(base, ast.Name) and base.id.endswith("Enum"):
+                return node
         return self.generic_visit(node)
 
     def visit_Dict(self, node: ast.Dict) -> ast.AST:
@@ -189,19 +191,24 @@ class _Coding(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        if not any(isinstance(op, (*_EQUALITY, *_MEMBERSHIP)) for op in node.ops):
+        operators = (*_EQUALITY, *_MEMBERSHIP)
+        if not any(isinstance(op, operators) for op in node.ops):
             return self.generic_visit(node)
 
+        first = node.ops[0]
         sides = [node.left, *node.comparators]
-        compared = [self._compared(side) for side in sides]
-        is_membership = isinstance(node.ops[0], _MEMBERSHIP)
-        if _names_a_constant(node.ops[0], sides):
+        compared = self._all_compared(sides)
+        is_single_membership = isinstance(first, _MEMBERSHIP) and len(node.ops) == 1
+        if _names_a_constant(first, sides):
             # It is the same constant whatever its words are.
             compared = [_call("__as_written__", side) for side in compared]
-        elif is_membership and len(node.ops) == 1 and isinstance(compared[0], ast.Name):
+        elif is_single_membership and isinstance(compared[0], ast.Name):
             compared[0] = _call("__as_looked_for__", *compared)
         node.left, *node.comparators = compared
         return node
+
+    def _all_compared(self, nodes: Sequence[ast.expr], *, sought: bool = False) -> list[ast.expr]:
+        return [self._compared(node, sought=sought) for node in nodes]
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Attribute):
@@ -216,10 +223,11 @@ class _Coding(ast.NodeTransformer):
         is_constant = isinstance(method.value, ast.Constant)
         if isinstance(method.value, ast.Name) and method.value.id == "re":
             pattern, *others = node.args
-            node.args = [self._compared(pattern, sought=True), *map(self.visit, others)]
+            node.args = [self._compared(pattern, sought=True)]
+            node.args += map(self.visit, others)
             return node
         if method.attr in _COMPARING:
-            node.args = [self._compared(argument, sought=True) for argument in node.args]
+            node.args = self._all_compared(node.args, sought=True)
             if not is_constant:
                 method.value = self.visit(method.value)
             return node
@@ -236,7 +244,7 @@ class _Coding(ast.NodeTransformer):
         if isinstance(node, (ast.Constant, ast.JoinedStr)):
             return node
         if isinstance(node, (ast.Tuple, ast.Set, ast.List)):
-            node.elts = [self._compared(part, sought=sought) for part in node.elts]
+            node.elts = self._all_compared(node.elts, sought=sought)
             return node
         if isinstance(node, ast.BinOp):
             node.left = self._compared(node.left, sought=sought)
@@ -244,7 +252,7 @@ class _Coding(ast.NodeTransformer):
             return node
         visited: ast.expr = self.visit(node)
         if isinstance(visited, ast.Call) and sought:
-            visited.args = [self._compared(part, sought=sought) for part in visited.args]
+            visited.args = self._all_compared(visited.args, sought=sought)
         name = _name_of(node)
         if name and (sought or name.isupper()):
             return _call("__as_written__", visited)
@@ -264,7 +272,10 @@ def _names_a_constant(operator: ast.cmpop, sides: Sequence[ast.expr]) -> bool:
     """Whether something is compared with a constant by its name, or looked for in one."""
     if isinstance(operator, _EQUALITY):
         return any(_name_of(side).isupper() for side in sides)
-    return isinstance(operator, _MEMBERSHIP) and _name_of(sides[1]).isupper()
+    if not isinstance(operator, _MEMBERSHIP):
+        return False
+    within = _name_of(sides[1])
+    return within.isupper()
 
 
 def _call(function: str, *arguments: ast.expr) -> ast.Call:
@@ -331,11 +342,14 @@ def _blanked_fields(document: dict[Any, Any]) -> dict[Any, Any]:
 def differences(plain: Any, other: Any, at: str = "") -> Iterator[str]:
     """Where two documents are not alike."""
     if isinstance(plain, dict) and isinstance(other, dict):
-        for key in sorted(plain.keys() | other.keys()):
+        keys = plain.keys() | other.keys()
+        for key in sorted(keys):
             yield from differences(plain.get(key), other.get(key), f"{at}/{key}")
         return
-    if isinstance(plain, list) and isinstance(other, list) and len(plain) == len(other):
-        for number, (plain_part, other_part) in enumerate(zip(plain, other, strict=True)):
+    are_lists = isinstance(plain, list) and isinstance(other, list)
+    if are_lists and len(plain) == len(other):
+        pairs = zip(plain, other, strict=True)
+        for number, (plain_part, other_part) in enumerate(pairs):
             yield from differences(plain_part, other_part, f"{at}/{number}")
         return
     if plain != other:

@@ -149,26 +149,44 @@ class Served:
     ) -> tuple[int, dict[str, str], Any]:
         """Status, headers (lower case) and the body, decoded where it is JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        sent = {name.replace("_", "-"): text for name, text in headers.items()}
         with contextlib.closing(connection):
-            sent = {name.replace("_", "-"): text for name, text in headers.items()}
             connection.request(method, path, body, sent)
             answer = connection.getresponse()
             data = answer.read()
-            received = {name.lower(): text for name, text in answer.getheaders()}
-            is_json = received.get("content-type") == "application/json" and "content-encoding" not in received
-            if is_json and data:
-                return answer.status, received, json.loads(data)
-            return answer.status, received, data
+        received = {name.lower(): text for name, text in answer.getheaders()}
+        content: Any = data
+        is_json = received.get("content-type") == "application/json"
+        if data and is_json and "content-encoding" not in received:
+            content = json.loads(data)
+        return answer.status, received, content
+
+    def status(self, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> int:
+        """The status of an answer."""
+        status, _, _ = self.ask(path, method, body, **headers)
+        return status
+
+    def get(self, path: str) -> Any:
+        """What is at a path, which must be there."""
+        status, _, content = self.ask(path)
+        assert status == 200, content
+        return content
 
     def check(self, text: str) -> tuple[int, Any]:
         """Have a workload checked."""
         body = json.dumps({"workload": text}).encode()
-        return self.ask("/api/check", "POST", body, Content_Type="application/json")[::2]
+        status, _, answer = self.ask("/api/check", "POST", body, Content_Type="application/json")
+        return status, answer
 
 
 def facts_of(nodes: Iterable[NodeView], *topologies: dict[str, Any], clock: ManualRuntime | None = None) -> Facts:
     """Facts of a cluster without pods."""
-    facts = Facts("https://cluster.test", ("all",), lambda: None, clock or ManualRuntime())
+    facts = Facts(
+        "https://cluster.test",
+        ("all",),
+        lambda: None,
+        clock or ManualRuntime(),
+    )
     fill(facts, snapshot(tuple(nodes), (), *topologies))
     facts.mark_synced("all")
     return facts
@@ -183,7 +201,10 @@ def broadcaster_of(facts: Facts) -> Broadcaster:
 
 def rack_nodes(count: int = 4) -> tuple[NodeView, ...]:
     """Nodes in racks of two."""
-    return tuple(view(f"n{i}", f"r{i // 2}") for i in range(count))
+    nodes = []
+    for number in range(count):
+        nodes.append(view(f"n{number}", f"r{number // 2}"))
+    return tuple(nodes)
 
 
 @contextlib.contextmanager
@@ -192,6 +213,7 @@ def answering(
     broadcaster: Broadcaster,
     source: Source,
     page: Bundle,
+    *,
     hosts: Iterable[str] = LOCAL,
     computing: Answerer | None = None,
     **how: Any,
@@ -239,36 +261,43 @@ def served(
 def decoded(snapshot: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The nodes of a snapshot one by one, as rows."""
     nodes = snapshot["nodes"]
+    free = nodes["free"]
     rows = {}
     for i, name in enumerate(nodes["name"]):
+        number = str(i)
         rows[name] = {
             "name": name,
             "gpus": nodes["gpus"][i],
-            "free": None if nodes["free"] is None else nodes["free"][i],
+            "free": None if free is None else free[i],
             "marks": _listed(nodes["marks"], i),
             "views": _listed(nodes["views"], i),
             "facts": _there(nodes["facts"], i, name),
             "labels": _there(nodes["labels"], i, name),
-            "reasons": nodes["reasons"].get(str(i), []),
-            "apart": nodes["apart"].get(str(i), ""),
+            "reasons": nodes["reasons"].get(number, []),
+            "apart": nodes["apart"].get(number, ""),
         }
     return rows
 
 
 def _listed(column: dict[str, Any], i: int) -> list[str]:
-    return column["values"][column["codes"][i]]
+    code = column["codes"][i]
+    values: list[list[str]] = column["values"]
+    return values[code]
 
 
 def _there(columns: dict[str, Any], i: int, name: str) -> dict[str, str]:
     found = {}
     for key, column in columns.items():
         code = column["codes"][i]
-        if code != protocol.ABSENT:
-            found[key] = name if code == protocol.OWN_NAME else column["values"][code]
+        if code == protocol.OWN_NAME:
+            found[key] = name
+        elif code != protocol.ABSENT:
+            found[key] = column["values"][code]
     return found
 
 
 def fetched(broadcaster: Broadcaster) -> dict[str, Any]:
     """A snapshot as a page gets it."""
-    found: dict[str, Any] = msgspec.json.decode(gzip.decompress(broadcaster.packed()[1]))
+    _, content = broadcaster.packed()
+    found: dict[str, Any] = msgspec.json.decode(gzip.decompress(content))
     return found

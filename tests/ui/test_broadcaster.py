@@ -46,23 +46,32 @@ def _turn(rng: random.Random, facts: Facts) -> None:
         case 0:
             facts.delete_node(name)
         case 1:
-            _put(facts, name, rng.choice([None, "r0", "r1", "r9"]), state=rng.choice(["ok", "degraded"]))
+            rack = rng.choice([None, "r0", "r1", "r9"])
+            state = rng.choice(["ok", "degraded"])
+            _put(facts, name, rack, state=state)
         case 2:
-            _put(facts, name, cordoned=rng.random() < 0.5, ready=rng.random() < 0.8)
+            is_cordoned = rng.random() < 0.5
+            is_ready = rng.random() < 0.8
+            _put(facts, name, cordoned=is_cordoned, ready=is_ready)
         case 3 | 4:
             key = f"p{rng.randrange(20)}"
             found = pod_of(pod(key, name, rng.randrange(1, 8)))
             facts.put_pod(f"train/{key}", rng.choice([found, found, None]))
         case 5:
-            facts.put_node(view(name, labels={label_keys.GPUS: "", "x": str(rng.random())}, gpus=0), "")
+            labels = {label_keys.GPUS: "", "x": str(rng.random())}
+            facts.put_node(view(name, labels=labels, gpus=0), "")
         case 6:
-            said = CONDITION | {"message": str(rng.random())}
-            facts.put_topology("cluster", read(cluster_topology({"conditions": [said]})))
+            condition = CONDITION | {"message": str(rng.random())}
+            topology = cluster_topology({"conditions": [condition]})
+            facts.put_topology("cluster", read(topology))
         case 7:  # whom it selects
             selector = {"matchLabels": {RACK: rng.choice(["r0", "r1"])}}
-            facts.put_topology("cluster", read(cluster_topology(nodeSelector=selector, required=["rack"])))
+            topology = cluster_topology(nodeSelector=selector, required=["rack"])
+            facts.put_topology("cluster", read(topology))
         case 8:
-            facts.put_catalogue(replace(facts.catalogue, placeholders=frozenset({rng.choice(["r0", "r9"])})))
+            placeholder = rng.choice(["r0", "r9"])
+            catalogue = replace(facts.catalogue, placeholders=frozenset({placeholder}))
+            facts.put_catalogue(catalogue)
 
 
 def test_state_is_what_a_full_read_says() -> None:
@@ -87,11 +96,13 @@ def test_changes_are_described_and_kept(facts: Facts, broadcaster: Broadcaster) 
     broadcaster.tick()
     facts.delete_node("n2")
     facts.delete_node("n3")
-    facts.put_node(node_of({"metadata": {"name": "cpu-only"}}), "")
+    without_gpus = node_of({"metadata": {"name": "cpu-only"}})
+    facts.put_node(without_gpus, "")
     broadcaster.tick()
     _put(facts, "n0", "r7")
     broadcaster.tick()
-    changes = [(change["text"], change["bad"]) for change in fetched(broadcaster)["changes"]]
+    shown = fetched(broadcaster)
+    changes = [(change["text"], change["bad"]) for change in shown["changes"]]
     assert changes == [
         ("1 node moved from rack r0 to r7: n0", False),
         ("rack z/b1/r1 is gone with 2 nodes: n2, n3", True),
@@ -101,15 +112,29 @@ def test_changes_are_described_and_kept(facts: Facts, broadcaster: Broadcaster) 
     assert broadcaster.recent.since == {"n1": "2026-01-02T03:04:05Z"}
 
 
+def shown_levels(broadcaster: Broadcaster) -> list[str]:
+    """The levels of the first view."""
+    shown = fetched(broadcaster)
+    levels = shown["views"][0]["levels"]
+    return [level["domain"] for level in levels]
+
+
 def test_level_that_goes_and_comes_back() -> None:
-    levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
-    facts = facts_of(rack_nodes(), cluster_topology(levels=levels))
+    rack = {"domain": "rack", "key": RACK}
+    host = {"domain": "host", "key": label_keys.HOSTNAME}
+    with_rack = cluster_topology(levels=[rack, host])
+    without_rack = cluster_topology(levels=[host])
+    facts = facts_of(rack_nodes(), with_rack)
     broadcaster = broadcaster_of(facts)
-    for now in (levels[1:], levels):
-        facts.put_topology("cluster", read(cluster_topology(levels=now)))
-        broadcaster.tick()
-        shown = fetched(broadcaster)
-        assert [level["domain"] for level in shown["views"][0]["levels"]] == [level["domain"] for level in now]
+
+    facts.put_topology("cluster", read(without_rack))
+    broadcaster.tick()
+    assert shown_levels(broadcaster) == ["host"]
+
+    facts.put_topology("cluster", read(with_rack))
+    broadcaster.tick()
+    assert shown_levels(broadcaster) == ["rack", "host"]
+    shown = fetched(broadcaster)
     assert [change["text"] for change in shown["changes"]] == [
         f"cluster: level rack: none -> {RACK}",
         f"cluster: level rack: {RACK} -> none",
@@ -120,20 +145,25 @@ def test_only_what_a_page_could_show_makes_a_new_state(facts: Facts, broadcaster
     nodes = rack_nodes()
     held = pod_of(pod("p", "n1", 3))
     assert held
-    others = replace(facts.catalogue, placeholders=frozenset({"r0"}))
+    without_gpus = pod_of(pod("p", "n1", 0))
+    without_node = pod_of(pod("p", None, 3))
+    running = msgspec.structs.replace(held, phase="Running")
+    by_name = {node.name: (node, "") for node in nodes}
+    same_catalogue = replace(facts.catalogue)
+    other_catalogue = replace(facts.catalogue, placeholders=frozenset({"r0"}))
     changes: tuple[tuple[bool, Callable[[], None]], ...] = (
         (False, lambda: facts.put_node(nodes[0], "")),
-        (False, lambda: facts.replace_nodes({node.name: (node, "") for node in nodes})),
+        (False, lambda: facts.replace_nodes(by_name)),
         (False, lambda: facts.put_pod("train/none", None)),
-        (False, lambda: facts.put_pod("train/p", pod_of(pod("p", "n1", 0)))),
-        (False, lambda: facts.put_pod("train/p", pod_of(pod("p", None, 3)))),
+        (False, lambda: facts.put_pod("train/p", without_gpus)),
+        (False, lambda: facts.put_pod("train/p", without_node)),
         (True, lambda: facts.put_pod("train/p", held)),
-        (False, lambda: facts.put_pod("train/p", msgspec.structs.replace(held, phase="Running"))),
+        (False, lambda: facts.put_pod("train/p", running)),
         (True, lambda: facts.put_pod("train/p", None)),
         (True, lambda: facts.replace_pods({"train/p": held})),
         (True, lambda: facts.replace_pods(None)),
-        (False, lambda: facts.put_catalogue(replace(facts.catalogue))),
-        (True, lambda: facts.put_catalogue(others)),
+        (False, lambda: facts.put_catalogue(same_catalogue)),
+        (True, lambda: facts.put_catalogue(other_catalogue)),
         (True, lambda: facts.mark_failing("all", "gone")),
         (False, lambda: facts.mark_failing("all", "gone")),
         (True, lambda: facts.warn("all", "pods may not be read")),
@@ -144,7 +174,10 @@ def test_only_what_a_page_could_show_makes_a_new_state(facts: Facts, broadcaster
         broadcaster.tick()
         assert (broadcaster.state is not before) == shown
     found = fetched(broadcaster)
-    assert [row["free"] for row in decoded(found).values()] == [None] * 4
+    rows = decoded(found)
+    assert len(rows) == 4
+    for row in rows.values():
+        assert row["free"] is None
     assert found["placeholders"] == ["r0"]
     assert found["status"]["warnings"] == ["pods may not be read"]
 
@@ -207,7 +240,9 @@ class Pauses:
 
 
 def test_pause_is_twice_the_work_and_errors_end_nothing(facts: Facts, caplog: pytest.LogCaptureFixture) -> None:
-    clock, pauses, work = ManualRuntime(), Pauses(3), iter([0.1, 3.0, 0.0])
+    clock = ManualRuntime()
+    pauses = Pauses(3)
+    work = iter([0.1, 3.0, 0.0])
     broadcaster = Broadcaster(facts, "cluster", "e1", clock)
     wake = threading.Event()
     wake.set()
@@ -215,7 +250,8 @@ def test_pause_is_twice_the_work_and_errors_end_nothing(facts: Facts, caplog: py
     def listener() -> None:
         wake.set()
         clock.seconds += next(work)
-        _put(facts, "n1", state=f"{len(pauses.taken)}")
+        number = len(pauses.taken)
+        _put(facts, "n1", state=f"{number}")
         if clock.seconds > 3:
             raise ValueError("broken")
 

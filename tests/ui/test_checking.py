@@ -20,13 +20,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Two racks of four nodes; one pod occupies a node of the first."""
     nodes = [view(f"h{number}", f"rack-{number // 4}") for number in range(8)]
     facts = facts_of(nodes)
-    facts.put_pod("train/a", pod_of(pod("a", "h1", 8)))
-    with served(tmp_path_factory.mktemp("page"), facts) as server:
+    occupying = pod_of(pod("a", "h1", 8))
+    facts.put_pod("train/a", occupying)
+    folder = tmp_path_factory.mktemp("page")
+    with served(folder, facts) as server:
         yield server
 
 
 def _one(server: Served, document: Any) -> dict[str, Any]:
-    status, found = server.check(yaml.safe_dump(document))
+    text = yaml.safe_dump(document)
+    status, found = server.check(text)
     assert status == 200, found
     msgspec.convert(found, protocol.CheckAnswer)
     assert found["problems"] == []
@@ -40,10 +43,17 @@ def test_workload_that_fits_has_domains_with_room_by_their_paths(server: Served)
     assert found["view"] == "cluster"
     assert found["group"] == "model"
     assert found["demands"] == ["model: in one rack, 3 pods with 24 GPUs"]
-    assert found["fits"] == [
-        {"path": ["z", "b1", "rack-0"], "nodes": 4, "free": 24},
-        {"path": ["z", "b1", "rack-1"], "nodes": 4, "free": 32},
-    ]
+    first, second = found["fits"]
+    assert first == {
+        "path": ["z", "b1", "rack-0"],
+        "nodes": 4,
+        "free": 24,
+    }
+    assert second == {
+        "path": ["z", "b1", "rack-1"],
+        "nodes": 4,
+        "free": 32,
+    }
     assert found["fitsExact"] is True
 
 
@@ -67,10 +77,15 @@ def test_workload_with_an_unknown_level_is_refused(server: Served) -> None:
 
 
 def test_several_objects_are_checked_together(server: Served) -> None:
-    documents = [pod_clique_set("model", 1), pod_clique_set("model", 2)]
-    status, found = server.check(yaml.safe_dump_all(documents))
+    documents = [
+        pod_clique_set("model", 1),
+        pod_clique_set("model", 2),
+    ]
+    text = yaml.safe_dump_all(documents)
+    status, found = server.check(text)
     assert status == 200
-    assert [check["verdict"] for check in found["checks"]] == ["fits", "fits"]
+    verdicts = [check["verdict"] for check in found["checks"]]
+    assert verdicts == ["fits", "fits"]
 
 
 @pytest.mark.parametrize(
@@ -91,16 +106,23 @@ def test_text_that_is_no_workload_is_a_problem(server: Served, text: str, proble
     status, found = server.check(text)
     assert status == 200
     assert found["checks"] == []
-    assert problem in "; ".join(found["problems"])
+    problems = "; ".join(found["problems"])
+    assert problem in problems
 
 
 def test_yaml_alias_bombs_are_not_expanded(server: Served) -> None:
-    lines = ["apiVersion: batch/v1", "kind: Job", "metadata: {name: x}"]
-    lines.append("a0: &a0 [x, x, x, x, x, x, x, x, x, x]")
+    lines = [
+        "apiVersion: batch/v1",
+        "kind: Job",
+        "metadata: {name: x}",
+        "a0: &a0 [x, x, x, x, x, x, x, x, x, x]",
+    ]
     for number in range(1, 5):
-        aliases = ", ".join([f"*a{number - 1}"] * 10)
+        alias = f"*a{number - 1}"
+        aliases = ", ".join([alias] * 10)
         lines.append(f"a{number}: &a{number} [{aliases}]")
-    status, found = server.check("\n".join(lines))
+    text = "\n".join(lines)
+    status, found = server.check(text)
     assert status == 200
     assert "has more than 100,000 values when its YAML aliases are expanded" in found["problems"][0]
 
@@ -114,22 +136,31 @@ def test_alias_of_itself_has_no_end() -> None:
 
 
 def test_number_of_objects_is_limited(server: Served) -> None:
-    status, found = server.check("---\n".join([yaml.safe_dump(pod_clique_set("model", 1))] * 51))
+    document = yaml.safe_dump(pod_clique_set("model", 1))
+    text = "---\n".join([document] * 51)
+    status, found = server.check(text)
     assert status == 200
     assert len(found["checks"]) == 50
     assert "only the first 50 objects are checked" in found["problems"][0]
 
 
 def test_markup_in_a_name_comes_back_as_text(server: Served) -> None:
-    document = pod_clique_set("model", 1) | {"metadata": {"name": "</script><script>alert(1)</script>"}}
-    assert "</script>" in _one(server, document)["workload"]
-    assert server.ask("/api/check", "POST", b"{}", Content_Type="application/json")[1]["content-type"] == (
-        "application/json"
+    document = pod_clique_set("model", 1)
+    document["metadata"] = {"name": "</script><script>alert(1)</script>"}
+    found = _one(server, document)
+    assert "</script>" in found["workload"]
+    _, headers, _ = server.ask(
+        "/api/check",
+        "POST",
+        b"{}",
+        Content_Type="application/json",
     )
+    assert headers["content-type"] == "application/json"
 
 
 def test_request_size_is_limited(tmp_path: Path) -> None:
+    too_long = "x" * (300 << 10)
     with served(tmp_path) as found:
-        status, answer = found.check("x" * (300 << 10))
+        status, answer = found.check(too_long)
     assert status == 413
     assert answer["error"].startswith("more than 256 KiB")

@@ -78,9 +78,9 @@ def test_endless_question_is_ended_and_the_next_is_answered(at_work: Computing, 
 @pytest.mark.parametrize(
     ("text", "how"),
     [
-        ("die", "was killed by SIGKILL"),
-        ("leave", "ended with code 3"),
-        ("overflow", "sent no answer: a message has 34,603,"),
+        pytest.param("die", "was killed by SIGKILL", id="killed"),
+        pytest.param("leave", "ended with code 3", id="exit"),
+        pytest.param("overflow", "sent no answer: a message has 34,603,", id="overflow"),
     ],
 )
 def test_worker_that_ends_fails_one_question(at_work: Computing, text: str, how: str) -> None:

@@ -39,6 +39,27 @@ class Connections:
         connection.sendall(sent)
         return connection
 
+    def stream(self) -> socket.socket:
+        """A connection on which the server sends events."""
+        connection = self(REQUEST % b"/api/events")
+        answer = connection.recv(1 << 16)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        return connection
+
+    def several(self, count: int) -> list[socket.socket]:
+        """Connections that do nothing."""
+        return [self() for _ in range(count)]
+
+
+def expect_all_closed(connections: list[socket.socket]) -> None:
+    for number, connection in enumerate(connections):
+        assert is_closed(connection), f"connection {number} is open"
+
+
+def expect_all_open(connections: list[socket.socket]) -> None:
+    for number, connection in enumerate(connections):
+        assert not is_closed(connection), f"connection {number} is closed"
+
 
 def is_closed(connection: socket.socket) -> bool:
     """Whether the server has closed it; what it has sent is read."""
@@ -54,38 +75,45 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("part", [b"", b"GET /api/snap", b"POST /api/check HTTP/1.1\r\nHost: localhost\r\n"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"GET /api/snap", id="part-of-a-line"),
+        pytest.param(b"POST /api/check HTTP/1.1\r\nHost: localhost\r\n", id="part-of-the-head"),
+    ],
+)
 def test_half_open_connections_keep_nobody_out(server: Served, open_to: Connections, part: bytes) -> None:
     for _ in range(3 * MOST):
         open_to(part)
     for path in ("/healthz", "/readyz", "/api/snapshot", "/"):
-        assert server.ask(path)[0] == 200
+        assert server.status(path) == 200
 
 
 def test_longest_idle_connection_is_closed(server: Served, open_to: Connections) -> None:
-    oldest, stream, kept = open_to(), open_to(REQUEST % b"/api/events"), open_to()
-    assert stream.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
-    others = [open_to() for _ in range(MOST - 4)]
-    assert server.ask("/healthz")[0] == 200  # by now all of them have been accepted
+    oldest = open_to()
+    stream = open_to.stream()
+    kept = open_to()
+    others = open_to.several(MOST - 4)
+    assert server.status("/healthz") == 200  # by now all of them have been accepted
     kept.sendall(REQUEST % b"/healthz")
-    assert kept.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+    answer = kept.recv(1 << 16)
+    assert answer.startswith(b"HTTP/1.1 200 ")
 
     others.append(open_to())
-    assert server.ask("/healthz")[0] == 200
+    assert server.status("/healthz") == 200
     assert is_closed(oldest)
-    assert not any(map(is_closed, (stream, kept, *others)))
+    expect_all_open([stream, kept, *others])
 
-    newest = [open_to() for _ in range(MOST - 2)]
-    assert server.ask("/healthz")[0] == 200
-    assert all(map(is_closed, others))
-    assert not any(map(is_closed, (stream, *newest)))
+    newest = open_to.several(MOST - 2)
+    assert server.status("/healthz") == 200
+    expect_all_closed(others)
+    expect_all_open([stream, *newest])
 
 
 def test_oldest_connection_is_closed_where_all_are_in_use(server: Served, open_to: Connections) -> None:
-    streams = []
-    for _ in range(MOST):
-        streams.append(open_to(REQUEST % b"/api/events"))
-        assert streams[-1].recv(1 << 16).startswith(b"HTTP/1.1 200 ")
-    assert server.ask("/healthz")[0] == 200
-    assert is_closed(streams[0])
-    assert not any(map(is_closed, streams[1:]))
+    streams = [open_to.stream() for _ in range(MOST)]
+    assert server.status("/healthz") == 200
+    oldest, *others = streams
+    assert is_closed(oldest)
+    expect_all_open(others)

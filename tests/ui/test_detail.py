@@ -35,7 +35,14 @@ def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
 def _detail(node: NodeView, since: str | None = None, written: str = "") -> protocol.Node:
     """What the page shows of a node that is alone in its cluster."""
     cluster = snapshot((node,))
-    return detail(FullNode(node, written), views_of(cluster), cluster, since)
+    views = views_of(cluster)
+    return detail(FullNode(node, written), views, cluster, since)
+
+
+def _in_state(state: str) -> NodeView:
+    """A node whose agent says that it is in this state."""
+    labels = {label_keys.STATE: state}
+    return _node(**labels)
 
 
 def test_devices_have_their_labels_and_rails() -> None:
@@ -191,35 +198,41 @@ WRITTEN = "2026-01-01T00:00:00Z"
 @pytest.mark.parametrize("state", ["degraded", "ok"])
 def test_node_is_in_its_state_since_it_was_seen_to_change(state: str) -> None:
     written = WRITTEN if state == "degraded" else ""
-    since = _detail(_node(**{label_keys.STATE: state}), SEEN, written).since
-    assert since == protocol.Since(SEEN, True)
+    found = _detail(_in_state(state), SEEN, written)
+    assert found.since == protocol.Since(SEEN, True)
 
 
 def test_degraded_node_is_in_its_state_since_its_agent_wrote() -> None:
-    since = _detail(_node(**{label_keys.STATE: "degraded"}), None, WRITTEN).since
-    assert since == protocol.Since(WRITTEN, False)
+    found = _detail(_in_state("degraded"), None, WRITTEN)
+    assert found.since == protocol.Since(WRITTEN, False)
 
 
 @pytest.mark.parametrize(
     ("state", "written"), [pytest.param("degraded", "", id="nobody-wrote"), pytest.param("ok", WRITTEN, id="ok")]
 )
 def test_since_when_a_node_is_in_its_state_may_be_unknown(state: str, written: str) -> None:
-    assert _detail(_node(**{label_keys.STATE: state}), None, written).since is None
+    found = _detail(_in_state(state), None, written)
+    assert found.since is None
 
 
 def test_free_gpus_and_missing_levels() -> None:
-    node = _node(**{"topology.kubernetes.io/zone": "no-topology"})
-    levels = [{"domain": "zone", "key": "topology.kubernetes.io/zone"}, {"domain": "cage", "key": "example.com/cage"}]
-    cluster = snapshot((node,), (pod_of(pod("a", node.name, 3)),), cluster_topology(levels=levels))
+    zone = {"domain": "zone", "key": "topology.kubernetes.io/zone"}
+    cage = {"domain": "cage", "key": "example.com/cage"}
+    labels = {"topology.kubernetes.io/zone": "no-topology"}
+    node = _node(**labels)
+    running = pod_of(pod("a", node.name, 3))
+    topology = cluster_topology(levels=[zone, cage])
+    cluster = snapshot((node,), (running,), topology)
     found = detail(FullNode(node, ""), views_of(cluster), cluster, None)
     assert found.free == 1
     assert found.resources == {"nvidia.com/gpu": [4, 1]}
     assert found.shares == {}
     assert found.domains == {"cluster": []}
-    assert [(level.level, level.why) for level in found.lacking] == [
-        ("zone", "its label topology.kubernetes.io/zone says 'no-topology'"),
-        ("cage", "it has no label example.com/cage"),
-    ]
+    without_zone, without_cage = found.lacking
+    assert without_zone.level == "zone"
+    assert without_zone.why == "its label topology.kubernetes.io/zone says 'no-topology'"
+    assert without_cage.level == "cage"
+    assert without_cage.why == "it has no label example.com/cage"
 
 
 def test_last_write_is_that_of_the_agent() -> None:
@@ -234,6 +247,17 @@ def test_last_write_is_that_of_the_agent() -> None:
     assert last_write([]) == ""
 
 
-@pytest.mark.parametrize("annotation", [None, "", "{", "[]", '{"gpus": 7}', "[" * 100_000, '{"gpus": [{}]}'])
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        pytest.param(None, id="none"),
+        pytest.param("", id="empty"),
+        pytest.param("{", id="without-end"),
+        pytest.param("[]", id="array"),
+        pytest.param('{"gpus": 7}', id="number"),
+        pytest.param("[" * 100_000, id="brackets"),
+        pytest.param('{"gpus": [{}]}', id="gpu-without-uuid"),
+    ],
+)
 def test_malformed_annotations_have_no_uuids(annotation: str | None) -> None:
     assert gpu_uuids(annotation) == ""

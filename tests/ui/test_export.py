@@ -25,21 +25,24 @@ HOSTILE = "</script><script>alert(1)</script><!--<svg onload=alert(1)>\u2028\u20
 
 def _tags(page: str, tag: str) -> list[tuple[str, str]]:
     """The attributes and the text of each such element."""
-    return re.findall(rf"<{tag}\b([^>]*)>(?:(.*?)</{tag}>)?", page, re.DOTALL)
+    element = rf"<{tag}\b([^>]*)>(?:(.*?)</{tag}>)?"
+    return re.findall(element, page, re.DOTALL)
 
 
 def _hostile() -> Snapshot:
     """A cluster whose texts are markup."""
     annotation = json.dumps({"version": 1, "reasons": [HOSTILE]})
-    node = msgspec.structs.replace(view("n0", state="degraded"), matrix=annotation)
+    degraded = view("n0", state="degraded")
+    node = msgspec.structs.replace(degraded, matrix=annotation)
     condition = {
         "type": "LevelsCovered",
         "status": "False",
         "reason": HOSTILE,
         "message": HOSTILE,
     }
-    nodes = [node, *rack_nodes()[1:]]
-    cluster = snapshot(nodes, (), cluster_topology({"conditions": [condition]}))
+    topology = cluster_topology({"conditions": [condition]})
+    _, *others = rack_nodes()
+    cluster = snapshot([node, *others], (), topology)
     return replace(cluster, source=HOSTILE)
 
 
@@ -49,8 +52,10 @@ def test_export_runs_only_its_own_script_and_style(tmp_path: Path) -> None:
     assert data == f' type="application/json" id="{DATA}"'
     assert script == ""
     assert code == '"use strict";\n'
-    assert not {"<", ">", "&", "\u2028", "\u2029"} & set(text)
-    assert msgspec.json.decode(text, type=protocol.Export).snapshot.source_name == HOSTILE
+    for character in ("<", ">", "&", "\u2028", "\u2029"):
+        assert character not in text
+    exported = msgspec.json.decode(text, type=protocol.Export)
+    assert exported.snapshot.source_name == HOSTILE
 
     ((_, style),) = _tags(page, "style")
     policy = (
@@ -64,55 +69,73 @@ def test_export_runs_only_its_own_script_and_style(tmp_path: Path) -> None:
 
 def _hash(text: str) -> str:
     """As a Content-Security-Policy names a script or style."""
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest())
-    return f"'sha256-{digest.decode()}'"
+    digest = hashlib.sha256(text.encode()).digest()
+    encoded = base64.b64encode(digest).decode()
+    return f"'sha256-{encoded}'"
 
 
 def test_escaped_html_means_the_same() -> None:
-    assert json.loads(escaped(json.dumps({"a": HOSTILE}))) == {"a": HOSTILE}
+    text = json.dumps({"a": HOSTILE})
+    assert json.loads(escaped(text)) == {"a": HOSTILE}
 
 
 def test_degraded_nodes_come_first_when_not_all_fit() -> None:
-    nodes = (*rack_nodes(20), view("sick", state="degraded"))
-    whole = document(snapshot(nodes), "cluster")
+    degraded = view("sick", state="degraded")
+    cluster = snapshot((*rack_nodes(20), degraded))
+    whole = document(cluster, "cluster")
     assert len(whole.nodes) == 21
     assert whole.left_out == 0
-    some = document(snapshot(nodes), "cluster", 8 << 10)
-    assert next(iter(some.nodes)) == "sick"
-    assert 2 <= len(some.nodes) < 20
-    assert some.left_out == 21 - len(some.nodes)
+
+    some = document(cluster, "cluster", 8 << 10)
+    first, *others = some.nodes
+    assert first == "sick"
+    count = 1 + len(others)
+    assert 2 <= count < 20
+    assert some.left_out == 21 - count
     assert len(some.snapshot.nodes.name) == 21
 
 
-@pytest.mark.parametrize("script", ["x = '</script>'", "x = '</SCRIPT '", "x = '<!--'"])
+@pytest.mark.parametrize(
+    "script", ["x = '</script>'", "x = '</SCRIPT '", "x = '<!--'"], ids=["end", "upper-case", "comment"]
+)
 def test_script_that_would_end_its_own_tag_is_an_error(tmp_path: Path, script: str) -> None:
+    page = bundle(tmp_path / "b", script)
     with pytest.raises(ValueError, match="would end its tag"):
-        export(_hostile(), "cluster", bundle(tmp_path / "b", script))
+        export(_hostile(), "cluster", page)
 
 
 def test_missing_or_broken_page_cannot_be_exported(tmp_path: Path) -> None:
+    missing = Bundle(tmp_path)
     with pytest.raises(PageNotBuiltError, match="this installation has no page"):
-        export(_hostile(), "cluster", Bundle(tmp_path))
-    built = bundle(tmp_path / "b")
-    (tmp_path / "b" / "index.html").write_text("<html></html>")
+        export(_hostile(), "cluster", missing)
+    folder = tmp_path / "b"
+    broken = bundle(folder)
+    (folder / "index.html").write_text("<html></html>")
     with pytest.raises(PageNotBuiltError, match=r"does not load app\.css and app\.js once each"):
-        export(_hostile(), "cluster", built)
+        export(_hostile(), "cluster", broken)
 
 
 def test_command_writes_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = bundle(tmp_path / "b")
-    monkeypatch.setattr("toposcope.ui.bundle.Bundle.__init__", lambda self: setattr(self, "_folder", tmp_path / "b"))
-    source, target = tmp_path / "cluster.json", tmp_path / "report.html"
+    folder = tmp_path / "b"
+    page = bundle(folder)
+    monkeypatch.setattr("toposcope.ui.bundle.Bundle.__init__", lambda self: setattr(self, "_folder", folder))
+    source = tmp_path / "cluster.json"
     source.write_text(saved([*demo_nodes(most=3), cluster_topology()]))
-    assert main(["ui", "--from", str(source), "--export", str(target)]) == 0
-    assert "3 nodes" in capsys.readouterr().out
-    found = json.loads(_tags(target.read_text(), "script")[0][1])
-    assert sorted(found["nodes"]) == ["gb200-01", "gb200-02", "gb200-03"]
-    assert found["nodes"]["gb200-01"]["matrix"]
-    assert found["snapshot"]["source"] == "files"
-    assert folder.page()
+    target = tmp_path / "report.html"
+
+    code = main(["ui", "--from", str(source), "--export", str(target)])
+    assert code == 0
+    printed = capsys.readouterr().out
+    assert "3 nodes" in printed
+    (_, text), _script = _tags(target.read_text(), "script")
+    exported = json.loads(text)
+    nodes = exported["nodes"]
+    assert sorted(nodes) == ["gb200-01", "gb200-02", "gb200-03"]
+    assert nodes["gb200-01"]["matrix"]
+    assert exported["snapshot"]["source"] == "files"
+    assert page.page()
 
 
 @pytest.mark.parametrize(
@@ -126,26 +149,36 @@ def test_command_writes_the_file(
     ],
 )
 def test_source_that_cannot_be_read_is_an_error(flags: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ui", *flags.split()]) == 2
-    assert message in capsys.readouterr().err
+    code = main(["ui", *flags.split()])
+    assert code == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
 
 
 def test_port_in_use_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "cluster.json"
     source.write_text(saved(demo_nodes(most=1)))
     with listening("127.0.0.1", 0) as taken:
-        port = str(taken.getsockname()[1])
-        assert main(["ui", "--from", str(source), "--port", port]) == 2
-    assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+        _, port = taken.getsockname()
+        code = main(["ui", "--from", str(source), "--port", str(port)])
+    assert code == 2
+    captured = capsys.readouterr()
+    assert f"cannot listen on 127.0.0.1:{port}" in captured.err
 
 
 def test_invalid_port_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["ui", "--port", "70000"])
-    assert "is not a port; give a number from 0 to 65535" in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert "is not a port; give a number from 0 to 65535" in captured.err
 
 
 def test_hardware_labels_lose_their_prefix() -> None:
-    found = document(snapshot(rack_nodes(1)), "files").nodes["n0"]
-    assert found.hardware == {"gpus": "8", "nvlink-domain": "n0", "state": "ok"}
-    assert found.labels[label_keys.GPUS] == "8"
+    exported = document(snapshot(rack_nodes(1)), "files")
+    node = exported.nodes["n0"]
+    assert node.hardware == {
+        "gpus": "8",
+        "nvlink-domain": "n0",
+        "state": "ok",
+    }
+    assert node.labels[label_keys.GPUS] == "8"

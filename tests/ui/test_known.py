@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,24 +21,35 @@ RACKS = [node(f"n{i}", "b", f"r{i}") for i in range(4)]
 THOUSAND_NODES = [node(f"n{number:04}", "b", f"r{number}") for number in range(1000)]
 
 
-def told(known: Known, sent: Sent, cluster: Cluster) -> list[Message]:
-    """Send the news as the server does; what was sent."""
-    messages = list(sent.news(cluster))
-    for message in messages:
-        known.take(decoded(encoded(message)))
-    return messages
+@dataclass
+class Worker:
+    """What the server has sent a worker, and what the worker knows of it."""
+
+    known: Known = field(default_factory=Known)
+    sent: Sent = field(default_factory=Sent)
+
+    def hears(self, cluster: Cluster) -> list[Message]:
+        """Send the news as the server does; what was sent."""
+        messages = list(self.sent.news(cluster))
+        for message in messages:
+            received = decoded(encoded(message))
+            self.known.take(received)
+        return messages
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_worker_knows_each_state_that_it_was_sent(seed: int) -> None:
     rng = random.Random(seed)
-    known, sent = Known(), Sent()
+    worker = Worker()
     now = at_random(rng)
     for _ in range(10):
-        told(known, sent, Cluster(now))
-        assert known.snapshot.nodes == tuple(sorted(now.nodes, key=lambda node: node.name))
-        assert sorted(known.snapshot.pods or (), key=str) == sorted(now.pods or (), key=str)
-        assert known.snapshot.topologies == now.topologies
+        worker.hears(Cluster(now))
+        snapshot = worker.known.snapshot
+        in_order = sorted(now.nodes, key=lambda node: node.name)
+        assert snapshot.nodes == tuple(in_order)
+        known_pods = sorted(snapshot.pods or (), key=str)
+        assert known_pods == sorted(now.pods or (), key=str)
+        assert snapshot.topologies == now.topologies
         now = mixed(now, at_random(rng), rng)
 
 
@@ -49,36 +60,44 @@ def mixed(first: Snapshot, second: Snapshot, rng: random.Random) -> Snapshot:
         if rng.random() < 0.7:
             nodes[candidate.name] = candidate
     running = []
-    for pod_view in (*(first.pods or ()), *(second.pods or ())):
-        if rng.random() < 0.7:
-            running.append(pod_view)
+    for snapshot in (first, second):
+        for pod_view in snapshot.pods or ():
+            if rng.random() < 0.7:
+                running.append(pod_view)
     return replace(first, nodes=tuple(nodes.values()), pods=tuple(running))
 
 
 def test_nothing_is_sent_twice() -> None:
-    known, sent = Known(), Sent()
+    worker = Worker()
     before = cluster(RACKS, pods("job", "n0", "n1"))
-    assert told(known, sent, Cluster(before))
-    assert told(known, sent, Cluster(replace(before))) == []
+    assert worker.hears(Cluster(before)) != []
+    the_same = replace(before)
+    assert worker.hears(Cluster(the_same)) == []
 
     cordoned = msgspec.structs.replace(RACKS[2], schedulable=False)
-    after = replace(before, nodes=(*RACKS[:2], cordoned, RACKS[3]))
-    assert told(known, sent, Cluster(after)) == [Removed(Collection.NODES, [2]), Added(Collection.NODES, [cordoned])]
-    assert known.snapshot == after
+    nodes = (*RACKS[:2], cordoned, RACKS[3])
+    after = replace(before, nodes=nodes)
+    assert worker.hears(Cluster(after)) == [
+        Removed(Collection.NODES, [2]),
+        Added(Collection.NODES, [cordoned]),
+    ]
+    assert worker.known.snapshot == after
 
 
 def test_large_cluster_is_sent_in_small_parts() -> None:
+    large = Cluster(cluster(THOUSAND_NODES))
     sizes = []
-    for message in Sent().news(Cluster(cluster(THOUSAND_NODES))):
+    for message in Sent().news(large):
         if isinstance(message, Added) and message.collection is Collection.NODES:
             sizes.append(len(message.objects))
     assert sizes == [200] * 5
 
 
 def test_nodes_share_in_the_worker_what_they_share_in_the_server() -> None:
-    known, sent = Known(), Sent()
-    told(known, sent, Cluster(cluster(THOUSAND_NODES)))
-    first, *others = known.snapshot.nodes
+    worker = Worker()
+    large = cluster(THOUSAND_NODES)
+    worker.hears(Cluster(large))
+    first, *others = worker.known.snapshot.nodes
     assert len(others) == 999
     for other in others:
         assert other.places is first.places
@@ -86,23 +105,34 @@ def test_nodes_share_in_the_worker_what_they_share_in_the_server() -> None:
 
 
 def test_pods_may_be_unknown_and_become_known() -> None:
-    known, sent = Known(), Sent()
+    worker = Worker()
     unknown = Snapshot("test", None, tuple(RACKS), None)
-    told(known, sent, Cluster(unknown))
-    assert known.snapshot.pods is None
-    told(known, sent, Cluster(replace(unknown, pods=())))
-    assert known.snapshot.pods == ()
+    worker.hears(Cluster(unknown))
+    assert worker.known.snapshot.pods is None
+    without_pods = replace(unknown, pods=())
+    worker.hears(Cluster(without_pods))
+    assert worker.known.snapshot.pods == ()
 
 
 def test_parts_that_a_question_is_not_about_stay() -> None:
-    known, sent = Known(), Sent()
+    worker = Worker()
     read = Snapshot(
-        "test", None, (), None, served={"queues.kueue": True}, objects=({"kind": "Queue"},), warnings=("w",)
+        "test",
+        None,
+        (),
+        None,
+        served={"queues.kueue": True},
+        objects=({"kind": "Queue"},),
+        warnings=("w",),
     )
     required = RequiredLevels()
     required.keys["PodGang", "ml", "g"] = "rack"
-    told(known, sent, Cluster(cluster(RACKS), published=read, required=required))
-    told(known, sent, Cluster(cluster(RACKS[:2])))
+    four_racks = cluster(RACKS)
+    worker.hears(Cluster(four_racks, published=read, required=required))
+    two_racks = cluster(RACKS[:2])
+    worker.hears(Cluster(two_racks))
+
+    known = worker.known
     assert known.with_published.objects == ({"kind": "Queue"},)
     assert known.with_published.served == {"queues.kueue": True}
     assert known.served.warnings == ("w",)
@@ -111,16 +141,21 @@ def test_parts_that_a_question_is_not_about_stay() -> None:
 
 
 def test_cluster_with_everything_arrives_as_it_is(tmp_path: Path) -> None:
+    objects = [
+        *demo_nodes(),
+        cluster_topology(),
+        pod("a", "gb200-01", 4),
+    ]
     file = tmp_path / "cluster.json"
-    file.write_text(saved([*demo_nodes(), cluster_topology(), pod("a", "gb200-01", 4)]))
+    file.write_text(saved(objects))
     snapshot = load_files([str(file)], keep_matrix=lambda _name, _not_ok: True)
-    known, sent = Known(), Sent()
-    told(known, sent, Cluster(snapshot, published=snapshot))
-    assert known.with_published == snapshot
+    worker = Worker()
+    worker.hears(Cluster(snapshot, published=snapshot))
+    assert worker.known.with_published == snapshot
 
 
 def test_mappings_that_cannot_be_changed_arrive_as_such() -> None:
     proxy: Mapping[str, int] = MappingProxyType({"a": 1})
-    found = decoded(encoded({"x": proxy}))["x"]
-    assert isinstance(found, MappingProxyType)
-    assert found == proxy
+    received = decoded(encoded({"x": proxy}))
+    assert isinstance(received["x"], MappingProxyType)
+    assert received["x"] == proxy

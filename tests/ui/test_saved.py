@@ -15,8 +15,14 @@ from toposcope.ui.saved import EXPECTED, SavedSource
 
 
 def _source(path: Path, clock: ManualRuntime | None = None) -> tuple[SavedSource, Facts]:
-    facts = Facts(str(path), EXPECTED, lambda: None, clock or ManualRuntime())
-    return SavedSource([str(path)], facts, Unfollowed()), facts
+    facts = Facts(
+        str(path),
+        EXPECTED,
+        lambda: None,
+        clock or ManualRuntime(),
+    )
+    source = SavedSource([str(path)], facts, Unfollowed())
+    return source, facts
 
 
 def _write(path: Path, items: list[Any], time: int) -> None:
@@ -26,21 +32,26 @@ def _write(path: Path, items: list[Any], time: int) -> None:
 
 def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
-    nodes = demo_nodes(most=4)
-    _write(path, [*nodes, cluster_topology()], 1)
+    first, *others = demo_nodes(most=4)
+    topology = cluster_topology()
+    _write(path, [first, *others, topology], 1)
     source, facts = _source(path)
     source.start()
     broadcaster = Broadcaster(facts, "files", "e1")
     broadcaster.tick()
     shown = fetched(broadcaster)
-    assert shown["nodes"]["name"] == [node["metadata"]["name"] for node in nodes]
-    assert shown["nodes"]["free"] is None
-    assert shown["status"]["asOf"] is None
-    assert shown["status"]["warnings"][0].startswith("there are no Pods in the files")
-    _write(path, [*nodes[1:], cluster_topology()], 2)
+    nodes, status = shown["nodes"], shown["status"]
+    assert nodes["name"] == ["gb200-01", "gb200-02", "gb200-03", "gb200-04"]
+    assert nodes["free"] is None
+    assert status["asOf"] is None
+    warning = status["warnings"][0]
+    assert warning.startswith("there are no Pods in the files")
+
+    _write(path, [*others, topology], 2)
     source.look_again()
     broadcaster.tick()
-    assert fetched(broadcaster)["changes"][0]["text"].endswith("gb200-01")
+    newest = fetched(broadcaster)["changes"][0]
+    assert newest["text"].endswith("gb200-01")
     assert facts.node("gb200-01") is None
 
 
@@ -58,16 +69,21 @@ def test_broken_file_leaves_stale_data(tmp_path: Path) -> None:
     assert stale
     assert stale.seconds == 100
     assert str(path) in stale.why["files"]
-    assert len(facts.snapshot().nodes) == 2
+    snapshot = facts.snapshot()
+    assert len(snapshot.nodes) == 2
+
     path.unlink()
     source.look_again()
     stale = facts.stale()
     assert stale
-    assert "no such file" in stale.why["files"].lower()
+    why = stale.why["files"]
+    assert "no such file" in why.lower()
+
     _write(path, demo_nodes(most=3), 3)
     source.look_again()
     assert facts.stale() is None
-    assert len(facts.snapshot().nodes) == 3
+    snapshot = facts.snapshot()
+    assert len(snapshot.nodes) == 3
 
 
 def test_unreadable_files_are_an_error_at_the_start(tmp_path: Path) -> None:
@@ -84,8 +100,12 @@ def test_matrices_are_kept_for_single_nodes(tmp_path: Path) -> None:
     seen = source.node("gb200-02")
     assert seen
     found = detail(seen, (), facts.snapshot(), None)
-    assert len(found.matrix or ()) == len(found.devices) == 12
+    assert found.matrix
+    assert len(found.matrix) == 12
+    assert len(found.devices) == 12
     assert found.since is None
     assert source.node("missing") is None
-    assert all(node.matrix is None for node in facts.snapshot().nodes)
-    assert len(facts.uuids()[0][1].split("\n")) == 4
+    for node in facts.snapshot().nodes:
+        assert node.matrix is None
+    _, uuids = facts.uuids()[0]
+    assert len(uuids.split("\n")) == 4

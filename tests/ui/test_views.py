@@ -15,8 +15,11 @@ from toposcope.ui.views import View, views_of
 
 def _named(name: str, uid: str, parent: str = "", **spec: Any) -> dict[str, Any]:
     """A ClusterTopology, which may be a segment of another one."""
-    topology = cluster_topology(**spec)
-    topology["metadata"] = {"name": name, "uid": uid, "generation": 1}
+    metadata: dict[str, Any] = {
+        "name": name,
+        "uid": uid,
+        "generation": 1,
+    }
     if parent:
         owner = {
             "uid": parent,
@@ -24,7 +27,10 @@ def _named(name: str, uid: str, parent: str = "", **spec: Any) -> dict[str, Any]
             "kind": "ClusterTopology",
             "name": "p",
         }
-        topology["metadata"] |= {"ownerReferences": [owner], "labels": {"app.kubernetes.io/managed-by": "toposcope"}}
+        metadata["ownerReferences"] = [owner]
+        metadata["labels"] = {"app.kubernetes.io/managed-by": "toposcope"}
+    topology = cluster_topology(**spec)
+    topology["metadata"] = metadata
     return topology
 
 
@@ -33,45 +39,62 @@ def _views(nodes: tuple[NodeView, ...], *topologies: dict[str, Any]) -> tuple[Vi
     return views_of(snapshot(nodes, (), *topologies))
 
 
+WITH_A_RACK = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
+
+
+RACK_LEVEL = {"domain": "rack", "key": RACK}
+
+
+HOST_LEVEL = {"domain": "host", "key": label_keys.HOSTNAME}
+
+
 def test_default_topology_comes_first_and_segments_know_their_parent() -> None:
-    selector = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
     topologies = [
         _named("aaa", "3"),
         _named("cluster", "1", segments="Auto"),
-        _named("cluster-rack", "2", parent="1", nodeSelector=selector),
+        _named("cluster-rack", "2", parent="1", nodeSelector=WITH_A_RACK),
     ]
-    default, other, segment = _views(rack_nodes(), *topologies)
-    assert default.summary.id == "cluster"
-    assert default.summary.kind == "topology"
-    assert default.summary.parent is None
-    assert other.summary.id == "aaa"
-    assert other.summary.kind == "topology"
-    assert other.summary.parent is None
-    assert segment.summary.id == "cluster-rack"
-    assert segment.summary.kind == "topology"
-    assert segment.summary.parent == "cluster"
+    views = _views(rack_nodes(), *topologies)
+    default, other, segment = [view.summary for view in views]
+    assert default.id == "cluster"
+    assert default.kind == "topology"
+    assert default.parent is None
+    assert other.id == "aaa"
+    assert other.kind == "topology"
+    assert other.parent is None
+    assert segment.id == "cluster-rack"
+    assert segment.kind == "topology"
+    assert segment.parent == "cluster"
 
 
 def test_segments_in_the_status_are_views() -> None:
-    levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
-    selector = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
-    status = {"segments": [{"name": "rack", "levels": levels, "nodeSelector": selector}]}
-    nodes = (*rack_nodes(2), view("alone", None))
-    whole, part = _views(nodes, cluster_topology(status))
+    segment = {
+        "name": "rack",
+        "levels": [RACK_LEVEL, HOST_LEVEL],
+        "nodeSelector": WITH_A_RACK,
+    }
+    first, second = rack_nodes(2)
+    alone = view("alone", None)
+    topology = cluster_topology({"segments": [segment]})
+    whole, part = _views((first, second, alone), topology)
     summary = part.summary
     assert summary.id == "cluster/rack"
     assert summary.name == "rack"
     assert summary.parent == "cluster"
     assert summary.kind == "segment"
     assert [level.domain for level in summary.levels] == ["rack", "host"]
-    assert [whole.takes(node) for node in nodes] == [True, True, True]
-    assert [part.takes(node) for node in nodes] == [True, True, False]
+    assert whole.takes(first)
+    assert whole.takes(second)
+    assert whole.takes(alone)
+    assert part.takes(first)
+    assert part.takes(second)
+    assert not part.takes(alone)
 
 
 def test_cluster_without_topology_has_inferred_views() -> None:
-    nodes = (*rack_nodes(2), view("alone", None))
-    in_order = tuple(sorted(nodes, key=lambda node: node.name))
-    inferred, *suggested = [view.summary for view in views_of(Snapshot("a test", None, in_order, ()))]
+    nodes = (view("alone", None), *rack_nodes(2))
+    without_topology = Snapshot("a test", None, nodes, ())
+    inferred, *suggested = [view.summary for view in views_of(without_topology)]
     assert inferred.id == ""
     assert inferred.kind == "inferred"
     assert inferred.nodes == 3
@@ -87,8 +110,9 @@ def test_conditions_of_the_status() -> None:
         "message": "M",
         "lastTransitionTime": "T",
     }
-    conditions = [covered, {"type": "FabricHealthy", "status": "Maybe"}]
-    (found,) = _views(rack_nodes(), cluster_topology({"conditions": conditions}))
+    strange = {"type": "FabricHealthy", "status": "Maybe"}
+    topology = cluster_topology({"conditions": [covered, strange]})
+    (found,) = _views(rack_nodes(), topology)
     first, second = found.summary.conditions
     assert first.status == "False"
     assert first.reason == "R"
@@ -115,16 +139,28 @@ def test_conditions_of_the_status() -> None:
     ],
 )
 def test_malformed_status_hides_nothing(status: Any) -> None:
-    broadcaster = broadcaster_of(facts_of(rack_nodes(), cluster_topology(status)))
-    assert len(decoded(fetched(broadcaster))) == 4
+    facts = facts_of(rack_nodes(), cluster_topology(status))
+    shown = fetched(broadcaster_of(facts))
+    assert len(decoded(shown)) == 4
 
 
 def test_nodes_in_no_view_have_a_reason() -> None:
-    status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
-    silent = node_of({"metadata": {"name": "silent", "labels": {label_keys.GPU_PRESENT: "true"}}, "status": status})
+    silent = node_of(
+        {
+            "metadata": {
+                "name": "silent",
+                "labels": {label_keys.GPU_PRESENT: "true"},
+            },
+            "status": {
+                "allocatable": {"nvidia.com/gpu": "8"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+    )
     plain = node_of({"metadata": {"name": "cpu-only"}})
     selector = {"matchLabels": {RACK: "r0"}}
-    facts = facts_of((*rack_nodes(), silent, plain), cluster_topology(nodeSelector=selector))
+    topology = cluster_topology(nodeSelector=selector)
+    facts = facts_of((*rack_nodes(), silent, plain), topology)
     shown = fetched(broadcaster_of(facts))
     rows = decoded(shown)
     reasons = {name: row["apart"] for name, row in rows.items()}
@@ -141,10 +177,20 @@ def test_nodes_in_no_view_have_a_reason() -> None:
 
 @pytest.mark.regression
 def test_view_counts_as_commands_and_status_do() -> None:
-    selected = {"metadata": {"name": "new", "labels": {label_keys.GPU_PRESENT: "true"}}, "status": {}}
-    levels = [{"domain": "rack", "key": RACK}]
-    facts = facts_of((*rack_nodes(), view("bare", "no-topology"), node_of(selected)), cluster_topology(levels=levels))
-    (summary,) = fetched(broadcaster_of(facts))["views"]
+    without_agent = node_of(
+        {
+            "metadata": {
+                "name": "new",
+                "labels": {label_keys.GPU_PRESENT: "true"},
+            },
+            "status": {},
+        }
+    )
+    without_rack = view("bare", "no-topology")
+    topology = cluster_topology(levels=[RACK_LEVEL])
+    facts = facts_of((*rack_nodes(), without_rack, without_agent), topology)
+    shown = fetched(broadcaster_of(facts))
+    (summary,) = shown["views"]
     assert summary["nodes"] == 5
     assert summary["leftOut"] == 1
     assert summary["withoutAgent"] == 1
@@ -152,14 +198,16 @@ def test_view_counts_as_commands_and_status_do() -> None:
 
 
 def test_placeholders_are_not_domains() -> None:
-    nodes = (view("a", "no-topology"), view("b", "r1"))
-    levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
-    broadcaster = broadcaster_of(facts_of(nodes, cluster_topology(levels=levels)))
+    without_rack = view("a", "no-topology")
+    nodes = (without_rack, view("b", "r1"))
+    topology = cluster_topology(levels=[RACK_LEVEL, HOST_LEVEL])
+    broadcaster = broadcaster_of(facts_of(nodes, topology))
     shown = fetched(broadcaster)
     rows = decoded(shown)
     assert rows["a"]["labels"][RACK] in shown["placeholders"]
     assert broadcaster.state
-    assert list(domain_path(nodes[0], broadcaster.state.views[0])) == []
+    only_view = broadcaster.state.views[0]
+    assert list(domain_path(without_rack, only_view)) == []
     assert rows["b"]["labels"] == {label_keys.HOSTNAME: "b", RACK: "r1"}
 
 
@@ -168,10 +216,12 @@ def test_placeholders_are_not_domains() -> None:
     [pytest.param(1, "of the controller's status", id="seen"), pytest.param(2, "is not of this spec", id="outdated")],
 )
 def test_view_notes_levels_of_the_status_that_labels_do_not_have(generation: int, words: str) -> None:
-    level = {"domain": "host", "key": label_keys.HOSTNAME}
     topology = _named("cluster", "1")
     topology["metadata"]["generation"] = generation
-    topology["status"] = {"observedGeneration": 1, "levels": [level]}
+    topology["status"] = {
+        "observedGeneration": 1,
+        "levels": [HOST_LEVEL],
+    }
     (found,) = _views(rack_nodes(), topology)
     (problem,) = found.summary.problems
     assert words in problem

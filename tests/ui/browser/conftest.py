@@ -5,8 +5,9 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 from tests.support.programs import lacking
+from tests.ui.browser.screen import Screen
 from tests.ui.browser.shown import Shown, demo_objects, shown
 from toposcope.ui.bundle import Bundle
 
@@ -22,10 +23,12 @@ def browser() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         lacking("BROWSER", "there is no Chromium: apt-get install chromium")
+    # Chromium's own sandbox does not start for root.
+    is_root = os.getuid() == 0
+    arguments = ["--no-sandbox"] if is_root else []
     expect.set_options(timeout=_PATIENCE)
     with sync_playwright() as playwright:
-        # Chromium's own sandbox does not start for root.
-        found = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"] if os.getuid() == 0 else [])
+        found = playwright.chromium.launch(executable_path=program, args=arguments)
         yield found
         found.close()
 
@@ -33,11 +36,19 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """An empty page of 1280 by 800; an error on its console (the Content-Security-Policy's too) fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 800},
+        reduced_motion="reduce",
+    )
     context.set_default_timeout(_PATIENCE)
     found = context.new_page()
     errors: list[str] = []
-    found.on("console", lambda message: errors.append(message.text) if message.type in {"error", "warning"} else None)
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            errors.append(message.text)
+
+    found.on("console", note)
     found.on("pageerror", lambda error: errors.append(str(error)))
     yield found
     context.close()
@@ -54,5 +65,12 @@ def _expected(error: str) -> bool:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """The demo's cluster with some trouble, for tests that change nothing."""
-    with shown(tmp_path_factory.mktemp("shown"), demo_objects()) as found:
+    folder = tmp_path_factory.mktemp("shown")
+    with shown(folder, demo_objects()) as found:
         yield found
+
+
+@pytest.fixture
+def screen(page: Page, demo: Shown) -> Screen:
+    """The demo's page."""
+    return Screen(page, demo.address)

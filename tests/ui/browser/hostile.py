@@ -4,6 +4,7 @@ Each text begins with the name of its field, so that a test can tell which ones 
 a text from one field to another (a node's name, a view's id), both hold the same.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -50,10 +51,12 @@ def hostile(wanted: Any, path: str = "") -> Any:  # noqa: PLR0911 - one for each
     if path in _VALUES:
         return _VALUES[path]
     if wanted is str:
-        return f"[{_SAME.get(path, path)}]{BREAKOUT}"
+        name = _SAME.get(path, path)
+        return f"[{name}]{BREAKOUT}"
     if wanted in (int, float, bool):
         return wanted(1)
-    origin, of = get_origin(wanted), get_args(wanted)
+    origin = get_origin(wanted)
+    of = get_args(wanted)
     if origin is Literal:
         return of[0]
     if type(None) in of:
@@ -61,7 +64,8 @@ def hostile(wanted: Any, path: str = "") -> Any:  # noqa: PLR0911 - one for each
     if origin is list:
         return _listed(of[0], path)
     if origin is dict:
-        return {hostile(of[0], f"{path} key"): hostile(of[1], path)}
+        key = hostile(of[0], f"{path} key")
+        return {key: hostile(of[1], path)}
     fields = {}
     for name, kind in get_type_hints(wanted).items():
         fields[name] = hostile(kind, f"{wanted.__name__}.{name}")
@@ -69,13 +73,22 @@ def hostile(wanted: Any, path: str = "") -> Any:  # noqa: PLR0911 - one for each
 
 
 def _listed(of: Any, path: str) -> list[Any]:
-    if not isinstance(of, type) or not issubclass(of, msgspec.Struct):
+    is_struct = isinstance(of, type) and issubclass(of, msgspec.Struct)
+    if not is_struct:
         return [hostile(of, path)]
     for name, kind in get_type_hints(of).items():
         if get_origin(kind) is Literal:
-            values = get_args(kind)
-            return [msgspec.structs.replace(hostile(of, path), **{name: value}) for value in values]
+            return _one_for_each(of, path, name, get_args(kind))
     return [hostile(of, path)]
+
+
+def _one_for_each(of: Any, path: str, name: str, values: Sequence[Any]) -> list[Any]:
+    """A struct for each value of a field."""
+    structs = []
+    for value in values:
+        struct = hostile(of, path)
+        structs.append(msgspec.structs.replace(struct, **{name: value}))
+    return structs
 
 
 def _arranged(made: Any, path: str) -> Any:
@@ -85,10 +98,21 @@ def _arranged(made: Any, path: str) -> Any:
         made.values = [text] if isinstance(made, protocol.Column) else [[text], []]
         made.codes = [0] * _ROWS
     if isinstance(made, protocol.Nodes):
-        made.name = [made.name[0], *(f"{made.name[0]}{number}" for number in range(1, _ROWS))]
-        made.views.codes = [0, 0, 1]
-        made.facts = dict.fromkeys(_FACTS, next(iter(made.facts.values())))
-        next(iter(made.labels.values())).codes = [0, protocol.ABSENT, 0]
-        made.reasons = {"0": next(iter(made.reasons.values()))}
-        made.apart = {"2": next(iter(made.apart.values()))}
+        _arrange_nodes(made)
     return made
+
+
+def _arrange_nodes(nodes: protocol.Nodes) -> None:
+    first = nodes.name[0]
+    nodes.name = [first]
+    for number in range(1, _ROWS):
+        nodes.name.append(f"{first}{number}")
+    nodes.views.codes = [0, 0, 1]
+    (fact,) = nodes.facts.values()
+    nodes.facts = dict.fromkeys(_FACTS, fact)
+    (label,) = nodes.labels.values()
+    label.codes = [0, protocol.ABSENT, 0]
+    (reasons,) = nodes.reasons.values()
+    nodes.reasons = {"0": reasons}
+    (apart,) = nodes.apart.values()
+    nodes.apart = {"2": apart}

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.publishing import spec_levels
 from tests.support.saved import Object, cluster_topology, demo_nodes
@@ -39,16 +39,22 @@ def _view(document: Object) -> NodeView:
 
 @contextmanager
 def _address(documents: list[Object], *conditions: Object) -> Iterator[str]:
-    nodes = [_view(document) for document in documents]
+    nodes = []
+    full = {}
+    for document in documents:
+        node = _view(document)
+        nodes.append(node)
+        full[node.name] = FullNode(node, "2026-01-01T00:02:00Z")
     topology = cluster_topology({"conditions": list(conditions)}, levels=_LEVELS)
-    source = Nodes(full={node.name: FullNode(node, "2026-01-01T00:02:00Z") for node in nodes})
-    with served(Path(), facts_of(nodes, topology), source, page=Bundle()) as server:
+    facts = facts_of(nodes, topology)
+    with served(Path(), facts, Nodes(full=full), page=Bundle()) as server:
         yield f"http://127.0.0.1:{server.port}/"
 
 
 def _not_ready(document: Object) -> None:
-    ready = next(condition for condition in document["status"]["conditions"] if condition["type"] == "Ready")
-    ready["status"] = "Unknown"
+    for entry in document["status"]["conditions"]:
+        if entry["type"] == "Ready":
+            entry["status"] = "Unknown"
 
 
 def _nvl72() -> list[Object]:
@@ -64,9 +70,12 @@ def _large() -> list[Object]:
     found = []
     for at, node in enumerate(large_cluster(NODES)):
         labels = node["metadata"]["labels"]
-        document = {**node, "status": copy.deepcopy(node["status"]), "spec": dict(node["spec"])}
-        gone = labels[RACK] == _GONE_RACK
-        if gone:
+        document = {
+            **node,
+            "status": copy.deepcopy(node["status"]),
+            "spec": dict(node["spec"]),
+        }
+        if labels[RACK] == _GONE_RACK:
             _not_ready(document)
         elif at % 211 == 30 or 1404 <= at <= 1409:
             labels["gpu.topology/state"] = "degraded"
@@ -80,6 +89,16 @@ def _large() -> list[Object]:
     return found
 
 
+def _blank_page(browser: Browser) -> Page:
+    """A page of the size of a picture, at a time that is always the same."""
+    page = browser.new_page(
+        viewport={"width": 1200, "height": 720},
+        reduced_motion="reduce",
+    )
+    page.clock.set_fixed_time("2026-01-01T00:12:00Z")
+    return page
+
+
 def _take(page: Page, address: str, picture: Path, ready: str) -> None:
     page.goto("about:blank")
     page.goto(address)
@@ -91,18 +110,18 @@ def _take(page: Page, address: str, picture: Path, ready: str) -> None:
 def main(folder: Path) -> None:
     """Take all of them."""
     folder.mkdir(parents=True, exist_ok=True)
-    short = condition("FabricHealthy", "False", "NodesDegraded", "1 node is degraded: gb200-07")
+    degraded = condition("FabricHealthy", "False", "NodesDegraded", "1 node is degraded: gb200-07")
     uncovered = condition("LevelsCovered", "False", "NodesMissingLevels", "rack is missing on 3 of 5000 nodes")
+    program = shutil.which("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1200, "height": 720}, reduced_motion="reduce")
-        page.clock.set_fixed_time("2026-01-01T00:12:00Z")
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = _blank_page(browser)
         with _address(demo_nodes(faulty=("h200-3",))) as address:
             _take(page, address, folder / "ui-demo.png", ".overlay button")
             page.emulate_media(color_scheme="dark")
             _take(page, f"{address}#node=h200-3", folder / "ui-node-dark.png", ".matrix")
             page.emulate_media(color_scheme="light")
-        with _address(_nvl72(), short) as address:
+        with _address(_nvl72(), degraded) as address:
             _take(page, address, folder / "ui-nvl72.png", ".overlay button")
         with _address(_large(), uncovered) as address:
             _take(page, address, folder / "ui-5000.png", ".overlay button")

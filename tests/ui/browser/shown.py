@@ -35,7 +35,8 @@ NODES = (
 
 def script(name: str) -> str:
     """A function that runs in the page."""
-    return (SCRIPTS / f"{name}.js").read_text(encoding="utf-8")
+    file = SCRIPTS / f"{name}.js"
+    return file.read_text(encoding="utf-8")
 
 
 def condition(kind: str, status: str, reason: str, message: str) -> Object:
@@ -53,15 +54,20 @@ def condition(kind: str, status: str, reason: str, message: str) -> Object:
 def demo_objects() -> list[Object]:
     """A part of the demo: one node degraded, one without its rack, one without an agent, and a pod on another."""
     nodes = copy.deepcopy(demo_nodes(faulty=(FAULTY,), of=NODES))
-    labels(nodes, "l40s-4").pop(RACK)
-    strange = labels(nodes, "l40s-3")
-    for key in [key for key in strange if key.startswith("gpu.topology/")]:
-        strange.pop(key)
-    uncovered = condition("LevelsCovered", "False", "NodesMissingLevels", "Level 'rack' is missing on l40s-4")
-    ready = condition("Ready", "False", "NodesMissingLevels", "Level 'rack' is missing on l40s-4")
+    without_rack = labels(nodes, "l40s-4")
+    del without_rack[RACK]
+    without_agent = labels(nodes, "l40s-3")
+    for key in list(without_agent):
+        if key.startswith("gpu.topology/"):
+            del without_agent[key]
+    conditions = [
+        condition("LevelsCovered", "False", "NodesMissingLevels", "Level 'rack' is missing on l40s-4"),
+        condition("Ready", "False", "NodesMissingLevels", "Level 'rack' is missing on l40s-4"),
+    ]
+    has_agent = {"key": "gpu.topology/gpus", "operator": "Exists"}
     topology = cluster_topology(
-        {"conditions": [uncovered, ready]},
-        nodeSelector={"matchExpressions": [{"key": "gpu.topology/gpus", "operator": "Exists"}]},
+        {"conditions": conditions},
+        nodeSelector={"matchExpressions": [has_agent]},
         levels=spec_levels(*FOUR),
     )
     return [*nodes, topology, pod("trainer", "gb200-01", 3)]
@@ -69,7 +75,8 @@ def demo_objects() -> list[Object]:
 
 def named(objects: list[Object], name: str) -> Object:
     """The object of a name."""
-    return next(obj for obj in objects if obj["metadata"]["name"] == name)
+    by_name = {item["metadata"]["name"]: item for item in objects}
+    return by_name[name]
 
 
 def labels(objects: list[Object], name: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 from tests.support.saved import demo_nodes
 from tests.ui.browser.hostile import BREAKOUT, hostile
+from tests.ui.browser.screen import Screen
 from tests.ui.browser.shown import SCRIPTS, Shown, script, shown
 from toposcope.ui import protocol
 from toposcope.ui.bundle import Bundle
@@ -21,6 +22,8 @@ from toposcope.ui.export import written
 
 pytestmark = pytest.mark.slow
 
+_FIELD = re.compile(r"\[([A-Z]\w+\.\w+(?: key)?)\]")
+"""The name of a field, with which each of its texts begins."""
 UNSEEN = {
     **dict.fromkeys(("ConditionView.since", "Since.at", "Status.as_of"), "a time: anything else is dropped"),
     **dict.fromkeys(("Finding.rule", "Lacking.level"), "tells entries of a list apart"),
@@ -39,7 +42,8 @@ class Judged:
         self.page = page
         self.verdicts: list[str] = []
         self.seen: set[str] = set()
-        page.expose_function("judge", lambda verdict: self.verdicts.append(verdict))  # noqa: PLW0108 - Playwright marks it
+        # Playwright marks the function that it is given: it takes no method.
+        page.expose_function("judge", lambda verdict: self.verdicts.append(verdict))  # noqa: PLW0108
         page.add_init_script(path=SCRIPTS / "judge.js")
         page.on("dialog", lambda dialog: self.verdicts.append(dialog.message))
         page.on("request", lambda request: self._asked(request.url))
@@ -50,8 +54,9 @@ class Judged:
 
     def look(self) -> None:
         """Note what is shown now."""
-        text = self.page.content() + self.page.evaluate("window.written")
-        self.seen |= set(re.findall(r"\[([A-Z]\w+\.\w+(?: key)?)\]", text))
+        written_into = self.page.evaluate("window.written")
+        text = self.page.content() + written_into
+        self.seen.update(_FIELD.findall(text))
         self.verdicts += self.page.evaluate(script("foreign"))
 
 
@@ -63,26 +68,39 @@ def judged(page: Page) -> Judged:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """The page with its policy, for answers that a test puts in its place, or for its own."""
-    with shown(tmp_path_factory.mktemp("hostile"), demo_nodes(most=1)) as found:
+    folder = tmp_path_factory.mktemp("hostile")
+    with shown(folder, demo_nodes(most=1)) as found:
         yield found
 
 
 def _answer(route: Route) -> None:
     """What the server would."""
-    address = route.request.url.partition("/api/")[2]
-    answers = {
+    _, _, address = route.request.url.partition("/api/")
+    if address.startswith("events"):
+        news = _json(protocol.News)
+        route.fulfill(body=f"data: {news}\n\n", content_type="text/event-stream")
+        return
+    kind = _kind_of_answer(address)
+    body = _json(kind, matrix=None) if address == "node/bare" else _json(kind)
+    route.fulfill(
+        body=body,
+        content_type="application/json",
+        status=404 if kind is protocol.Problem else 200,
+    )
+
+
+def _kind_of_answer(address: str) -> type:
+    kinds = {
         "snapshot": protocol.Snapshot,
         "node/missing": protocol.Problem,
         "node": protocol.Node,
         "search": protocol.Search,
         "check": protocol.CheckAnswer,
     }
-    if address.startswith("events"):
-        route.fulfill(body=f"data: {_json(protocol.News)}\n\n", content_type="text/event-stream")
-        return
-    kind = next(kind for start, kind in answers.items() if address.startswith(start))
-    body = _json(kind, matrix=None) if address == "node/bare" else _json(kind)
-    route.fulfill(body=body, content_type="application/json", status=404 if kind is protocol.Problem else 200)
+    for start, kind in kinds.items():
+        if address.startswith(start):
+            return kind
+    raise AssertionError(f"nobody answers {address}")
 
 
 def _json(kind: type, **changed: Any) -> str:
@@ -90,91 +108,145 @@ def _json(kind: type, **changed: Any) -> str:
     if isinstance(made, protocol.Node):
         # What its resources are shares of, and what others are.
         (described,) = made.shares.values()
-        made.shares.update(dict.fromkeys(made.resources, described))
-    return msgspec.json.encode(msgspec.structs.replace(made, **changed)).decode()
+        shares = dict.fromkeys(made.resources, described)
+        made.shares.update(shares)
+    answer = msgspec.structs.replace(made, **changed)
+    return msgspec.json.encode(answer).decode()
 
 
 def _walk(judged: Judged, address: str, *, live: bool) -> None:
     """Everywhere on the page."""
-    page = judged.page
-    page.goto(address)
-    expect(page.get_by_role("region", name="Conditions that are not True")).to_contain_text("[ConditionView.message]")
+    screen = Screen(judged.page, address)
+    screen.open()
+    expect(screen.conditions).to_contain_text("[ConditionView.message]")
     judged.look()
-    frame = page.locator(".map").bounding_box()
-    assert frame
-    for across in range(1, 12):
-        for down in range(1, 8):
-            page.mouse.move(frame["x"] + frame["width"] * across / 12, frame["y"] + frame["height"] * down / 8)
-        judged.look()
+    _point_at_everything(judged)
     for lens in ("product", "shape", "coverage"):
-        page.get_by_role("combobox", name="Colour by").select_option(lens)
+        screen.colour_by.select_option(lens)
         judged.look()
-    page.get_by_role("combobox", name="Search").fill("img")
-    expect(page.get_by_role("listbox").get_by_role("option").first).to_contain_text("<img")
-    expect(page.get_by_role("option").filter(has_text="[Gpu.uuid]" if live else "[Device.name]")).to_be_visible()
-    judged.look()
-    page.keyboard.press("Enter")
-    for tab in ("Changes", "Check"):
-        page.get_by_role("tab", name=tab).click()
+    _search(judged, screen, live=live)
+    for name in ("Changes", "Check"):
+        screen.tab(name).click()
         judged.look()
     if live:
-        page.get_by_label("Would it fit?").fill("kind: Pod")
-        page.get_by_role("tabpanel").get_by_role("button", name="Check", exact=True).click()
-        expect(page.get_by_role("tabpanel")).to_contain_text("[Check.answer]")
-        judged.look()
-    nodes = {hostile(str, "Nodes.name"): "[Node.reasons]", "bare": "[Node.problem]", "missing": "[Problem.error]"}
-    for name, text in nodes.items() if live else [*nodes.items()][:1]:
-        page.goto(f"{address}#node={quote(name)}")
-        expect(page.get_by_role("main")).to_contain_text(text)
-        judged.look()
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"{address}#")
+        _check(judged, screen)
+    _look_at_node(judged, screen, hostile(str, "Nodes.name"), "[Node.reasons]")
+    if live:
+        _look_at_node(judged, screen, "bare", "[Node.problem]")
+        _look_at_node(judged, screen, "missing", "[Problem.error]")
+    screen.resize(390, 844)
+    judged.page.goto(f"{address}#")
     judged.look()
-    page.get_by_role("region", name="Conditions that are not True").locator("summary").click()
+    summary = screen.conditions.locator("summary")
+    summary.click()
+    judged.look()
+
+
+def _point_at_everything(judged: Judged) -> None:
+    """Move the pointer over the map."""
+    frame = judged.page.locator(".map").bounding_box()
+    assert frame
+    for across in range(1, 12):
+        x = frame["x"] + frame["width"] * across / 12
+        for down in range(1, 8):
+            y = frame["y"] + frame["height"] * down / 8
+            judged.page.mouse.move(x, y)
+        judged.look()
+
+
+def _search(judged: Judged, screen: Screen, *, live: bool) -> None:
+    """Search, and follow what is found first."""
+    screen.search.fill("img")
+    results = judged.page.get_by_role("listbox")
+    first = results.get_by_role("option").first
+    expect(first).to_contain_text("<img")
+    field = "[Gpu.uuid]" if live else "[Device.name]"
+    option = judged.page.get_by_role("option").filter(has_text=field)
+    expect(option).to_be_visible()
+    judged.look()
+    screen.press("Enter")
+
+
+def _check(judged: Judged, screen: Screen) -> None:
+    """Have a workload checked."""
+    box = judged.page.get_by_label("Would it fit?")
+    box.fill("kind: Pod")
+    button = screen.panel.get_by_role("button", name="Check", exact=True)
+    button.click()
+    expect(screen.panel).to_contain_text("[Check.answer]")
+    judged.look()
+
+
+def _look_at_node(judged: Judged, screen: Screen, name: str, text: str) -> None:
+    """Look at a node, which is there once the page shows a text."""
+    screen.open(f"node={quote(name)}")
+    main = judged.page.get_by_role("main")
+    expect(main).to_contain_text(text)
     judged.look()
 
 
 def _texts() -> set[str]:
     """The fields of the protocol that hold text."""
-    kinds = protocol.News, protocol.Snapshot, protocol.Node, protocol.Search, protocol.CheckAnswer, protocol.Problem
-    return set(re.findall(r"\[([A-Z]\w+\.\w+(?: key)?)\]", "".join(map(_json, kinds))))
+    kinds: list[type] = [
+        protocol.News,
+        protocol.Snapshot,
+        protocol.Node,
+        protocol.Search,
+        protocol.CheckAnswer,
+        protocol.Problem,
+    ]
+    fields: set[str] = set()
+    for kind in kinds:
+        fields.update(_FIELD.findall(_json(kind)))
+    return fields
 
 
 def test_every_text_that_a_server_sends_is_shown_as_text(judged: Judged, server: Shown) -> None:
     judged.page.route("**/api/**", _answer)
     _walk(judged, server.address, live=True)
     assert judged.verdicts == []
-    assert _texts() - judged.seen == UNSEEN.keys(), "show a new field, or say why it is not shown"
+    unseen = _texts() - judged.seen
+    assert unseen == UNSEEN.keys(), "show a new field, or say why it is not shown"
 
 
 def test_every_text_in_an_exported_file_is_shown_as_text(judged: Judged, tmp_path: Path) -> None:
+    exported = hostile(protocol.Export)
     report = tmp_path / "report.html"
-    report.write_text(written(hostile(protocol.Export), Bundle()), encoding="utf-8")
+    report.write_text(written(exported, Bundle()), encoding="utf-8")
     _walk(judged, report.as_uri(), live=False)
     assert judged.verdicts == []
 
 
-@pytest.mark.parametrize("address", ["api/node/{}", "api/search?q={}", "{}", "assets/{}"])
+@pytest.mark.parametrize(
+    "address", ["api/node/{}", "api/search?q={}", "{}", "assets/{}"], ids=["node", "search", "page", "asset"]
+)
 def test_answer_opened_by_itself_is_no_page(judged: Judged, server: Shown, address: str) -> None:
-    judged.page.goto(server.address + address.format(quote(BREAKOUT, safe="")))
-    assert judged.page.locator("img, svg, a").count() == 0
+    text = quote(BREAKOUT, safe="")
+    place = address.format(text)
+    judged.page.goto(server.address + place)
+    elements = judged.page.locator("img, svg, a")
+    assert elements.count() == 0
     assert judged.verdicts == []
 
 
 def test_nothing_runs_from_a_link(judged: Judged, server: Shown) -> None:
     text = quote(BREAKOUT, safe="")
-    judged.page.goto(f"{server.address}#view={text}&in={text}/{text}&node={text}&by={text}&only={text}")
-    expect(judged.page.get_by_role("heading", level=2)).to_contain_text("<img")
+    screen = Screen(judged.page, server.address)
+    screen.open(f"view={text}&in={text}/{text}&node={text}&by={text}&only={text}")
+    heading = judged.page.get_by_role("heading", level=2)
+    expect(heading).to_contain_text("<img")
     judged.look()
     assert judged.verdicts == []
 
 
 def test_judge_sees_what_a_page_lets_in(browser: Browser, server: Shown) -> None:
+    insert = "text => document.body.insertAdjacentHTML('beforeend', text)"
     with browser.new_context() as context:
-        judged = Judged(context.new_page())
-        judged.page.goto(server.address)
-        judged.page.evaluate("text => document.body.insertAdjacentHTML('beforeend', text)", f"<p>{BREAKOUT}")
+        page = context.new_page()
+        judged = Judged(page)
+        page.goto(server.address)
+        page.evaluate(insert, f"<p>{BREAKOUT}")
         judged.look()
-        judged.page.wait_for_timeout(0)
+        page.wait_for_timeout(0)
         assert any("<img" in verdict for verdict in judged.verdicts)
         assert any("refused script-src-attr" in verdict for verdict in judged.verdicts)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 from tests.support.saved import Object, cluster_topology
+from tests.ui.browser.screen import Screen, colours_of
 from tests.ui.browser.shown import RACK, Shown, condition, demo_objects, labels, named, script, shown
-from tests.ui.browser.test_map import colours_of, node, tone
 
 pytestmark = pytest.mark.slow
 
@@ -29,30 +29,41 @@ def troubled() -> list[Object]:
 
 @pytest.fixture(scope="module")
 def trouble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    with shown(tmp_path_factory.mktemp("troubled"), troubled()) as found:
+    folder = tmp_path_factory.mktemp("troubled")
+    with shown(folder, troubled()) as found:
         yield found
 
 
+@pytest.fixture
+def troubled_screen(page: Page, trouble: Shown) -> Screen:
+    return Screen(page, trouble.address)
+
+
 @pytest.mark.parametrize("width", [1280, 768, 390])
-def test_no_word_is_broken(page: Page, trouble: Shown, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 844})
-    page.goto(trouble.address)
-    expect(page.get_by_role("table").filter(has_text="Domains")).to_contain_text("2 nodes lack it")
-    assert page.evaluate(script("broken_words")) == []
+def test_no_word_is_broken(troubled_screen: Screen, width: int) -> None:
+    screen = troubled_screen
+    screen.resize(width, 844)
+    screen.open()
+    tables = screen.page.get_by_role("table")
+    domains = tables.filter(has_text="Domains")
+    expect(domains).to_contain_text("2 nodes lack it")
+    assert screen.page.evaluate(script("broken_words")) == []
 
 
-def test_telephone_shows_conditions_in_brief_and_nodes_left_out(page: Page, trouble: Shown) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(trouble.address)
-    conditions = page.get_by_role("region", name="Conditions that are not True")
+def test_telephone_shows_conditions_in_brief_and_nodes_left_out(troubled_screen: Screen) -> None:
+    screen = troubled_screen
+    screen.resize(390, 844)
+    screen.open()
+    conditions = screen.conditions
     expect(conditions).to_contain_text("LevelsCovered=False, AgentsReporting=False, Published=False")
     box = conditions.bounding_box()
     assert box
     assert box["height"] < 844 / 6
-    conditions.get_by_text("Published=False").first.click()
+    published = conditions.get_by_text("Published=False").first
+    published.click()
     expect(conditions).to_contain_text("the cluster serves no Topology of KAI")
     for name in ("h200-2", "l40s-3", "l40s-4"):
-        box = node(page, name).bounding_box()
+        box = screen.node(name).bounding_box()
         assert box
         assert box["height"] >= 40, "room for a name"
 
@@ -78,69 +89,82 @@ def test_telephone_shows_conditions_in_brief_and_nodes_left_out(page: Page, trou
         pytest.param("h200-6", "cordoned", "cordoned", id="cordoned"),
     ],
 )
-def test_node_that_gets_no_pods_does_not_look_well(
-    page: Page, trouble: Shown, name: str, colour: str, words: str
-) -> None:
-    if name in {"h200-5", "h200-6"}:
-        page.goto(f"{trouble.address}#in=zone-1/block-2/rack-4")
-    else:  # those that stand apart are shown with the whole
-        page.goto(trouble.address)
-    shown_node = node(page, name)
-    expect(shown_node).to_be_attached()
-    label = shown_node.get_attribute("aria-label") or ""
+def test_node_that_gets_no_pods_does_not_look_well(troubled_screen: Screen, name: str, colour: str, words: str) -> None:
+    screen = troubled_screen
+    stands_apart = name not in {"h200-5", "h200-6"}
+    # Those that stand apart are shown with the whole.
+    screen.open("" if stands_apart else "in=zone-1/block-2/rack-4")
+    node = screen.node(name)
+    expect(node).to_be_attached()
+    label = node.get_attribute("aria-label") or ""
     assert words in label
-    shown_colour = colours_of(shown_node)[0]
-    assert shown_colour == tone(page, f"--health-{colour}")
-    assert shown_colour != tone(page, "--health-ok")
+    most_frequent = colours_of(node)[0]
+    assert most_frequent == screen.tone(f"--health-{colour}")
+    assert most_frequent != screen.tone("--health-ok")
 
 
-def test_counts_are_the_topologys_with_nodes_left_out_apart(page: Page, trouble: Shown) -> None:
-    page.goto(trouble.address)
-    figures = page.get_by_role("tabpanel").locator("dl").first
+def test_counts_are_the_topologys_with_nodes_left_out_apart(troubled_screen: Screen, trouble: Shown) -> None:
+    screen = troubled_screen
+    screen.open()
     assert trouble.broadcaster.state
     view = trouble.broadcaster.state.views[0].summary
-    assert (view.nodes, view.gpus, view.left_out) == (12, 72, 2)
+    assert view.nodes == 12
+    assert view.gpus == 72
+    assert view.left_out == 2
     lost = f"left out, with {view.left_out_gpus} GPUs"
     counts = {
-        "GPUs": view.gpus,
-        "nodes": view.nodes,
+        "GPUs": 72,
+        "nodes": 12,
         lost: 2,
         "without an agent": 1,
         "in trouble": 2,
     }
+    figures = screen.panel.locator("dl").first
     for name, value in counts.items():
-        expect(figures.locator("div").filter(has=page.get_by_text(name, exact=True))).to_have_text(f"{name}{value}")
+        title = screen.page.get_by_text(name, exact=True)
+        figure = figures.locator("div").filter(has=title)
+        expect(figure).to_have_text(f"{name}{value}")
+    entries = screen.panel.get_by_role("listitem")
     for sentence in ("1 node whose rack label says", "1 node without an agent", "1 node without a rack label"):
-        expect(page.get_by_role("tabpanel").get_by_role("listitem").filter(has_text=sentence)).to_be_visible()
+        entry = entries.filter(has_text=sentence)
+        expect(entry).to_be_visible()
 
 
-def test_paper_is_light_and_has_all_of_it(page: Page, trouble: Shown) -> None:
+def test_paper_is_light_and_has_all_of_it(troubled_screen: Screen) -> None:
+    screen = troubled_screen
+    page = screen.page
     page.emulate_media(color_scheme="dark")
-    page.goto(f"{trouble.address}#in=zone-1/block-2/rack-3")
-    expect(node(page, "h200-1")).to_be_attached()
-    dark = tone(page, "--health-ok")
-    assert dark != node(page, "h200-1").evaluate(script("printed_colour")) == tone(page, "--health-ok")
+    screen.open("in=zone-1/block-2/rack-3")
+    node = screen.node("h200-1")
+    expect(node).to_be_attached()
+    dark = screen.tone("--health-ok")
+    printed = node.evaluate(script("printed_colour"))
+    assert printed != dark
+    assert printed == screen.tone("--health-ok")
     page.emulate_media(color_scheme="dark", media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(244, 246, 248)"
-    panel = page.get_by_role("tabpanel")
-    assert panel.evaluate("panel => getComputedStyle(panel).overflowY") == "visible"
+    assert screen.panel.evaluate("panel => getComputedStyle(panel).overflowY") == "visible"
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    screen.expect_theme("dark")
 
 
-def test_question_mark_tells_the_keys_and_the_signs(page: Page, demo: Shown) -> None:
-    page.goto(demo.address)
-    expect(page.get_by_text("free GPU taken")).to_be_visible()
+def test_question_mark_tells_the_keys_and_the_signs(screen: Screen) -> None:
+    page = screen.page
+    screen.open()
+    sign = page.get_by_text("free GPU taken")
+    expect(sign).to_be_visible()
     help_ = page.get_by_role("dialog", name="Keys and signs")
-    page.keyboard.press("?")
-    for words in ("go back", "a free GPU, a taken GPU", "takes only pods that tolerate its taint"):
-        expect(help_).to_contain_text(words)
-    page.keyboard.press("Escape")
+    screen.press("?")
+    expect(help_).to_contain_text("go back")
+    expect(help_).to_contain_text("a free GPU, a taken GPU")
+    expect(help_).to_contain_text("takes only pods that tolerate its taint")
+    screen.press("Escape")
     expect(help_).not_to_be_visible()
-    page.get_by_role("combobox", name="Search").press_sequentially("?")
+    screen.search.press_sequentially("?")
     expect(help_).not_to_be_visible()
-    page.get_by_role("button", name="Help").click()
-    help_.get_by_role("button", name="Close").click()
+    screen.button("Help").click()
+    close = help_.get_by_role("button", name="Close")
+    close.click()
     expect(help_).not_to_be_visible()
 
 
@@ -148,5 +172,6 @@ def test_empty_page_says_what_is_missing_and_what_to_do(page: Page, tmp_path: Pa
     with shown(tmp_path, [cluster_topology()]) as served:
         page.goto(served.address)
         steps = page.get_by_role("region", name="What to do next")
-        expect(steps.get_by_role("heading")).to_contain_text("The cluster has no nodes")
+        heading = steps.get_by_role("heading")
+        expect(heading).to_contain_text("The cluster has no nodes")
         expect(steps).to_contain_text("kubectl get nodes")

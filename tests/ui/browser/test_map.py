@@ -4,128 +4,114 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 from tests.support.saved import cluster_topology, demo_nodes
-from tests.ui.browser.shown import FAULTY, RACK, Shown, script, shown
+from tests.ui.browser.screen import Screen, click_head, click_on, colours_of
+from tests.ui.browser.shown import FAULTY, RACK, shown
 
 pytestmark = pytest.mark.slow
 
 
-def domain(page: Page, name: str) -> Locator:
-    return page.get_by_role("button", name=re.compile(rf"^{name}: "))
-
-
-def node(page: Page, name: str) -> Locator:
-    return page.get_by_role("button", name=re.compile(rf"^node {name}: "))
-
-
-def chip(page: Page, name: str) -> Locator:
-    return page.get_by_role("group", name="Show only").get_by_role("button", name=name)
-
-
-def click_head(page: Page, of: Locator) -> None:
-    """Click where the name of a domain is drawn."""
-    box = of.bounding_box()
-    assert box
-    page.mouse.click(box["x"] + 30, box["y"] + 10)
-
-
-def click_on(page: Page, of: Locator) -> None:
-    box = of.bounding_box()
-    assert box
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-
-
-def colours_of(of: Locator) -> list[str]:
-    """The colours that the canvas has under a button, the most frequent first."""
-    found: list[str] = of.evaluate(script("colours"))
-    return found
-
-
-def tone(page: Page, name: str) -> str:
-    return page.evaluate("name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()", name)
-
-
-def test_whole_cluster_at_a_glance(page: Page, demo: Shown) -> None:
-    page.goto(demo.address)
-    expect(domain(page, "block block-1")).to_have_accessible_name("block block-1: 5 nodes, 20 GPUs, 17 free")
-    expect(domain(page, "block block-2")).to_have_accessible_name(
-        "block block-2: 6 nodes, 48 GPUs, 48 free, 1 in trouble"
-    )
-    hurting = page.get_by_role("listitem").filter(has_text=FAULTY)
+def test_whole_cluster_at_a_glance(screen: Screen) -> None:
+    screen.open()
+    first = screen.domain("block block-1")
+    expect(first).to_have_accessible_name("block block-1: 5 nodes, 20 GPUs, 17 free")
+    second = screen.domain("block block-2")
+    expect(second).to_have_accessible_name("block block-2: 6 nodes, 48 GPUs, 48 free, 1 in trouble")
+    entries = screen.page.get_by_role("listitem")
+    hurting = entries.filter(has_text=FAULTY)
     expect(hurting).to_contain_text("degraded")
     expect(hurting).to_contain_text("rack-3")
-    banner = page.get_by_role("region", name="Conditions that are not True")
+    banner = screen.conditions
     expect(banner).to_contain_text("LevelsCovered=False")  # as the documentation and the runbooks name it
     expect(banner).to_contain_text("NodesMissingLevels")
     expect(banner).to_contain_text("Level 'rack' is missing on l40s-4")
     expect(banner).not_to_contain_text("Ready=")
-    expect(chip(page, "degraded")).to_contain_text("1")
+    degraded = screen.chip("degraded")
+    expect(degraded).to_contain_text("1")
 
 
-def test_node_left_out_stands_apart_with_the_reason(page: Page, demo: Shown) -> None:
-    page.goto(demo.address)
-    expect(node(page, "l40s-4")).to_have_accessible_name(re.compile(rf"left out: without a rack label \({RACK}\)"))
-    expect(node(page, "l40s-3")).to_have_accessible_name(re.compile("no-agent"))
-    lowest = domain(page, "block block-1").bounding_box()
-    apart = node(page, "l40s-4").bounding_box()
+def test_node_left_out_stands_apart_with_the_reason(screen: Screen) -> None:
+    screen.open()
+    screen.expect_node("l40s-4", rf"left out: without a rack label \({RACK}\)")
+    screen.expect_node("l40s-3", "no-agent")
+    lowest = screen.domain("block block-1").bounding_box()
+    apart = screen.node("l40s-4").bounding_box()
     assert lowest
     assert apart
-    assert apart["y"] > lowest["y"] + lowest["height"]
+    bottom = lowest["y"] + lowest["height"]
+    assert apart["y"] > bottom
 
 
-def test_click_goes_in_and_the_browser_goes_back(page: Page, demo: Shown) -> None:
-    page.goto(demo.address)
-    click_head(page, domain(page, "block block-2"))
-    expect(page).to_have_url(f"{demo.address}#in=zone-1/block-2")
-    expect(domain(page, "rack rack-3")).to_be_attached()
-    expect(domain(page, "block block-1")).not_to_be_attached()
-    click_head(page, domain(page, "rack rack-3"))
-    click_on(page, node(page, "h200-2"))
-    expect(page.get_by_role("heading", name="h200-2", level=2)).to_be_visible()
-    expect(page).to_have_url(f"{demo.address}#in=zone-1/block-2/rack-3&node=h200-2")
+def test_click_goes_in_and_the_browser_goes_back(screen: Screen) -> None:
+    page = screen.page
+    screen.open()
+    click_head(page, screen.domain("block block-2"))
+    screen.expect_address("in=zone-1/block-2")
+    rack = screen.domain("rack rack-3")
+    expect(rack).to_be_attached()
+    other_block = screen.domain("block block-1")
+    expect(other_block).not_to_be_attached()
+    click_head(page, rack)
+    click_on(page, screen.node("h200-2"))
+    heading = screen.heading("h200-2")
+    expect(heading).to_be_visible()
+    screen.expect_address("in=zone-1/block-2/rack-3&node=h200-2")
     page.go_back()
-    expect(node(page, "h200-4")).to_be_attached()
+    node = screen.node("h200-4")
+    expect(node).to_be_attached()
     page.go_back()
-    expect(domain(page, "rack rack-4")).to_be_attached()
-    page.get_by_role("navigation", name="Where you are").get_by_role("button", name="cluster").click()
-    expect(domain(page, "block block-1")).to_be_attached()
+    other_rack = screen.domain("rack rack-4")
+    expect(other_rack).to_be_attached()
+    cluster = screen.path.get_by_role("button", name="cluster")
+    cluster.click()
+    expect(other_block).to_be_attached()
 
 
-def test_everything_by_keyboard(page: Page, demo: Shown) -> None:
-    page.goto(demo.address)
-    domain(page, "block block-1").focus()
-    page.keyboard.press("ArrowRight")
-    expect(domain(page, "block block-2")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(domain(page, "rack rack-3")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(node(page, "h200-1")).to_be_focused()
-    page.keyboard.press("End")
-    expect(node(page, "h200-4")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="h200-4", level=2)).to_be_focused()
-    page.keyboard.press("Escape")
-    expect(node(page, "h200-1")).to_be_attached()
-    node(page, "h200-1").focus()
-    page.keyboard.press("Escape")
-    expect(domain(page, "rack rack-3")).to_be_focused()
-    page.keyboard.press("Backspace")
-    expect(domain(page, "block block-2")).to_be_focused()
+def test_everything_by_keyboard(screen: Screen) -> None:
+    screen.open()
+    first_block = screen.domain("block block-1")
+    block = screen.domain("block block-2")
+    rack = screen.domain("rack rack-3")
+    first_node = screen.node("h200-1")
+    last_node = screen.node("h200-4")
+    heading = screen.heading("h200-4")
+
+    first_block.focus()
+    screen.press("ArrowRight")
+    expect(block).to_be_focused()
+    screen.press("Enter")
+    expect(rack).to_be_focused()
+    screen.press("Enter")
+    expect(first_node).to_be_focused()
+    screen.press("End")
+    expect(last_node).to_be_focused()
+    screen.press("Enter")
+    expect(heading).to_be_focused()
+    screen.press("Escape")
+    expect(first_node).to_be_attached()
+    first_node.focus()
+    screen.press("Escape")
+    expect(rack).to_be_focused()
+    screen.press("Backspace")
+    expect(block).to_be_focused()
 
 
-def test_link_shows_a_colleague_the_same(page: Page, demo: Shown) -> None:
-    page.goto(f"{demo.address}#in=zone-1/block-2/rack-3&by=free&only=all")
-    expect(node(page, FAULTY)).to_be_attached()
-    expect(page.get_by_role("combobox", name="Colour by")).to_have_value("free")
-    expect(chip(page, "all free")).to_have_attribute("aria-pressed", "true")
+def test_link_shows_a_colleague_the_same(screen: Screen) -> None:
+    screen.open("in=zone-1/block-2/rack-3&by=free&only=all")
+    faulty = screen.node(FAULTY)
+    expect(faulty).to_be_attached()
+    expect(screen.colour_by).to_have_value("free")
+    chosen = screen.chip("all free")
+    expect(chosen).to_have_attribute("aria-pressed", "true")
 
 
-def test_degraded_node_has_its_own_colour_and_a_pattern(page: Page, demo: Shown) -> None:
-    page.goto(f"{demo.address}#in=zone-1/block-2/rack-3")
-    sick, well = colours_of(node(page, FAULTY)), colours_of(node(page, "h200-1"))
-    assert sick[0] == tone(page, "--health-degraded")
-    assert well[0] == tone(page, "--health-ok")
+def test_degraded_node_has_its_own_colour_and_a_pattern(screen: Screen) -> None:
+    screen.open("in=zone-1/block-2/rack-3")
+    sick = colours_of(screen.node(FAULTY))
+    well = colours_of(screen.node("h200-1"))
+    assert sick[0] == screen.tone("--health-degraded")
+    assert well[0] == screen.tone("--health-ok")
     assert len(sick) > len(well) + 5, "the strokes of the pattern are colours of their own"
 
 
@@ -142,49 +128,60 @@ KINDS = ["--kind-1", "--kind-2", "--kind-3"]
     ],
 )
 def test_viewer_picks_what_colours_nodes_and_one_kind_of_them(
-    page: Page, demo: Shown, lens: str, category: str, tones: list[str]
+    screen: Screen, lens: str, category: str, tones: list[str]
 ) -> None:
-    page.goto(f"{demo.address}#in=zone-1/block-1/rack-1")
-    page.get_by_role("combobox", name="Colour by").select_option(lens)
-    chosen = chip(page, category)
+    screen.open("in=zone-1/block-1/rack-1")
+    screen.colour_by.select_option(lens)
+    chosen = screen.chip(category)
     chosen.click()
     expect(chosen).to_have_attribute("aria-pressed", "true")
-    expect(page).to_have_url(re.compile(f"by={lens}&only="))
-    assert colours_of(node(page, "gb200-02"))[0] in {tone(page, name) for name in tones}
-    page.get_by_role("button", name="Show all").click()
+    address = re.compile(f"by={lens}&only=")
+    expect(screen.page).to_have_url(address)
+    most_frequent = colours_of(screen.node("gb200-02"))[0]
+    assert most_frequent in {screen.tone(name) for name in tones}
+    show_all = screen.button("Show all")
+    show_all.click()
     expect(chosen).to_have_attribute("aria-pressed", "false")
 
 
-def test_filtered_nodes_fade(page: Page, demo: Shown) -> None:
-    page.goto(f"{demo.address}#in=zone-1/block-2/rack-3")
-    chip(page, "degraded").click()
-    expect(chip(page, "degraded")).to_have_attribute("aria-pressed", "true")
-    assert colours_of(node(page, FAULTY))[0] == tone(page, "--health-degraded")
-    assert colours_of(node(page, "h200-1"))[0] != tone(page, "--health-ok")
+def test_filtered_nodes_fade(screen: Screen) -> None:
+    screen.open("in=zone-1/block-2/rack-3")
+    degraded = screen.chip("degraded")
+    degraded.click()
+    expect(degraded).to_have_attribute("aria-pressed", "true")
+    sick = colours_of(screen.node(FAULTY))
+    well = colours_of(screen.node("h200-1"))
+    assert sick[0] == screen.tone("--health-degraded")
+    assert well[0] != screen.tone("--health-ok")
 
 
 def test_another_topology_is_another_map(page: Page, tmp_path: Path) -> None:
     nodes = demo_nodes(most=4)
-    flat = cluster_topology(levels=[{"domain": "host", "key": "kubernetes.io/hostname"}])
+    host = {"domain": "host", "key": "kubernetes.io/hostname"}
+    flat = cluster_topology(levels=[host])
     flat["metadata"] |= {"name": "flat", "uid": "2"}
     with shown(tmp_path, [*nodes, cluster_topology(), flat]) as served:
-        page.goto(served.address)
-        expect(node(page, "gb200-01")).to_be_attached()
+        screen = Screen(page, served.address)
+        screen.open()
+        node = screen.node("gb200-01")
+        expect(node).to_be_attached()
 
-        page.get_by_role("combobox", name="Topology or segment").select_option("flat")
+        screen.topology.select_option("flat")
 
-        expect(page).to_have_url(f"{served.address}#view=flat")
-        expect(page.get_by_role("navigation", name="Where you are")).to_contain_text("flat")
+        screen.expect_address("view=flat")
+        expect(screen.path).to_contain_text("flat")
         page.reload()
-        expect(page.get_by_role("combobox", name="Topology or segment")).to_have_value("flat")
+        expect(screen.topology).to_have_value("flat")
 
 
-def test_dark_or_light_as_the_browser_prefers_until_somebody_chooses(page: Page, demo: Shown) -> None:
+def test_dark_or_light_as_the_browser_prefers_until_somebody_chooses(screen: Screen) -> None:
+    page = screen.page
     page.emulate_media(color_scheme="dark")
-    page.goto(demo.address)
-    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    page.get_by_role("button", name="Switch to light colours").click()
-    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    screen.open()
+    screen.expect_theme("dark")
+    switch = screen.button("Switch to light colours")
+    switch.click()
+    screen.expect_theme("light")
     page.reload()
-    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    screen.expect_theme("light")
     assert page.context.cookies() == []

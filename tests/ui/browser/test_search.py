@@ -3,14 +3,19 @@
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, expect
+from tests.ui.browser.screen import Screen
 from tests.ui.browser.shown import Shown
 
 pytestmark = pytest.mark.slow
 
 
-def found(page: Page) -> Locator:
-    return page.get_by_role("listbox", name="What was found")
+def results(screen: Screen) -> Locator:
+    return screen.page.get_by_role("listbox", name="What was found")
+
+
+def options(screen: Screen) -> Locator:
+    return results(screen).get_by_role("option")
 
 
 @pytest.mark.parametrize(
@@ -21,40 +26,47 @@ def found(page: Page) -> Locator:
         pytest.param("BLOCK-2", "block", "view=cluster&in=zone-1/block-2", id="upper-case"),
     ],
 )
-def test_typing_and_enter_lead_there(page: Page, demo: Shown, text: str, kind: str, address: str) -> None:
-    page.goto(demo.address)
-    box = page.get_by_role("combobox", name=re.compile("^Search"))
+def test_typing_and_enter_lead_there(screen: Screen, text: str, kind: str, address: str) -> None:
+    screen.open()
+    box = screen.search
     expect(box).to_be_visible()
-    page.keyboard.press("/")
+    screen.press("/")
     expect(box).to_be_focused()
-    page.keyboard.type(text)
-    expect(found(page).get_by_role("option").first).to_contain_text(kind)
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(f"{demo.address}#{address}")
+    screen.page.keyboard.type(text)
+    first = options(screen).first
+    expect(first).to_contain_text(kind)
+    screen.press("Enter")
+    screen.expect_address(address)
     expect(box).to_have_value("")
 
 
-def test_gpu_is_found_by_its_uuid(page: Page, demo: Shown) -> None:
+def test_gpu_is_found_by_its_uuid(screen: Screen, demo: Shown) -> None:
     seen = demo.source.node("h200-5")
     assert seen
     assert seen.node.matrix
-    uuid = re.findall(r"GPU-[0-9a-f-]{36}", seen.node.matrix)[3]
-    page.goto(demo.address)
-    page.get_by_role("combobox", name=re.compile("^Search")).fill(uuid)
-    found(page).get_by_role("option", name=re.compile(uuid)).click()
-    expect(page.get_by_role("heading", name="h200-5", level=2)).to_be_visible()
-    expect(page.get_by_role("cell", name=uuid)).to_be_visible()
+    uuids = re.findall(r"GPU-[0-9a-f-]{36}", seen.node.matrix)
+    uuid = uuids[3]
+    screen.open()
+    screen.search.fill(uuid)
+    option = results(screen).get_by_role("option", name=re.compile(uuid))
+    option.click()
+    heading = screen.heading("h200-5")
+    expect(heading).to_be_visible()
+    cell = screen.page.get_by_role("cell", name=uuid)
+    expect(cell).to_be_visible()
 
 
-def test_arrows_choose_and_escape_leaves(page: Page, demo: Shown) -> None:
-    page.goto(demo.address)
-    box = page.get_by_role("combobox", name=re.compile("^Search"))
+def test_arrows_choose_and_escape_leaves(screen: Screen) -> None:
+    screen.open()
+    box = screen.search
     box.fill("gb200-0")
-    page.keyboard.press("ArrowDown")
-    expect(found(page).get_by_role("option", selected=True)).to_contain_text("gb200-02")
-    page.keyboard.press("Escape")
+    screen.press("ArrowDown")
+    chosen = results(screen).get_by_role("option", selected=True)
+    expect(chosen).to_contain_text("gb200-02")
+    screen.press("Escape")
     expect(box).to_have_value("")
-    expect(found(page).get_by_role("option")).to_have_count(0)
-    expect(page).to_have_url(demo.address)
+    expect(options(screen)).to_have_count(0)
+    expect(screen.page).to_have_url(screen.address)
     box.fill("no such thing")
-    expect(page.get_by_text("Nothing in this cluster has that name.")).to_be_visible()
+    nothing = screen.page.get_by_text("Nothing in this cluster has that name.")
+    expect(nothing).to_be_visible()
