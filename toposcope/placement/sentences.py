@@ -35,6 +35,8 @@ _EXCLUSIONS: Final = {
     ExclusionKind.TAINT: "has taint {}",
     ExclusionKind.OBSTACLE: "is {}",
     ExclusionKind.LEVEL: "lacks label {}",
+    ExclusionKind.KEY: "lacks label {}, which pod affinity or spread constraints go by",
+    ExclusionKind.NEIGHBOURS: "{}",
 }
 
 

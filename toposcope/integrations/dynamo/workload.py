@@ -108,9 +108,11 @@ def _components(spec: Field) -> Iterator[_Component]:
             for role, own_spec in by_role.items():
                 count = pods_of_role(role, nodes)
                 spec_of_role = own_spec or pod_spec
-                pods[role] = pods_of(f"{name} {role}", count, spec_of_role, *added)
+                labels = _pod_labels(field) if is_service and not own_spec else None
+                pods[role] = pods_of(f"{name} {role}", count, spec_of_role, *added, labels=labels)
         else:
-            pods[""] = pods_of(name, nodes, pod_spec, *added)
+            labels = _pod_labels(field) if is_service else None
+            pods[""] = pods_of(name, nodes, pod_spec, *added, labels=labels)
         yield _Component(
             name=name,
             field=field,
@@ -126,6 +128,10 @@ def _pod_spec(component: Field, *, is_service: bool) -> Field:
     if is_service:
         return component / "extraPodSpec"
     return component / "podTemplate" / "spec"
+
+
+def _pod_labels(service: Field) -> Field:
+    return service / "extraPodMetadata" / "labels"
 
 
 def _role_specs(component: Field) -> dict[str, Field]:

@@ -11,6 +11,7 @@ from typing import Final, Literal, Protocol
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
+from toposcope.integrations.framework.pod_rules import NO_RULES, PodRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Pods:
     node_filter: NodeFilter = ANY_NODE
     claims: tuple[ClaimRef, ...] = ()
     """What they get devices by, which `requests` say nothing of."""
+    rules: PodRules = NO_RULES
+    """What they ask of the pods around them."""
 
 
 JOB: Final = "job"

@@ -98,6 +98,12 @@ class Field:
             return self
         return self._parent.root
 
+    def beside(self, name: str) -> "Field":
+        """The property `name` of the object that this field is a property of."""
+        if self._parent is None:
+            return Field(None, name, self.findings, self)
+        return self._parent / name
+
     def __truediv__(self, name: str) -> "Field":
         """The property `name` of an object.
 

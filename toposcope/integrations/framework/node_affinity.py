@@ -6,7 +6,7 @@ of a term must hold.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, Literal, NamedTuple
 
@@ -103,6 +103,10 @@ class ExclusionKind(IntEnum):
     """It takes no new pods: it is not Ready, cordoned, or under pressure."""
     LEVEL = 5
     """It lacks the label of a level."""
+    KEY = 6
+    """It lacks the label that pod affinity or a spread constraint goes by."""
+    NEIGHBOURS = 7
+    """Pods that run there keep it away, or those that it has to be near run elsewhere."""
 
 
 class Exclusion(NamedTuple):
@@ -110,7 +114,11 @@ class Exclusion(NamedTuple):
 
     kind: ExclusionKind
     detail: str = ""
-    """The `KEY=VALUE` that it lacks, the taint, the obstacle, or the label key."""
+    """The `KEY=VALUE` that it lacks, the taint, the obstacle, the label key, or the rule."""
+
+
+Barred = tuple[tuple[Exclusion, frozenset[str]], ...]
+"""Nodes by name that running pods keep a pod from, by the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +133,14 @@ class NodeFilter:
     terms: tuple[tuple[Expression, ...], ...] = ()
     """`requiredDuringSchedulingIgnoredDuringExecution`: any one of these; empty: every node."""
     tolerations: tuple[Toleration, ...] = ()
+    keys: tuple[str, ...] = ()
+    """Labels without which no node will do, whatever their value."""
+    barred: Barred = ()
+
+    @property
+    def if_emptied(self) -> "NodeFilter":
+        """The filter as if no pod ran anywhere."""
+        return replace(self, barred=()) if self.barred else self
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether the pods may use a node in spite of `taint`."""
@@ -142,6 +158,22 @@ class NodeFilter:
         for taint in taints:
             if not self.tolerates(taint):
                 return Exclusion(ExclusionKind.TAINT, str(taint))
+        return self._rejection_by_rules(name, labels)
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether node selector and affinity allow the node, whatever its taints."""
+        for key, value in self.selector:
+            if labels.get(key) != value:
+                return False
+        return not self.terms or any(_matches(term, name, labels) for term in self.terms)
+
+    def _rejection_by_rules(self, name: str, labels: Mapping[str, str]) -> Exclusion | None:
+        for key in self.keys:
+            if key not in labels:
+                return Exclusion(ExclusionKind.KEY, key)
+        for exclusion, names in self.barred:
+            if name in names:
+                return exclusion
         return None
 
 

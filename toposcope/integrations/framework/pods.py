@@ -18,6 +18,7 @@ from toposcope.integrations.framework.node_affinity import (
     NodeFilter,
     Toleration,
 )
+from toposcope.integrations.framework.pod_rules import rules_of
 from toposcope.kube.pod_resources import (
     ContainerRequests,
     QuantityError,
@@ -227,11 +228,16 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
 }
 
 
-def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
+def pods_of(
+    name: str, count: int, spec: Field, *added: Requests, labels: Field | None = None
+) -> Pods:
     """`count` pods with the pod spec at `spec`; invalid values become findings and are left out.
 
-    `added` are the requests of containers that an operator adds to the spec.
+    `added` are the requests of containers that an operator adds to the spec. `labels` are those of
+    the pods, where these do not stand in the metadata beside the spec.
     """
+    if labels is None:
+        labels = spec.beside("metadata") / "labels"
     containers = list(added)
     for container in (spec / "containers").items():
         requested = requests_of(container / "resources")
@@ -253,6 +259,7 @@ def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
         requests=tuple(requests),
         node_filter=node_filter_of(spec),
         claims=_claims(spec),
+        rules=rules_of(spec, labels, name),
     )
 
 

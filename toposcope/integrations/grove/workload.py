@@ -317,7 +317,7 @@ def _clique(place: Field, constraint: Constraint, topology: TopologyLevels | Non
     name = (place / "name").text() or place.path
     spec = place / "spec"
     replicas = (spec / "replicas").number(1)
-    pods = pods_of(name, replicas, spec / "podSpec")
+    pods = pods_of(name, replicas, spec / "podSpec", labels=place / "labels")
     clique = Group.of_kind(CLIQUE_GROUP, name, (pods,))
     return _constrained(clique, constraint, topology)
 
