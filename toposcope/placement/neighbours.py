@@ -21,7 +21,7 @@ from toposcope.integrations.framework.pod_rules import (
 from toposcope.placement.room import Node
 from toposcope.snapshot.model import PodView
 
-UNREAD_NAMESPACES: Final = "namespaceSelector goes by labels of namespaces, which are not read"
+UNREAD_NAMESPACES: Final = "a namespaceSelector goes by labels of namespaces, which are not read"
 UNKNOWN_LABELS: Final = "a controller adds labels to pods, and a labelSelector goes by one of them"
 
 

@@ -19,12 +19,11 @@ from toposcope.placement.neighbours import Neighbours
 from toposcope.placement.one_by_one import OneByOne, Outcome, Stuck
 from toposcope.placement.room import Room
 from toposcope.placement.rule_state import RuleState, has_rules
-from toposcope.snapshot.model import SAVE
 from toposcope.text import listing, plural
 
 _OLD_FILE: Final = (
-    "the file is of an earlier version, which kept neither the labels of pods nor their "
-    f"anti-affinity and ports; save it again: {SAVE}"
+    "its pods have rules about other pods, and the cluster's file was saved by an earlier version, "
+    "which kept none of what these go by; save it again: toposcope save FILE"
 )
 _MOST_NAMES: Final = 3
 _UNNAMED: Final = frozenset({"", "pod", "pods"})
@@ -106,7 +105,7 @@ def by_pod_rules(question: Question, verdict: Verdict) -> Verdict:
         return verdict
     if verdict.kind == "never" and not verdict.limitation:
         return verdict
-    if not question.on.snapshot.knows_pod_rules:
+    if not question.on.snapshot.knows_pod_rules and question.on.snapshot.pods:
         return _not_known(verdict, _OLD_FILE)
 
     trial = _Trial(question, neighbours)
@@ -233,7 +232,10 @@ class _Trial:
         placed = []
         for kind, nodes in by_kind.items():
             pods = self.kinds[kind]
-            placed.append(Placed(Group(pods.name, (pods,)), (), tuple(nodes)))
+            name = pods.name
+            if name in _UNNAMED:
+                name = self.question.workload.groups[0].name
+            placed.append(Placed(Group(name, (pods,)), (), tuple(nodes)))
         return tuple(placed)
 
     def _by_procedure(self, verdict: Verdict) -> Verdict:

@@ -554,8 +554,8 @@ class Decoder:
 
     @staticmethod
     def _places_matter(spec: _PodSpec, annotations: Mapping[str, str], requests: Requests) -> bool:
-        """Whether to keep what a pod says about nodes: it has GPUs, or belongs to a gang."""
-        if spec.scheduling_group or gpu_count(requests):
+        """Whether to keep what a pod says about nodes: it has GPUs, waits, or is of a gang."""
+        if spec.scheduling_group or not spec.node_name or gpu_count(requests):
             return True
         return not _PLACING.isdisjoint(annotations)
 

@@ -148,7 +148,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
     """`nodeSelector`, `affinity`, `tolerations`, `topologySpreadConstraints` and `schedulingGroup`
     as they stand.
 
-    Kept of pods with GPUs and of members of a group.
+    Kept of pods that wait, of pods with GPUs and of members of a group.
     """
     priority: int = 0
     """As the API server resolved it from the priority class."""
@@ -176,11 +176,14 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
         rules: PodRules = NO_RULES,
     ) -> "PodView":
         """A pod without an owner that runs on a node."""
+        namespace = ""
         selectable: list[str] = []
-        for pair in rules.labels.known:
-            selectable += pair
+        if rules is not NO_RULES:
+            namespace = rules.labels.namespace
+            for pair in rules.labels.known:
+                selectable += pair
         return cls(
-            namespace=rules.labels.namespace,
+            namespace=namespace,
             name=name,
             node=node,
             phase="Running",

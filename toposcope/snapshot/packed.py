@@ -65,6 +65,10 @@ _OWN_NAME: Final = -1
 _NONE: Final = -1
 """Stands for nothing: as older files have it, which hold less of each pod."""
 _INTEGER_BITS: Final = 63
+WITHOUT_RULES: Final = (
+    "saved by an earlier version, which kept neither all labels of pods nor their anti-affinity "
+    "and host ports; save it again: toposcope save FILE"
+)
 _UNREADABLE: Final = (
     zlib.error,
     msgspec.MsgspecError,
@@ -447,6 +451,8 @@ def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: in
     bare_nodes = _node_views(cluster)
     nodes = _with_matrices(bare_nodes, parts.matrices, keep_matrix, limit)
     pods = _lazy_pods(name, parts.pods, cluster, limit)
+    knows_pod_rules = cluster.knows_pod_rules or cluster.pods is None
+    lacking = () if knows_pod_rules else (f"{name}: {WITHOUT_RULES}",)
 
     return Snapshot(
         source=name,
@@ -458,8 +464,8 @@ def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: in
         served=cluster.served,
         scheduler_profiles=cluster.scheduler_profiles,
         objects=tuple(cluster.objects),
-        knows_pod_rules=cluster.knows_pod_rules or cluster.pods is None,
-        warnings=tuple(map(bounded, cluster.warnings)),
+        knows_pod_rules=knows_pod_rules,
+        warnings=(*map(bounded, cluster.warnings), *lacking),
         lacks_pods=cluster.lacks_pods,
         catalogue=cluster.catalogue or BUILT_IN,
     )
