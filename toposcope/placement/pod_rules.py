@@ -14,9 +14,10 @@ from toposcope.integrations.framework.constraints import Decision, Group, Pods, 
 from toposcope.integrations.framework.node_affinity import Barred, NodeFilter
 from toposcope.integrations.framework.pod_rules import SCHEDULER_SAYS, Rule, without_spread
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
+from toposcope.placement.board import Stuck
 from toposcope.placement.cluster import Question
 from toposcope.placement.neighbours import Neighbours
-from toposcope.placement.one_by_one import OneByOne, Outcome, Stuck
+from toposcope.placement.one_by_one import OneByOne, Outcome
 from toposcope.placement.room import Room
 from toposcope.placement.rule_state import RuleState, has_rules
 from toposcope.text import listing, plural
@@ -168,7 +169,7 @@ class _Trial:
             return verdict
         if not self.is_plain:
             return self._by_procedure(verdict)
-        if outcome.placed is None:
+        if outcome.placement is None:
             return verdict.limited("unclear", _undecided(self.kinds))
         if not outcome.is_certain:
             return verdict.limited("unclear", self._doubt(outcome))
@@ -199,10 +200,12 @@ class _Trial:
     def _shortage(self, stuck: Stuck, rule: Rule) -> str:
         """`2 of 3 pods of w find a node: podAntiAffinity allows one per rack; ...`."""
         found = self._found(stuck)
-        asks = _asks(self.kinds[stuck.kind], rule)
+        pods = self.kinds[stuck.kind]
+        asks = _asks(pods, rule)
         count = stuck.rules[rule]
         nodes = plural(count, "node")
-        return f"{found} a node: {asks}; {count} {nodes} {SCHEDULER_SAYS[rule]}"
+        says = SCHEDULER_SAYS[rule]
+        return f"{found} a node: {asks}; {count} {nodes} {says}"
 
     def _doubt(self, outcome: Outcome) -> str:
         stuck = outcome.stuck
@@ -219,16 +222,18 @@ class _Trial:
         kind = self.kinds[stuck.kind]
         placed = stuck.placed[stuck.kind]
         pods = plural(kind.count, "pod")
-        whose = "" if kind.name in _UNNAMED else f" of {kind.name}"
         find = plural(placed, "finds", "find")
-        return f"{placed} of {kind.count} {pods}{whose} {find}"
+        if kind.name in _UNNAMED:
+            return f"{placed} of {kind.count} {pods} {find}"
+        return f"{placed} of {kind.count} {pods} of {kind.name} {find}"
 
     def _placed(self, outcome: Outcome) -> tuple[Placed, ...]:
         """Each kind of pods as a group of its own, with its nodes."""
         names = self._room(emptied=False).names
         by_kind: dict[int, list[tuple[str, int]]] = {}
-        for (kind, number), count in outcome.placed or ():
-            by_kind.setdefault(kind, []).append((names[number], count))
+        for spot, count in (outcome.placement or {}).items():
+            nodes = by_kind.setdefault(spot.kind, [])
+            nodes.append((names[spot.node], count))
         placed = []
         for kind, nodes in by_kind.items():
             pods = self.kinds[kind]

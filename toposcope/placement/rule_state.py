@@ -7,7 +7,7 @@ domains than `minDomains`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from toposcope.integrations.framework.constraints import Group, Pods, pods_in
@@ -88,21 +88,36 @@ class RuleState:
         """Nodes are all of the cluster. `neighbours` are the running pods; None: as if none ran."""
         self.kinds = kinds
         self.nodes = nodes
+        self._is_emptied = neighbours is None
         self._known = neighbours or Neighbours((), {})
-        self.number_of = {node.name: number for number, node in enumerate(nodes)}
+        self.number_of: dict[str, int] = {}
+        for number, node in enumerate(nodes):
+            self.number_of[node.name] = number
         self.values: dict[str, Values] = {}
+        """By label that rules go by."""
         self.count: list[int] = [0] * len(kinds)
         """How many pods of each kind are put."""
         self._put: Counter[tuple[int, int]] = Counter()
         """By kind and node."""
         self._in_domain: Counter[tuple[int, str, str]] = Counter()
         """By kind, label and value."""
-        self.barred = [self._barred_nodes(pods, is_emptied=neighbours is None) for pods in kinds]
-        self.avoids = [self._avoided(number) for number in range(len(kinds))]
-        self.follows = [self._followed(pods, emptied=neighbours is None) for pods in kinds]
-        self.spreads = [self._spread(pods) for pods in kinds]
-        self.shares_no_node = [self._port_rivals(pods) for pods in kinds]
+
+        self.barred: list[Mapping[str, Rule]] = []
+        self.avoids: list[list[Avoids]] = []
+        self.follows: list[Follows | None] = []
+        self.spreads: list[list[Spreads]] = []
+        self.shares_no_node: list[frozenset[int]] = []
+        """By kind: the kinds that take a port that it takes."""
+        for pods in kinds:
+            self._read(pods)
         self._keys = self._keys_of_interest()
+
+    def _read(self, pods: Pods) -> None:
+        self.barred.append(self._barred_nodes(pods))
+        self.avoids.append(self._avoided(pods))
+        self.follows.append(self._followed(pods))
+        self.spreads.append(self._spread(pods))
+        self.shares_no_node.append(self._port_rivals(pods))
 
     @property
     def unclear(self) -> Iterable[str]:
@@ -113,49 +128,60 @@ class RuleState:
         """By node: the value of a label."""
         values = self.values.get(key)
         if values is None:
-            values = self.values[key] = [node.labels.get(key) for node in self.nodes]
+            values = [node.labels.get(key) for node in self.nodes]
+            self.values[key] = values
         return values
 
-    def _barred_nodes(self, pods: Pods, *, is_emptied: bool) -> Mapping[str, Rule]:
+    def _barred_nodes(self, pods: Pods) -> Mapping[str, Rule]:
         """The nodes that running pods keep such a pod from."""
-        if is_emptied:
-            return {}
+        barred: dict[str, Rule] = {}
+        if self._is_emptied:
+            return barred
         rules = pods.rules
-        barred = {}
-        for rule, names in (
-            (Rule.ANTI_AFFINITY, self._known.avoided(rules)),
-            (Rule.OTHERS, self._known.repelled(rules.labels)),
-            (Rule.PORTS, self._known.without_port(rules.ports)),
-        ):
-            barred.update(dict.fromkeys(names, rule))
+        avoided = self._known.avoided(rules)
+        repelled = self._known.repelled(rules.labels)
+        without_port = self._known.without_port(rules.ports)
+        barred.update(dict.fromkeys(avoided, Rule.ANTI_AFFINITY))
+        barred.update(dict.fromkeys(repelled, Rule.OTHERS))
+        barred.update(dict.fromkeys(without_port, Rule.PORTS))
         return barred
 
-    def _avoided(self, number: int) -> list[Avoids]:
+    def _avoided(self, pods: Pods) -> list[Avoids]:
         """Whom pods of a kind stay away from, and who stays away from them."""
         by_key: dict[str, set[int]] = {}
-        own = self.kinds[number].rules
-        for other, pods in enumerate(self.kinds):
-            for term in own.anti_affinity:
-                if self._known.about(term, pods.rules.labels):
-                    by_key.setdefault(term.key, set()).add(other)
-            for term in pods.rules.anti_affinity:
-                if self._known.about(term, own.labels):
-                    by_key.setdefault(term.key, set()).add(other)
-        return [Avoids(frozenset(kinds), key) for key, kinds in by_key.items()]
+        for number, other in enumerate(self.kinds):
+            for key in self._kept_apart_by(pods, other):
+                kinds = by_key.setdefault(key, set())
+                kinds.add(number)
+        avoids = []
+        for key, kinds in by_key.items():
+            avoids.append(Avoids(frozenset(kinds), key))
+        return avoids
 
-    def _followed(self, pods: Pods, *, emptied: bool) -> Follows | None:
-        terms = pods.rules.affinity
-        if not terms:
+    def _kept_apart_by(self, pods: Pods, other: Pods) -> Iterator[str]:
+        """The labels of which two pods never share a value, by the anti-affinity of either."""
+        for owner, target in ((pods, other), (other, pods)):
+            for term in owner.rules.anti_affinity:
+                if self._known.about(term, target.rules.labels):
+                    yield term.key
+
+    def _followed(self, pods: Pods) -> Follows | None:
+        rules = pods.rules
+        if not rules.affinity:
             return None
         mates = set()
         for number, other in enumerate(self.kinds):
-            if self._known.is_mate(pods.rules, other.rules.labels):
+            if self._known.is_mate(rules, other.rules.labels):
                 mates.add(number)
-        if emptied and not mates:
+        if self._is_emptied and not mates:
             return None  # somebody else's pods may come
-        near = self._known.near(terms)
-        found = [frozenset(self._known.values(near, term.key)) for term in terms]
-        keys = [term.key for term in terms]
+        near = self._known.near(rules.affinity)
+        keys = []
+        found = []
+        for term in rules.affinity:
+            values = self._known.values(near, term.key)
+            keys.append(term.key)
+            found.append(frozenset(values))
         return Follows(tuple(keys), frozenset(mates), tuple(found))
 
     def _spread(self, pods: Pods) -> list[Spreads]:

@@ -3,7 +3,7 @@
 Unlike in a verdict, the pod's own workload counts: its mates run already.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from toposcope.integrations.framework.constraints import Pods
@@ -47,8 +47,13 @@ class WaitingPod:
     """A pod of a cluster that has no node."""
 
     def __init__(self, snapshot: Snapshot, pod: PodView) -> None:
-        self._pods = [other for other in snapshot.pods or () if other.node in snapshot.by_name]
-        self._nodes: Mapping[str, Node] = {node.name: node for node in nodes_of(snapshot, None, {})}
+        self._pods: list[PodView] = []
+        for other in snapshot.pods or ():
+            if other.node in snapshot.by_name:
+                self._pods.append(other)
+        self._nodes: dict[str, Node] = {}
+        for node in nodes_of(snapshot, None, {}):
+            self._nodes[node.name] = node
         self._neighbours = Neighbours(self._pods, self._nodes)
         self._kind = kind_of_pod(pod)
 
@@ -70,30 +75,30 @@ class WaitingPod:
     def followed(self) -> tuple[Followed, ...]:
         """The domains that its affinity leaves it, of each label; none where no mate runs."""
         affinity = self._kind.rules.affinity
-        near = self._neighbours.near(affinity) if affinity else {}
+        near: Collection[str] = self._neighbours.near(affinity) if affinity else ()
         followed = []
         for term in affinity:
             for value in sorted(self._neighbours.values(near, term.key)):
                 followed.append(self._domain(term, value, near))
         return tuple(followed)
 
-    def _domain(self, term: PodTerm, value: str, near: Mapping[str, int]) -> Followed:
+    def _domain(self, term: PodTerm, value: str, near: Collection[str]) -> Followed:
         nodes = []
         for name, node in self._nodes.items():
             if node.labels.get(term.key) == value:
                 nodes.append(name)
+        there = set(nodes).intersection(near)
         mates = []
         for pod in self._pods:
-            is_mate = self._neighbours.is_mate(self._kind.rules, pod.pod_labels)
-            if pod.node in nodes and pod.node in near and is_mate:
-                mates.append(f"{pod.namespace}/{pod.name}")
+            if pod.node in there and self._neighbours.is_mate(self._kind.rules, pod.pod_labels):
+                mates.append(_name(pod))
         return Followed(term.key, value, tuple(nodes), tuple(mates))
 
     def _in_the_way(self, rule: Rule, node: str) -> Iterator[str]:
         """The pods because of which the rule keeps it from a node."""
         for pod in self._pods:
             if self._is_in_the_way(rule, pod, node):
-                yield f"{pod.namespace}/{pod.name}"
+                yield _name(pod)
 
     def _is_in_the_way(self, rule: Rule, pod: PodView, node: str) -> bool:
         rules = self._kind.rules
@@ -113,3 +118,7 @@ class WaitingPod:
             if about and node in self._neighbours.around([pod.node], term.key):
                 return True
         return False
+
+
+def _name(pod: PodView) -> str:
+    return f"{pod.namespace}/{pod.name}"
