@@ -10,6 +10,7 @@ pytestmark = pytest.mark.regression
 
 KEY = "spec.schedulingConstraints.topology[0].key"
 MIN_COUNT = "spec.scheduling.schedulingPolicy.gang.minCount"
+POLICY = "spec.schedulingPolicy"
 NO_PODS = "no pods of the PodGroup are known: room is not checked; give the files of its pods, too"
 KEY_OF_TEMPLATE = "spec.compositePodGroupTemplates[0].podGroupTemplates[0].schedulingConstraints.topology[0].key"
 NO_PLACEMENTS = "no feasible placements found"
@@ -31,7 +32,12 @@ def test_pod_group_without_known_pods_is_not_placeable() -> None:
 
 def test_parent_of_a_pod_group_is_left_aside() -> None:
     answer = read_kube_scheduler(
-        "podgroup", {"spec.schedulingConstraints": None, "spec.parentCompositePodGroupName": "all"}
+        "podgroup",
+        {
+            "spec.schedulingConstraints": None,
+            "spec.parentCompositePodGroupName": "all",
+            "spec.workloadRef": {"workloadName": "train", "templateName": "workers"},
+        },
     )
     assert answer.findings == []
     assert answer.workload == text("""
@@ -106,6 +112,43 @@ def test_composite_pod_group_without_known_groups_is_not_placeable() -> None:
           train: required rack
     """)
     assert answer.notes == ["no groups of CompositePodGroup train are known: room is not checked"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "edits", "field", "message"),
+    [
+        pytest.param("podgroup", {POLICY: None}, POLICY, "must specify one of: `basic`, `gang`", id="no-policy"),
+        pytest.param(
+            "podgroup",
+            {POLICY: {"basic": {}, "gang": {"minCount": 1}}},
+            POLICY,
+            "must specify exactly one of: `basic`, `gang`",
+            id="two-policies",
+        ),
+        pytest.param("podgroup", {POLICY: {"gang": {}}}, f"{POLICY}.gang.minCount", "Required value", id="min-count"),
+        pytest.param(
+            "compositepodgroup",
+            {POLICY: {"gang": {}}},
+            f"{POLICY}.gang.minGroupCount",
+            "Required value",
+            id="min-group-count",
+        ),
+        pytest.param(
+            "compositepodgroup", {"spec.workloadRef": None}, "spec.workloadRef", "Required value", id="no-workload"
+        ),
+        pytest.param(
+            "podgroup",
+            {"spec.parentCompositePodGroupName": "all"},
+            "spec.workloadRef",
+            "Required value: must be set when parentCompositePodGroupName is set",
+            id="no-workload-of-a-child",
+        ),
+    ],
+)
+def test_group_that_the_api_server_refuses_is_an_error(kind: str, edits: Edits, field: str, message: str) -> None:
+    answer = read_kube_scheduler(kind, edits)
+    (finding,) = answer.findings
+    assert (finding.severity, finding.field, finding.message) == ("error", field, message)
 
 
 def test_job_with_constraint_is_kept_together() -> None:

@@ -457,6 +457,17 @@ def test_tree_with_fewer_groups_than_it_needs_is_not_checked(tree: CheckedCluste
     assert answer.verdict == ""
 
 
+def test_tree_that_needs_fewer_of_its_equal_groups_fits(tree: CheckedCluster) -> None:
+    tree.label_node("a2", BLOCK, "c")
+    tree.edit_workload(MIN_GROUPS, 1)
+
+    answer = tree.check()
+
+    assert answer.findings == []
+    assert answer.notes == ["room is for 1 of 2 groups of all, as its minGroupCount says"]
+    assert answer.verdict == "fits: 3 blocks could take it now, best a (1 node, 8 free GPUs)"
+
+
 def test_tree_whose_groups_go_by_different_labels_is_not_checked(tree: CheckedCluster) -> None:
     tree.delete("Node/b1")
     tree.edit_workload(CONSTRAINTS, None)
@@ -539,8 +550,8 @@ def test_group_of_a_tree_that_contains_itself_is_an_error(group_of_tree: Checked
         error(
             "kube-scheduler/parent",
             TREE,
-            "there is no tree with CompositePodGroup all, and nothing is bound without",
-            fix="did you mean 'all'?",
+            "CompositePodGroup all is inside itself, and nothing of it is bound",
+            fix="name a parent outside of it, or none",
         )
     ]
     assert answer.verdict == ""

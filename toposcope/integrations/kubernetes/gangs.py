@@ -8,7 +8,7 @@ must find a node.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
@@ -114,6 +114,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
     _check_served(root, cluster)
     if kind in (COMPOSITES.key, POD_GROUPS.key):
+        _check_accepted(root)
         return Reading(_of_object(root, root, cluster))
     if kind == _JOB and root / "spec" / "scheduling":
         return Reading(_of_job(root, cluster))
@@ -142,6 +143,39 @@ def _check_served(root: Field, cluster: ClusterFacts) -> None:
             "and the API server silently drops fields that ask for it"
         )
         root.error("kube-scheduler/served", text, GATES)
+
+
+def _check_accepted(group: Field) -> None:
+    """Note what the API server refuses of a PodGroup or CompositePodGroup."""
+    spec = group / "spec"
+    is_composite = kind_of(group.value) == COMPOSITES.key
+    _check_policy(spec / "schedulingPolicy", "minGroupCount" if is_composite else "minCount")
+    if spec / "workloadRef":
+        return
+    if is_composite:
+        text = "Required value"
+    elif parent_of(group):
+        text = "Required value: must be set when parentCompositePodGroupName is set"
+    else:
+        return
+    fix = "name the Workload and the template that the group is made from"
+    (spec / "workloadRef").error("kube-scheduler/workload-ref", text, fix)
+
+
+def _check_policy(policy: Field, least: str) -> None:
+    """Note a policy that is neither `basic` nor `gang`, or a gang without the field `least`."""
+    if policy and not isinstance(policy.value, dict):
+        return  # whoever reads the policy says so
+    basic = policy / "basic"
+    gang = policy / "gang"
+    if not (basic or gang):
+        text = "must specify one of: `basic`, `gang`"
+        policy.error("kube-scheduler/policy", text, "write one of them")
+    elif basic and gang:
+        text = "must specify exactly one of: `basic`, `gang`"
+        policy.error("kube-scheduler/policy", text, "remove one of them")
+    elif isinstance(gang.value, dict) and not gang / least:
+        (gang / least).error("kube-scheduler/policy", "Required value", f"write {least}")
 
 
 def _of_object(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
@@ -245,10 +279,14 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     )
 
 
-def _refuse_without_parent(group: Field, missing: str, composites: Iterable[str]) -> None:
+def _refuse_without_parent(group: Field, missing: str, composites: Collection[str]) -> None:
     """Note a parent that does not exist, or that has none that does."""
-    text = f"there is no tree with CompositePodGroup {missing}, and nothing is bound without"
-    fix = did_you_mean(missing, composites) or "create it first"
+    if missing in composites:
+        text = f"CompositePodGroup {missing} is inside itself, and nothing of it is bound"
+        fix = "name a parent outside of it, or none"
+    else:
+        text = f"there is no tree with CompositePodGroup {missing}, and nothing is bound without"
+        fix = did_you_mean(missing, composites) or "create it first"
     parent = group / "spec" / "parentCompositePodGroupName"
     parent.error("kube-scheduler/parent", text, fix)
 
