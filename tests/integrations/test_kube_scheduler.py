@@ -209,9 +209,9 @@ def test_pod_group_where_none_are_served_is_refused() -> None:
                 "fields that ask for it"
             ),
             fix=(
-                "switch on the feature gates GenericWorkload, GangScheduling and "
-                "TopologyAwareWorkloadScheduling of kube-apiserver and kube-scheduler, and serve the API: "
-                "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+                "switch on the feature gates GenericWorkload and TopologyAwareWorkloadScheduling (and GangScheduling "
+                "in 1.36) of kube-apiserver and kube-scheduler, and serve the API: "
+                "--runtime-config=scheduling.k8s.io/v1beta1=true (v1alpha2 in 1.36)"
             ),
         )
     ]

@@ -6,6 +6,7 @@ import pytest
 from tests.support.checked_cluster import GPU, CheckedCluster
 from tests.support.checking import error, warning
 from tests.support.documents import text
+from toposcope.integrations.kubernetes.gangs import GATES
 
 pytestmark = pytest.mark.regression
 
@@ -172,11 +173,7 @@ def test_pod_groups_that_are_not_served_are_an_error(gang: CheckedCluster) -> No
                 "the cluster does not serve podgroups.scheduling.k8s.io, and the API server silently drops "
                 "fields that ask for it"
             ),
-            fix=(
-                "switch on the feature gates GenericWorkload, GangScheduling and TopologyAwareWorkloadScheduling "
-                "of kube-apiserver and kube-scheduler, and serve the API: "
-                "--runtime-config=scheduling.k8s.io/v1alpha2=true"
-            ),
+            fix=GATES,
         ),
         NAMES_MIXED,
     ]

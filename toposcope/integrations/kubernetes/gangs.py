@@ -40,9 +40,9 @@ from toposcope.kube.discovery import Kind
 NAME: Final = "kube-scheduler"
 NO_PLACEMENT: Final = "no feasible placements found"
 GATES: Final = (
-    "switch on the feature gates GenericWorkload, GangScheduling and "
-    "TopologyAwareWorkloadScheduling of kube-apiserver and kube-scheduler, and serve the API: "
-    "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+    "switch on the feature gates GenericWorkload and TopologyAwareWorkloadScheduling (and "
+    "GangScheduling in 1.36) of kube-apiserver and kube-scheduler, and serve the API: "
+    "--runtime-config=scheduling.k8s.io/v1beta1=true (v1alpha2 in 1.36)"
 )
 _JOB: Final = ("batch", "Job")
 _Terms = tuple[tuple[Expression, ...], ...]
