@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.support.checked_cluster import GPU, CheckedCluster
+from tests.support.checked_cluster import GPU, NOT_CHECKED, CheckedCluster
 from tests.support.checking import error, warning
 from tests.support.documents import text
 from toposcope.integrations.kubernetes.gangs import GATES
@@ -451,7 +451,7 @@ def test_tree_with_fewer_groups_than_it_needs_is_not_checked(tree: CheckedCluste
             w1: required rack; 1 pods (nvidia.com/gpu=8)
     """)
     assert answer.notes == ["CompositePodGroup all needs 3 of its groups, and 2 are known: room is not checked"]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
 
 
 def test_tree_that_needs_fewer_of_its_equal_groups_fits(tree: CheckedCluster) -> None:
@@ -481,7 +481,7 @@ def test_tree_whose_groups_go_by_different_labels_is_not_checked(tree: CheckedCl
             w1: required block; 1 pods (nvidia.com/gpu=8)
     """)
     assert answer.notes == ["its groups go by different labels: room is not checked"]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
 
 
 def test_tree_without_known_pods_is_not_checked(tree: CheckedCluster) -> None:
@@ -500,7 +500,7 @@ def test_tree_without_known_pods_is_not_checked(tree: CheckedCluster) -> None:
             w0: required rack
     """)
     assert answer.notes == [NO_PODS_NOTE]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
 
 
 def test_group_of_a_missing_tree_is_an_error(group_of_tree: CheckedCluster) -> None:
@@ -534,7 +534,7 @@ def test_group_of_a_tree_is_checked_with_the_tree(group_of_tree: CheckedCluster)
         NO_PODS_NOTE,
         "CompositePodGroup all needs 2 of its groups, and 1 are known: room is not checked",
     ]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
 
 
 def test_group_of_a_tree_that_contains_itself_is_an_error(group_of_tree: CheckedCluster) -> None:
