@@ -2,7 +2,7 @@
 
 import pytest
 from tests.integrations.clusters import CLUSTER, WITHOUT_GANGS
-from tests.support.checking import Read, error, read, warning
+from tests.support.checking import Read, error, read
 from tests.support.documents import Edits, document, text
 from toposcope.integrations.framework.system import ClusterFacts
 
@@ -171,16 +171,24 @@ def test_only_min_count_pods_of_a_job_need_room() -> None:
     assert answer.notes == ["room is for the 2 pods of minCount, of 4"]
 
 
-def test_min_count_beyond_all_pods_is_warned_of() -> None:
+def test_min_count_above_parallelism_is_refused() -> None:
     answer = read_kube_scheduler("job", {MIN_COUNT: 6})
     assert answer.findings == [
-        warning(
+        error(
             "kube-scheduler/min-count",
             MIN_COUNT,
-            "waiting for minCount pods from a gang to appear in scheduling queue",
-            fix="4 of 6 pods of PodGroup train are known",
+            "must not be greater than parallelism (4)",
+            fix="write at most 4, or leave it out for all pods",
         )
     ]
+
+
+def test_gang_of_a_job_with_fewer_completions_waits_for_more_pods() -> None:
+    answer = read_kube_scheduler("job", {"spec.completions": 2})
+    assert answer.workload == text("""
+        kube-scheduler job/train -n ml on labels example.com/rack
+          train: required rack; 4 pods (nvidia.com/gpu=8)
+    """)
 
 
 def test_job_without_scheduling_is_not_read() -> None:

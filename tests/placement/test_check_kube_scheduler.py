@@ -210,6 +210,23 @@ def test_gang_larger_than_a_rack_never_fits(gang: CheckedCluster) -> None:
     assert answer.verdict == NEVER_40_OF_32
 
 
+def test_minimum_above_the_known_pods_is_warned_of(gang: CheckedCluster) -> None:
+    gang.edit_workload(POLICY, min_count(3))
+    large_pods(gang, 2)
+
+    answer = gang.check()
+
+    assert answer.findings == [
+        warning(
+            "kube-scheduler/min-count",
+            "spec.schedulingPolicy.gang.minCount",
+            "waiting for minCount pods from a gang to appear in scheduling queue",
+            fix="2 of 3 pods of PodGroup train are known",
+        ),
+        NAMES_MIXED,
+    ]
+
+
 def test_pods_beyond_the_minimum_need_no_room(gang: CheckedCluster) -> None:
     large_pods(gang, 5)
 

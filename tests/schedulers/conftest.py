@@ -29,6 +29,17 @@ def gang_scheduler(folder: Path) -> Iterator[ApiUnderTest]:
         yield api
 
 
+@pytest.fixture
+def job_gang_scheduler(gang_scheduler: ApiUnderTest, folder: Path) -> Iterator[ApiUnderTest]:
+    """With the controller that makes PodGroups of Jobs."""
+    try:
+        program = build.kube_controller_manager()
+    except BuildError as error:
+        lacking("SCHEDULERS", error)
+    with programs.controller_manager(program, gang_scheduler, folder, versions.GATES):
+        yield gang_scheduler
+
+
 @contextlib.contextmanager
 def _kube_scheduler(folder: Path, served: tuple[str, ...] = (), gates: tuple[str, ...] = ()) -> Iterator[ApiUnderTest]:
     try:

@@ -4,9 +4,9 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from tests.schedulers.clusters import HOST, LEVELS, Object, made, pod_template
-from tests.schedulers.play import PATIENCE, SETTLED, Answer, conditions_of, create, path_of, pods_of, remove
+from tests.schedulers.play import PATHS, PATIENCE, SETTLED, Answer, conditions_of, create, path_of, pods_of, remove
 from tests.support.api import ApiUnderTest
-from tools.apiserver.client import wait_until
+from tools.apiserver.client import MERGE, wait_until
 
 NOWHERE = "example.com/nowhere"
 """A label key that no node carries."""
@@ -163,6 +163,38 @@ def on_gang_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
     for group in groups:
         api.patch(path_of(group), {"metadata": {"finalizers": None}})
     remove(api, [*pods, *groups])
+    return ("pending", messages[-1]) if messages[-1] else ("placed", "")
+
+
+def on_job_gangs(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
+    """What the Job controller and kube-scheduler do with a Job that is a gang, which is gone afterwards."""
+    path = path_of(workload)
+    code, answer = api.request("POST", path.rpartition("/")[0], workload)
+    if code != 201:
+        return "refused", answer["message"]
+    name = workload["metadata"]["name"]
+    pods_path = f"{PATHS['Pod']}?labelSelector=batch.kubernetes.io/job-name%3D{name}"
+    messages: list[str] = []
+
+    def is_decided() -> bool:
+        pods = api.get(pods_path)["items"]
+        placed = [pod for pod in pods if "nodeName" in pod["spec"]]
+        if len(placed) >= workload["spec"]["scheduling"]["schedulingPolicy"]["gang"]["minCount"]:
+            messages.append("")
+            return True
+        for group in api.get(PATHS["PodGroup"])["items"]:
+            for condition in conditions_of(group).values():
+                messages.append(f"{condition['status']} {condition['message']}")
+        last_messages = set(messages[-SETTLED:])
+        return len(messages) > SETTLED and len(last_messages) == 1
+
+    wait_until(is_decided, f"kube-scheduler's answer to {name}", PATIENCE)
+    remove(api, [workload])
+    wait_until(lambda: not api.get(pods_path)["items"], f"the pods of {name} are gone", PATIENCE)
+    for item in api.get(PATHS["PodGroup"])["items"]:
+        group = made("PodGroup", item["metadata"]["name"], {})
+        api.request("PATCH", path_of(group), {"metadata": {"finalizers": None}}, content_type=MERGE)
+        remove(api, [group])
     return ("pending", messages[-1]) if messages[-1] else ("placed", "")
 
 

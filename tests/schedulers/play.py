@@ -19,7 +19,7 @@ _NOW: Final = "?gracePeriodSeconds=0&propagationPolicy=Background"
 PATIENCE: Final = 30.0
 SETTLED: Final = 30
 """Answers in a row."""
-_PATHS: Final = {
+PATHS: Final = {
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/namespaces/default/pods",
     "Job": "/apis/batch/v1/namespaces/default/jobs",
@@ -77,7 +77,7 @@ class Comparison:
 def create(api: ApiUnderTest, objects: Iterable[Object]) -> None:
     """Create objects, and give those a status that have one."""
     for obj in objects:
-        api.create(_PATHS[obj["kind"]], obj)
+        api.create(PATHS[obj["kind"]], obj)
         path = path_of(obj)
         if obj["kind"] == "Node":  # admission has added a taint that only a node controller would remove
             api.patch(path, {"spec": {"taints": obj["spec"]["taints"]}})
@@ -86,7 +86,7 @@ def create(api: ApiUnderTest, objects: Iterable[Object]) -> None:
 
 
 def path_of(obj: Object) -> str:
-    return f"{_PATHS[obj['kind']]}/{obj['metadata']['name']}"
+    return f"{PATHS[obj['kind']]}/{obj['metadata']['name']}"
 
 
 def remove(api: ApiUnderTest, objects: Iterable[Object]) -> None:
@@ -105,7 +105,7 @@ def _wait_until_gone(api: ApiUnderTest, path: str) -> None:
 def _owned(api: ApiUnderTest, name: str) -> list[Object]:
     """Kueue's Workloads of an object."""
     owned = []
-    for workload in api.get(_PATHS["Workload"])["items"]:
+    for workload in api.get(PATHS["Workload"])["items"]:
         owners = workload["metadata"].get("ownerReferences") or ()
         names = [owner["name"] for owner in owners]
         if name in names:
@@ -142,7 +142,7 @@ def on_kueue(api: ApiUnderTest, workload: Object, *, flavors: int = 1, stays: bo
 
     Of several flavors it tries one a cycle and reports each, so it counts as pending when that has not changed a while.
     """
-    path, name = _PATHS[workload["kind"]], workload["metadata"]["name"]
+    path, name = PATHS[workload["kind"]], workload["metadata"]["name"]
     code, answer = api.request("POST", path, workload)
     if code != 201:
         return "refused", answer["message"]
@@ -176,7 +176,7 @@ def conditions_of(obj: Object) -> dict[str, Object]:
 def _workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
     """The Workloads, as files hold them."""
     workloads = []
-    for item in api.get(_PATHS["Workload"])["items"]:
+    for item in api.get(PATHS["Workload"])["items"]:
         workloads.append({**item, "apiVersion": KUEUE, "kind": "Workload"})
     return workloads
 
@@ -185,7 +185,7 @@ def remove_owned(api: ApiUnderTest, workload: Object) -> None:
     """Without a garbage collector nothing removes the Workload of a Job."""
     remove(api, [workload])
     for item in _owned(api, workload["metadata"]["name"]):
-        path = f"{_PATHS['Workload']}/{item['metadata']['name']}"
+        path = f"{PATHS['Workload']}/{item['metadata']['name']}"
         api.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
         api.request("DELETE", path + _NOW)
         _wait_until_gone(api, path)
@@ -217,7 +217,7 @@ def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
 
 
 def pods_of(api: ApiUnderTest, job: str) -> list[Object]:
-    pods: list[Object] = api.get(f"{_PATHS['Pod']}?labelSelector=job%3D{job}")["items"]
+    pods: list[Object] = api.get(f"{PATHS['Pod']}?labelSelector=job%3D{job}")["items"]
     return pods
 
 
@@ -227,7 +227,7 @@ def on_claims(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     create(api, [claim])
     answer = on_kube_scheduler(api, job)
     remaining = []
-    for item in api.get(_PATHS["ResourceClaim"])["items"]:
+    for item in api.get(PATHS["ResourceClaim"])["items"]:
         if not item["metadata"]["name"].startswith("held-"):
             remaining.append({**item, "kind": "ResourceClaim"})
     for item in remaining:  # also the scheduler's own; a controller that is not here would take the finalizer off

@@ -56,6 +56,22 @@ def kube_scheduler(program: Path, api: ApiUnderTest, folder: Path, *more: str) -
 
 
 @contextlib.contextmanager
+def controller_manager(program: Path, api: ApiUnderTest, folder: Path, *more: str) -> Iterator[None]:
+    """The controllers that make pods of Jobs, and that remove what has lost its owner."""
+    flags = [
+        "--kubeconfig",
+        str(api.kubeconfig),
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--authentication-skip-lookup",
+        "--controllers=job-controller,garbage-collector-controller",
+        *more,
+    ]
+    with _running([program, *flags], folder / "kube-controller-manager.log"):
+        yield
+
+
+@contextlib.contextmanager
 def kueue(installed: Kueue, api: ApiUnderTest, folder: Path) -> Iterator[None]:
     """Kueue with TopologyAwareScheduling; its webhooks are served by URL, which needs no Service."""
     health, webhook = free_ports(2)

@@ -144,6 +144,23 @@ def test_check_agrees_with_kube_scheduler_about_trees(gang_scheduler: ApiUnderTe
     assert_no_contradiction(comparisons())
 
 
+@pytest.mark.skipif(not versions.HAS_TREES, reason="a Job is a gang by itself in Kubernetes 1.37")
+def test_check_agrees_with_kube_scheduler_about_jobs(job_gang_scheduler: ApiUnderTest, folder: Path) -> None:
+    def comparisons() -> Iterator[play.Comparison]:
+        for seed, rng, cluster in drawn(50):
+            workloads = draw(rng, gangs.job, f"job-{seed}")
+            yield from play.play(
+                job_gang_scheduler,
+                cluster,
+                seed=seed,
+                workloads=workloads,
+                ask=gangs.on_job_gangs,
+                folder=folder,
+            )
+
+    assert_no_contradiction(comparisons())
+
+
 def test_check_agrees_with_kueue(kueue: ApiUnderTest, folder: Path) -> None:
     def comparisons() -> Iterator[play.Comparison]:
         for seed, rng, cluster in drawn(200):

@@ -129,10 +129,23 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 def _of_job(root: Field, cluster: ClusterFacts) -> Workload:
     """A Job that is a gang by itself."""
     structure = structure_of(root) or Structure(())
-    members = _Members(structure.whole, all_known=True)
+    parallelism = (root / "spec" / "parallelism").number(1)
+    members = _Members(structure.whole, least=parallelism, are_of_job=True)
     name = name_of(root, "Job")
     scheduling = root / "spec" / "scheduling"
+    _check_min_count(scheduling, parallelism)
     return _gang(root, name, scheduling, members, cluster)
+
+
+def _check_min_count(scheduling: Field, parallelism: int) -> None:
+    """Note a gang of a Job that is larger than the Job: the API server refuses it."""
+    field = scheduling / "schedulingPolicy" / "gang" / "minCount"
+    if isinstance(field.value, int) and field.value > parallelism:
+        field.error(
+            "kube-scheduler/min-count",
+            f"must not be greater than parallelism ({parallelism})",
+            f"write at most {parallelism}, or leave it out for all pods",
+        )
 
 
 def _check_served(root: Field, cluster: ClusterFacts) -> None:
@@ -314,8 +327,10 @@ class _Members:
     """The pods of a group, as far as they are known."""
 
     pods: tuple[Pods, ...]
-    all_known: bool = False
-    """Whether there are no others: then minCount is all of them by default."""
+    least: int = 1
+    """The default of minCount."""
+    are_of_job: bool = False
+    """Whether a Job makes them, of which the API server refuses a larger minCount."""
 
     @property
     def count(self) -> int:
@@ -370,9 +385,8 @@ def _min_count(name: str, gang: Field, members: _Members) -> int | None:
     if not gang:
         return None
     field = gang / "minCount"
-    default = members.count if members.all_known else 1
-    least = field.number(default, least=1)
-    if members.pods and members.count < least:
+    least = field.number(members.least, least=1)
+    if members.pods and members.count < least and not members.are_of_job:
         text = "waiting for minCount pods from a gang to appear in scheduling queue"
         fix = f"{members.count} of {least} pods of PodGroup {name} are known"
         field.warn("kube-scheduler/min-count", text, fix)
