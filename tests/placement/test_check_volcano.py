@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.support.checked_cluster import GPU, CheckedCluster
+from tests.support.checked_cluster import GPU, NOT_CHECKED, CheckedCluster
 from tests.support.checking import error, warning
 from tests.support.documents import text
 
@@ -219,7 +219,7 @@ def test_hyper_node_that_is_no_domain_of_labels_is_not_checked(volcano: CheckedC
           train: 2 pods (nvidia.com/gpu=8)
     """)
     assert answer.notes == ["which level its tier is, is not known: room is not checked", QUOTA_NOTE]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
 
 
 def test_cluster_topology_stands_in_without_hyper_nodes(volcano: CheckedCluster) -> None:

@@ -16,6 +16,7 @@ from tests.support.documents import edited
 from tests.support.paths import DOCUMENTS
 
 GPU = "nvidia.com/gpu"
+NOT_CHECKED = "unclear: whether there is room is not checked; a note says why"
 Object = dict[str, Any]
 
 

@@ -146,6 +146,8 @@ class Checker:
 
         if reading.workload is None:
             return Checked(reading, None)
+        if verdict is None and not reading.workload.placeable:
+            verdict = _not_looked_for(reading)
         return self._with_remarks(reading, reading.workload, verdict)
 
     def _with_remarks(
@@ -258,6 +260,17 @@ class Checker:
         why = self.known.read[option].stand_in
         name = f" {topology.name}" if is_own else ""
         return f"{why}: {topology.source}{name} stands in for what would be published"
+
+
+def _not_looked_for(reading: Reading) -> Verdict | None:
+    """The verdict on a workload for which nothing looks for room: the notes say why.
+
+    None where an error says more.
+    """
+    for finding in reading.findings:
+        if finding.severity == "error":
+            return None
+    return Verdict("unclear", limitation="whether there is room is not checked; a note says why")
 
 
 def _mixed(crossed: CrossedLevels) -> Finding:
