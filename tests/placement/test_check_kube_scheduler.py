@@ -454,7 +454,7 @@ def test_tree_with_fewer_groups_than_it_needs_is_not_checked(tree: CheckedCluste
             w1: required rack; 1 pods (nvidia.com/gpu=8)
     """)
     assert answer.notes == ["CompositePodGroup all needs 3 of its groups, and 2 are known: room is not checked"]
-    assert answer.verdict == ""
+    assert answer.verdict == "unclear: too little is known to look for room"
 
 
 def test_tree_whose_groups_go_by_different_labels_is_not_checked(tree: CheckedCluster) -> None:
@@ -473,7 +473,7 @@ def test_tree_whose_groups_go_by_different_labels_is_not_checked(tree: CheckedCl
             w1: required block; 1 pods (nvidia.com/gpu=8)
     """)
     assert answer.notes == ["its groups go by different labels: room is not checked"]
-    assert answer.verdict == ""
+    assert answer.verdict == "unclear: too little is known to look for room"
 
 
 def test_tree_without_known_pods_is_not_checked(tree: CheckedCluster) -> None:
@@ -492,7 +492,7 @@ def test_tree_without_known_pods_is_not_checked(tree: CheckedCluster) -> None:
             w0: required rack
     """)
     assert answer.notes == [NO_PODS_NOTE]
-    assert answer.verdict == ""
+    assert answer.verdict == "unclear: too little is known to look for room"
 
 
 def test_group_of_a_missing_tree_is_an_error(group_of_tree: CheckedCluster) -> None:
@@ -526,7 +526,7 @@ def test_group_of_a_tree_is_checked_with_the_tree(group_of_tree: CheckedCluster)
         NO_PODS_NOTE,
         "CompositePodGroup all needs 2 of its groups, and 1 are known: room is not checked",
     ]
-    assert answer.verdict == ""
+    assert answer.verdict == "unclear: too little is known to look for room"
 
 
 def test_group_of_a_tree_that_contains_itself_is_an_error(group_of_tree: CheckedCluster) -> None:

@@ -219,7 +219,7 @@ def test_hyper_node_that_is_no_domain_of_labels_is_not_checked(volcano: CheckedC
           train: 2 pods (nvidia.com/gpu=8)
     """)
     assert answer.notes == ["which level its tier is, is not known: room is not checked", QUOTA_NOTE]
-    assert answer.verdict == ""
+    assert answer.verdict == "unclear: too little is known to look for room"
 
 
 def test_cluster_topology_stands_in_without_hyper_nodes(volcano: CheckedCluster) -> None:

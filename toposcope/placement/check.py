@@ -31,6 +31,7 @@ from toposcope.text import plural
 
 _ORDER: Final[tuple[Kind | None, ...]] = (None, "fits", "unclear", "full", "never")
 """The best answer first; None: there is none."""
+_NOT_ENOUGH_KNOWN: Final = "too little is known to look for room"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,10 @@ class Checker:
 
         workload = replace(workload, notes=tuple(notes))
         reading = replace(reading, workload=workload, findings=tuple(findings))
-        return Checked(reading, verdict)
+        checked = Checked(reading, verdict)
+        if verdict is None and not workload.placeable and not checked.errors:
+            return Checked(reading, Verdict("unclear", limitation=_NOT_ENOUGH_KNOWN))
+        return checked
 
     def _findings(self, workload: Workload) -> Iterator[Finding]:
         """What is wrong with it in this cluster."""
