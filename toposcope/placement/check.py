@@ -12,7 +12,7 @@ from toposcope.integrations.framework.constraints import (
     Workload,
     simplified,
 )
-from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.document import Finding, UnreadField
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.framework.verdict import Kind, Shortage, Verdict
@@ -50,6 +50,12 @@ class Checked:
             if finding.severity == "error":
                 errors.append(finding)
         return tuple(errors)
+
+    @property
+    def unread(self) -> tuple[UnreadField, ...]:
+        """The fields that may decide and are not read."""
+        workload = self.reading.workload
+        return workload.unread if workload else ()
 
     @property
     def well(self) -> bool:
@@ -168,7 +174,8 @@ class Checker:
         reading = replace(reading, workload=workload, findings=tuple(findings))
         checked = Checked(reading, verdict)
         if verdict is None and not workload.placeable and not checked.errors:
-            return Checked(reading, Verdict("unclear", limitation=_NOT_ENOUGH_KNOWN))
+            unclear = Verdict("unclear", limitation=_NOT_ENOUGH_KNOWN, unread=workload.unread)
+            return Checked(reading, unclear)
         return checked
 
     def _findings(self, workload: Workload) -> Iterator[Finding]:
