@@ -12,7 +12,7 @@ from toposcope.integrations.framework.constraints import (
     Workload,
     simplified,
 )
-from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.document import Finding, UnreadField
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.framework.verdict import Kind, Shortage, Verdict
@@ -31,6 +31,7 @@ from toposcope.text import plural
 
 _ORDER: Final[tuple[Kind | None, ...]] = (None, "fits", "unclear", "full", "never")
 """The best answer first; None: there is none."""
+_NOT_ENOUGH_KNOWN: Final = "too little is known to look for room"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,12 @@ class Checked:
             if finding.severity == "error":
                 errors.append(finding)
         return tuple(errors)
+
+    @property
+    def unread(self) -> tuple[UnreadField, ...]:
+        """The fields that may decide and are not read."""
+        workload = self.reading.workload
+        return workload.unread if workload else ()
 
     @property
     def well(self) -> bool:
@@ -146,8 +153,6 @@ class Checker:
 
         if reading.workload is None:
             return Checked(reading, None)
-        if verdict is None and not reading.workload.placeable:
-            verdict = _not_looked_for(reading)
         return self._with_remarks(reading, reading.workload, verdict)
 
     def _with_remarks(
@@ -167,7 +172,11 @@ class Checker:
 
         workload = replace(workload, notes=tuple(notes))
         reading = replace(reading, workload=workload, findings=tuple(findings))
-        return Checked(reading, verdict)
+        checked = Checked(reading, verdict)
+        if verdict is None and not workload.placeable and not checked.errors:
+            unclear = Verdict("unclear", limitation=_NOT_ENOUGH_KNOWN, unread=workload.unread)
+            return Checked(reading, unclear)
+        return checked
 
     def _findings(self, workload: Workload) -> Iterator[Finding]:
         """What is wrong with it in this cluster."""
@@ -260,17 +269,6 @@ class Checker:
         why = self.known.read[option].stand_in
         name = f" {topology.name}" if is_own else ""
         return f"{why}: {topology.source}{name} stands in for what would be published"
-
-
-def _not_looked_for(reading: Reading) -> Verdict | None:
-    """The verdict on a workload for which nothing looks for room: the notes say why.
-
-    None where an error says more.
-    """
-    for finding in reading.findings:
-        if finding.severity == "error":
-            return None
-    return Verdict("unclear", limitation="whether there is room is not checked; a note says why")
 
 
 def _mixed(crossed: CrossedLevels) -> Finding:
