@@ -672,12 +672,35 @@ def test_grove_clique_without_replicas_is_an_error(grove: CheckedCluster) -> Non
     answer = grove.check()
 
     assert answer.findings == [
-        error(
-            "grove/replicas", "spec.template.cliques[0].spec.replicas", "must be greater than 0", fix="write 1 or more"
-        ),
         error("grove/replicas", MIN_AVAILABLE, "must be greater than 0", fix="write 1 or more"),
     ]
-    assert answer.verdict == ""
+
+
+@pytest.mark.regression
+def test_grove_makes_one_replica_of_none_that_must_start(grove: CheckedCluster) -> None:
+    grove.edit_workload("spec.template.cliques[0].spec.replicas", 0)
+    grove.edit_workload(MIN_AVAILABLE, 1)
+
+    answer = grove.check()
+
+    assert answer.findings == []
+    assert answer.verdict == "fits: rack r1 (2 nodes, 16 free GPUs)"
+
+
+@pytest.mark.regression
+def test_grove_set_fits_where_the_minimum_of_a_group_starts(grove: CheckedCluster) -> None:
+    grove.edit_workload(
+        "spec.template.podCliqueScalingGroups",
+        [{"name": "group", "cliqueNames": ["decode"], "replicas": 4, "minAvailable": 1}],
+    )
+    grove.edit_workload("spec.template.cliques[0].spec.replicas", 1)
+    grove.edit_workload(MIN_AVAILABLE, 1)
+
+    answer = grove.check()
+
+    assert answer.findings == []
+    assert answer.verdict == "fits: rack r1 (2 nodes, 16 free GPUs)"
+    assert answer.notes[-1] == "3 more pods wait for room: what has to start together fits without"
 
 
 def test_gang_without_a_topology_fits_anywhere(two_nodes: CheckedCluster) -> None:

@@ -157,6 +157,8 @@ class Checker:
         notes = list(workload.notes)
         notes += self._notes(workload)
         if verdict is not None:
+            if verdict.left:
+                notes.append(_waiting(verdict.left))
             verdict, remark = self._on_shares(workload, verdict)
             if isinstance(remark, Finding):
                 findings.append(remark)
@@ -258,6 +260,12 @@ class Checker:
         why = self.known.read[option].stand_in
         name = f" {topology.name}" if is_own else ""
         return f"{why}: {topology.source}{name} stands in for what would be published"
+
+
+def _waiting(pods: int) -> str:
+    """The note on pods that need not start with the others, and find no room now."""
+    wait = plural(pods, "pod waits", "pods wait")
+    return f"{pods} more {wait} for room: what has to start together fits without"
 
 
 def _mixed(crossed: CrossedLevels) -> Finding:

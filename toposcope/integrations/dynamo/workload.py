@@ -299,6 +299,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         notes=tuple(notes),
         gang=True if topology else None,
         pod_groups=gangs if gangs != (whole,) else (),
+        least=gangs[:1] if topology else (),
     )
     return Reading(workload)
 

@@ -171,6 +171,15 @@ def pods_in(groups: Iterable[Group]) -> Iterator[Pods]:
         yield from group.pods
 
 
+def count_of_pods(groups: Iterable[Group]) -> int:
+    """How many pods all copies of these groups have."""
+    count = 0
+    for group in groups:
+        total = group.total()
+        count += total.get("pods", 0) * group.copies
+    return count
+
+
 def levels_asked_for(groups: Iterable[Group]) -> Iterator[Level]:
     """The levels that these groups and all below them require or prefer."""
     for group in nested(groups):
@@ -271,6 +280,8 @@ class Workload:
     after the other, the first pod decides the domain."""
     pod_groups: tuple[Group, ...] = ()
     """What the scheduler places at once each, where that is not `groups`."""
+    least: tuple[Group, ...] = ()
+    """What of it has to start, where it is no failure that the others wait for room."""
     queue: str = ""
     """The scheduler's queue; empty: not known."""
     preemptible: bool = True
