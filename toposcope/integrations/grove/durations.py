@@ -18,7 +18,7 @@ _UNITS: Final = {
     "m": 60,
     "h": 3600,
 }
-_PART: Final = r"(?:[0-9]{1,18}\.?[0-9]{0,18}|\.[0-9]{1,18})"
+_PART: Final = r"(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})"
 _UNIT: Final = "ns|us|\u00b5s|\u03bcs|ms|s|m|h"
 _WHOLE: Final = re.compile(rf"[-+]?(?:{_PART}(?:{_UNIT}))+", re.ASCII)
 _PARTS: Final = re.compile(rf"({_PART})({_UNIT})", re.ASCII)
