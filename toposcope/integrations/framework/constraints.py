@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
 from toposcope.api.levels import Level
+from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
 
 
@@ -338,6 +339,8 @@ class Workload:
     """Why the scheduler may find no place though there is one; empty: it tries every placement."""
     certain: tuple[Group, ...] = ()
     """Where these fit, it finds one all the same."""
+    unread: tuple[UnreadField, ...] = ()
+    """The fields of its document that may decide and are not read: no verdict holds then."""
 
 
 PodGroupName = tuple[str, str]
