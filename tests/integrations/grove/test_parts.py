@@ -448,3 +448,13 @@ def test_variable_that_is_set_twice_is_refused() -> None:
         ),
         error("grove/unique", f"{env}[1].name", 'Duplicate value: ["A"]', fix=f"use each once in {env}"),
     ]
+
+
+def test_part_of_a_gpu_of_a_clique_counts_with_kai() -> None:
+    edits: Edits = {
+        f"{ROUTER}.annotations": {"gpu-fraction": "0.5"},
+        f"{ROUTER}.spec.podSpec.containers[0].resources": None,
+    }
+    answer = read_grove(edits)
+    assert answer.findings == []
+    assert "clique router: 1 router (x 0.5 gpu=1)" in answer.workload

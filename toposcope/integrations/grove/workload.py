@@ -218,7 +218,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     clique_set.check_constraints()
     scheduler = clique_set.check_rest()
     redundant = _check_preferred(clique_set.constraints, clique_set.topology)
-    group = _tree(root, clique_set.constraints, clique_set.topology)
+    group = _tree(root, clique_set, scheduler)
 
     rules = {finding.rule for finding in root.findings}
     notes: tuple[str, ...] = ()
@@ -295,15 +295,17 @@ def _level(topology: TopologyLevels | None, domain: str) -> Level | None:
     return topology.by_domain(domain)
 
 
-def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None) -> Group:
+def _tree(root: Field, clique_set: _Set, scheduler: str) -> Group:
     """The whole set; each of its replicas is kept together by itself."""
+    constraints = clique_set.constraints
+    topology = clique_set.topology
     template = root / "spec" / "template"
     ungrouped: dict[str, Group] = {}
     claims = _Claims(root)
     places = (template / "cliques").items()
     for constraint, place in zip(constraints.cliques, places, strict=True):
         name = constraint.name or place.path
-        pods = claims.added_to(_pods_of_clique(name, place / "spec"))
+        pods = claims.added_to(_pods_of_clique(name, place, scheduler))
         clique = Group.of_kind(CLIQUE_GROUP, name, (pods,))
         ungrouped[name] = _constrained(clique, constraint, topology)
 
@@ -326,8 +328,14 @@ def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None
     return _constrained(whole, constraints.top, topology)
 
 
-def _pods_of_clique(name: str, spec: Field) -> Pods:
-    return pods_of(name, clique_replicas(spec), spec / "podSpec")
+def _pods_of_clique(name: str, clique: Field, scheduler: str) -> Pods:
+    spec = clique / "spec"
+    pods = pods_of(name, clique_replicas(spec), spec / "podSpec")
+    if scheduler != backend.SCHEDULER:
+        return pods
+    annotations = clique / "annotations"
+    backend.check_shares(annotations, spec / "podSpec")
+    return backend.with_share_at(pods, annotations)
 
 
 class _Claims:

@@ -1,4 +1,4 @@
-"""Parts of GPUs that pods ask KAI for by annotations.
+"""How many pods with a part of a GPU each node takes.
 
 Source: KAI (main of March 2026: scheduler/api/{pod_info,node_info}, binder/plugins/gpusharing). A
 pod of KAI's own on the node requests each GPU that is shared, so that no device plugin hands it
@@ -9,15 +9,14 @@ with, rounded down to hundreds of MiB, and 100 without that label.
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.constraints import GpuShare, Group, OfferedNode, Pods
-from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.placement import OfferedShares, ViewedPod
-from toposcope.integrations.kai.api import GPU_FRACTION, GPU_GROUP, GPU_MEMORY, SHARED_GPUS
-from toposcope.integrations.kai.fraction_rules import fraction_of, whole_number_of
+from toposcope.integrations.kai.api import GPU_GROUP
+from toposcope.integrations.kai.pod_shares import share_of, whole_number_of
 
 _MEMORY: Final = "nvidia.com/gpu.memory"
 _MIG_WORKER: Final = "node-role.kubernetes.io/mig-enabled"
@@ -31,31 +30,6 @@ _LEAST_BYTES: Final = 1 << 20
 _BYTES_PER_MIB: Final = 1 << 20
 _MOST_PODS: Final = 512
 """More pods than any node takes."""
-
-
-def share_of(annotations: Mapping[str, str]) -> GpuShare | None:
-    """What a pod with these annotations asks for; None: no part of a GPU that KAI understands."""
-    fraction = fraction_of(annotations.get(GPU_FRACTION, ""))
-    memory = whole_number_of(annotations.get(GPU_MEMORY, ""))
-    if not fraction and not memory:
-        return None
-    devices = whole_number_of(annotations.get(SHARED_GPUS, "")) or 1
-    if fraction:
-        return GpuShare(devices, fraction=fraction)
-    return GpuShare(devices, memory_mib=memory)
-
-
-def with_share(pods: Pods, annotations: Mapping[str, str]) -> Pods:
-    """The pods with the part of a GPU that their annotations ask for."""
-    share = share_of(annotations)
-    if share is None:
-        return pods
-    return pods.sharing(share)
-
-
-def with_share_at(pods: Pods, annotations: Field) -> Pods:
-    """The same, by the annotations in a document."""
-    return with_share(pods, annotations.texts())
 
 
 def in_whole_gpus(groups: Iterable[Group]) -> list[Group]:

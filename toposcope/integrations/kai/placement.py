@@ -49,8 +49,8 @@ from toposcope.integrations.kai.gpu_shares import (
     gpus_of_share,
     in_whole_gpus,
     offered_shares,
-    with_share,
 )
+from toposcope.integrations.kai.pod_shares import with_share
 from toposcope.integrations.kai.queues import excess, missing, not_a_leaf
 from toposcope.text import plural
 

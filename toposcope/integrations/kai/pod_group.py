@@ -35,7 +35,7 @@ from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, SUB_GROUP_OF
 from toposcope.integrations.kai.constraints import NONE, Constraint, Constraints, WrittenConstraint
 from toposcope.integrations.kai.gang_size import keeps_its_group
-from toposcope.integrations.kai.gpu_shares import with_share_at
+from toposcope.integrations.kai.pod_shares import with_share_at
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _MAX_DEPTH: Final = 64

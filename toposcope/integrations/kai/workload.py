@@ -26,8 +26,7 @@ from toposcope.integrations.framework.system import ClusterFacts, Reading, Syste
 from toposcope.integrations.kai import api, gang_size, pod_group
 from toposcope.integrations.kai.allocation import in_name_order
 from toposcope.integrations.kai.constraints import Constraint, Constraints, WrittenConstraint
-from toposcope.integrations.kai.fraction_rules import check_shares
-from toposcope.integrations.kai.gpu_shares import with_share_at
+from toposcope.integrations.kai.pod_shares import check_shares, with_share_at
 from toposcope.integrations.kai.queues import is_preemptible, queue_of
 from toposcope.integrations.lws.workload import LEADER_EXCLUDED, sub_group_policy, sub_groups
 

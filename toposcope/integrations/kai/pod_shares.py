@@ -1,12 +1,14 @@
-"""What KAI's admission webhook refuses of annotations that ask for parts of GPUs.
+"""Parts of GPUs that pods ask KAI for by annotations, and what its admission webhook refuses.
 
 Source of rules and messages: KAI (main of March 2026), binder/plugins/gpusharing/gpu-request.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.integrations.framework.constraints import GpuShare, Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.kai.api import GPU_FRACTION, GPU_MEMORY, SHARED_GPUS
 
@@ -32,12 +34,46 @@ def whole_number_of(text: str) -> int:
     return int(text) if _WHOLE.fullmatch(text) else 0
 
 
+def share_of(annotations: Mapping[str, str]) -> GpuShare | None:
+    """What a pod with these annotations asks for; None: no part of a GPU that KAI understands."""
+    fraction = fraction_of(annotations.get(GPU_FRACTION, ""))
+    memory = whole_number_of(annotations.get(GPU_MEMORY, ""))
+    if not fraction and not memory:
+        return None
+    devices = whole_number_of(annotations.get(SHARED_GPUS, "")) or 1
+    if fraction:
+        return GpuShare(devices, fraction=fraction)
+    return GpuShare(devices, memory_mib=memory)
+
+
+def with_share(pods: Pods, annotations: Mapping[str, str]) -> Pods:
+    """The pods with the part of a GPU that their annotations ask for."""
+    share = share_of(annotations)
+    if share is None:
+        return pods
+    return pods.sharing(share)
+
+
+def with_share_at(pods: Pods, annotations: Field) -> Pods:
+    """The same, by the annotations in a document."""
+    return with_share(pods, annotations.texts())
+
+
 def check_shares(annotations: Field, pod_spec: Field) -> None:
     """Note what KAI refuses of a pod with these annotations."""
     fraction = annotations / GPU_FRACTION
     memory = annotations / GPU_MEMORY
-    devices = annotations / SHARED_GPUS
     _check_conflicts(fraction, memory, has_gpus=_has_gpus(pod_spec))
+    _check_amounts(fraction, memory)
+    is_sharing = bool(fraction or memory)
+    _check_devices(annotations / SHARED_GPUS, is_sharing=is_sharing)
+    mps = annotations / _MPS
+    if mps.text() == "true" and not is_sharing:
+        text = "MPS is only supported with GPU fraction request"
+        mps.error(_RULE, text, f"set {GPU_FRACTION} or {GPU_MEMORY}, or remove it")
+
+
+def _check_amounts(fraction: Field, memory: Field) -> None:
     if memory and not whole_number_of(memory.text() or ""):
         text = "gpu-memory annotation value must be a positive integer greater than 0"
         memory.malformed(_RULE, text, "write MiB of one GPU, in quotes: '20000'")
@@ -45,19 +81,20 @@ def check_shares(annotations: Field, pod_spec: Field) -> None:
         text = "gpu-fraction annotation value must be a positive number smaller than 1.0"
         fix = f"write a part of one GPU, in quotes: '0.5'; or request {ALLOCATABLE_GPUS}"
         fraction.malformed(_RULE, text, fix)
-    if devices and not (fraction or memory):
+
+
+def _check_devices(devices: Field, *, is_sharing: bool) -> None:
+    if not devices:
+        return
+    if not is_sharing:
         text = (
             "cannot request multiple fractional devices without specifying fraction portion "
             "or gpu-memory"
         )
         devices.error(_RULE, text, f"set {GPU_FRACTION} or {GPU_MEMORY}, or remove it")
-    elif devices and not whole_number_of(devices.text() or ""):
+    elif not whole_number_of(devices.text() or ""):
         text = "fraction count annotation value must be a positive integer greater than 0"
         devices.malformed(_RULE, text, "write a whole number, in quotes: '2'")
-    mps = annotations / _MPS
-    if mps.text() == "true" and not (fraction or memory):
-        text = "MPS is only supported with GPU fraction request"
-        mps.error(_RULE, text, f"set {GPU_FRACTION} or {GPU_MEMORY}, or remove it")
 
 
 def _check_conflicts(fraction: Field, memory: Field, *, has_gpus: bool) -> None:
