@@ -10,6 +10,7 @@ from toposcope.integrations.framework.constraints import (
     Admission,
     Decision,
     Workload,
+    pods_in,
     simplified,
 )
 from toposcope.integrations.framework.document import Finding
@@ -21,6 +22,7 @@ from toposcope.integrations.registry import placements
 from toposcope.placement.cluster import Cluster
 from toposcope.placement.cluster_facts import OWN
 from toposcope.placement.deciding import decide
+from toposcope.placement.devices import unkept_channels
 from toposcope.placement.room import Room
 from toposcope.placement.shares import shared_room, told, with_shares
 from toposcope.placement.shortage import Offer, offers
@@ -175,6 +177,10 @@ class Checker:
         cluster = self.known.seen_by(option)
         for placement in placements():
             yield from placement.findings(workload, cluster, self.snapshot)
+        if any(pods.claims for pods in pods_in(workload.groups)):
+            question = self._cluster.question(workload)
+            claims = self._cluster.claims
+            yield from unkept_channels(workload, claims, question.nodes, question.levels)
         mixed = self._mixed_domains(workload)
         if mixed:
             yield mixed

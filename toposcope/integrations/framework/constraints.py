@@ -21,6 +21,10 @@ class ClaimRef:
     kind: Literal["ResourceClaimTemplate", "ResourceClaim"]
     namespace: str
     name: str
+    device_class: str = ""
+    """The class of its devices, where an operator makes the template of what the workload says."""
+    devices: int = 0
+    """How many it asks for then."""
 
     @property
     def handle(self) -> str:

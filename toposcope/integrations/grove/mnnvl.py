@@ -23,6 +23,8 @@ _OUT: Final = "none"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _MAX_LABEL: Final = 63
 _RULE: Final = "grove/mnnvl"
+_CHANNELS: Final = "compute-domain-default-channel.nvidia.com"
+"""The class of the device that is claimed."""
 _ENABLE: Final = "set config.network.autoMNNVLEnabled: true in Grove's chart, or remove it"
 
 
@@ -124,4 +126,10 @@ def channel_claim(root: Field, group: str, pods: Pods) -> ClaimRef | None:
     if not dict(pods.requests).get(ALLOCATABLE_GPUS):
         return None
     template = f"{name_of(root)}-0-{group}"
-    return ClaimRef("ResourceClaimTemplate", namespace_of(root), template)
+    return ClaimRef(
+        kind="ResourceClaimTemplate",
+        namespace=namespace_of(root),
+        name=template,
+        device_class=_CHANNELS,
+        devices=1,
+    )
