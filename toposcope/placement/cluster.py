@@ -2,14 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from toposcope.integrations.documents import with_documents
 from toposcope.integrations.dra.allocation import Claims
 from toposcope.integrations.framework import placement as framework
-from toposcope.integrations.framework.constraints import Admission, Decision, Workload, pods_in
+from toposcope.integrations.framework.constraints import (
+    Admission,
+    Decision,
+    GpuShare,
+    Workload,
+    pods_in,
+)
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.readings import READS
 from toposcope.integrations.registry import placements
@@ -40,6 +46,7 @@ class _Seen(NamedTuple):
     by_state: bool
     own: frozenset[tuple[str, str]] | None
     extended: frozenset[str]
+    shares: frozenset[GpuShare]
 
 
 class Cluster:
@@ -67,7 +74,7 @@ class Cluster:
 
     @cached_property
     def pods_on(self) -> Mapping[str, Sequence[PodView]]:
-        """The pods of each node; computed only where pods have to be drained."""
+        """The pods of each node; computed only where pods have to be drained, or share GPUs."""
         pods: dict[str, list[PodView]] = {}
         for pod in self.snapshot.pods or ():
             pods.setdefault(pod.node, []).append(pod)
@@ -106,7 +113,10 @@ class Cluster:
         if workload.admission:
             own = workload.admission.own
         extended = set()
+        shares = set()
         for pods in pods_in(workload.groups):
+            if pods.share:
+                shares.add(pods.share)
             for resource, _ in pods.requests:
                 if resource in self.claims.extended:
                     extended.add(resource)
@@ -115,6 +125,7 @@ class Cluster:
             by_state=any(placement.asks_nodes(workload) for placement in placements()),
             own=own,
             extended=frozenset(extended),
+            shares=frozenset(shares),
         )
         if seen not in self._nodes:
             self._nodes[seen] = self._nodes_seen(seen)
@@ -132,7 +143,20 @@ class Cluster:
             self.claims,
             seen.extended,
         )
+        for share in seen.shares:
+            nodes = [self._with_share(node, share) for node in nodes]
         return [by_state(node) for node in nodes] if seen.by_state else nodes
+
+    def _with_share(self, node: Node, share: GpuShare) -> Node:
+        """The node with so many of the shares as the scheduler finds on its GPUs."""
+        pods = self.pods_on.get(node.name, ())
+        for placement in placements():
+            offered = placement.shares(node, share, pods)
+            if offered is not None:
+                free = {**node.free, share.resource: offered.now}
+                total = {**node.total, share.resource: offered.empty}
+                return replace(node, free=free, total=total)
+        return node
 
 
 def _requests_of(pods: Iterable[PodView]) -> Counter[str]:

@@ -4,7 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from toposcope.integrations.framework.constraints import Group, Workload, pods_in
+from toposcope.integrations.framework.constraints import (
+    Group,
+    Workload,
+    count_of_pods,
+    pods_in,
+)
 from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.verdict import Remedy, Verdict
 from toposcope.integrations.readings import READS
@@ -113,6 +118,21 @@ def own_procedure(question: Question, verdict: Verdict) -> Verdict:
     return verdict
 
 
+def minimum(question: Question, verdict: Verdict) -> Verdict:
+    """Whether what has to start fits, where not all of the workload does."""
+    workload = question.workload
+    if not workload.least or not verdict.refuses:
+        return verdict
+    least = replace(workload, groups=workload.least, pod_groups=(), least=())
+    starting = _decided(question.about(least), (certainty, own_procedure))
+    if starting is None:
+        return verdict
+    if not starting.fits:
+        return starting
+    left = count_of_pods(workload.groups) - count_of_pods(workload.least)
+    return replace(starting, left=left)
+
+
 def evictions(question: Question, verdict: Verdict) -> Verdict:
     """Names the pods that have to go, where nodes have to be drained."""
     remedies = []
@@ -169,6 +189,7 @@ DECIDERS: Final[tuple[Decider, ...]] = (
     certainty,  # a placement that the scheduler may miss
     parts,  # gangs that it places one after the other
     own_procedure,  # its order, allocation, queue and quota
+    minimum,  # what starts, though not all of it does
     evictions,  # what has to go where it does not fit now
     devices,  # what its resource claims get
     tolerations,  # taints that keep it out; asks the ones above again
