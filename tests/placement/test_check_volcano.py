@@ -208,18 +208,132 @@ def test_tasks_of_two_sizes_that_fit_in_any_order_fit(volcano: CheckedCluster) -
     assert answer.verdict == TWO_RACKS_FIT
 
 
-def test_hyper_node_that_is_no_domain_of_labels_is_not_checked(volcano: CheckedCluster) -> None:
+def test_hyper_node_that_is_no_domain_of_labels_counts_as_it_is(volcano: CheckedCluster) -> None:
     volcano.edit("HyperNode/s0", "spec.members[1].selector.exactMatch.name", "c")
+    volcano.edit_workload(REPLICAS, 3)
 
     answer = volcano.check()
 
     assert answer.findings == []
     assert answer.workload == text("""
-        Volcano job/train -n ml, not placeable
-          train: 2 pods (nvidia.com/gpu=8)
+        Volcano job/train -n ml on HyperNodes
+          train: required tier-1 HyperNode; 3 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["which level its tier is, is not known: room is not checked", QUOTA_NOTE]
-    assert answer.verdict == ""
+    assert answer.verdict == "cannot fit: train needs 24 GPUs in one tier-1 HyperNode, largest has 16 (s0)"
+
+
+def test_rack_without_a_hyper_node_takes_no_pod(volcano: CheckedCluster) -> None:
+    volcano.delete("HyperNode/s0", "HyperNode/s2")
+    volcano.cordon("b1")
+
+    assert volcano.check().verdict == (
+        "does not fit now: train needs 16 GPUs in one tier-1 HyperNode, largest has 8 (s1)"
+    )
+
+
+@pytest.fixture
+def hand_made() -> CheckedCluster:
+    """HyperNodes over nodes without labels: s0 (a0, a1) and s1 (b0, b1, c) in top, of tiers 1 and 2."""
+    cluster = CheckedCluster("placement/clusters/hyper-nodes", "placement/volcano-job")
+    cluster.delete("ClusterTopology/cluster", "HyperNode/s2", "HyperNode/s3")
+    for node in ("a0", "a1", "b0", "b1", "c"):
+        cluster.edit(f"Node/{node}", "metadata.labels", {"gpu.topology/gpus": "8"})
+    cluster.edit("HyperNode/s1", "spec.members[0].selector", {"regexMatch": {"pattern": "^[bc]"}})
+    cluster.add(hyper_node("top", 2, "s0", "s1"))
+    return cluster
+
+
+def hyper_node(name: str, tier: int, *children: str) -> Object:
+    """A HyperNode of others."""
+    members = [{"type": "HyperNode", "selector": {"exactMatch": {"name": child}}} for child in children]
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": {"tier": tier, "members": members},
+    }
+
+
+def test_hand_made_hyper_nodes_are_domains(hand_made: CheckedCluster) -> None:
+    hand_made.edit_workload(REPLICAS, 3)
+    answer = hand_made.check()
+    assert answer.findings == []
+    assert answer.verdict == "fits: tier-1 HyperNode s1 (3 nodes, 24 free GPUs)"
+
+
+def test_gang_larger_than_a_hand_made_hyper_node_never_fits(hand_made: CheckedCluster) -> None:
+    hand_made.edit_workload(REPLICAS, 4)
+    assert hand_made.check().verdict == "cannot fit: train needs 32 GPUs in one tier-1 HyperNode, largest has 24 (s1)"
+
+
+def test_tier_name_of_hand_made_hyper_nodes_is_known(hand_made: CheckedCluster) -> None:
+    hand_made.edit("HyperNode/top", "spec.tierName", "spine")
+    hand_made.edit_workload(REPLICAS, 6)
+    hand_made.edit_workload(NETWORK_TOPOLOGY, {"highestTierName": "spine"})
+    answer = hand_made.check()
+    assert answer.findings == []
+    assert answer.verdict == "cannot fit: train needs 48 GPUs in one spine, largest has 40 (top)"
+
+
+def test_leaf_of_a_higher_tier_is_a_domain_too(hand_made: CheckedCluster) -> None:
+    hand_made.edit("HyperNode/s1", "spec.tier", 2)
+    hand_made.edit("HyperNode/top", "spec.tier", 3)
+    hand_made.edit_workload(REPLICAS, 3)
+    hand_made.edit_workload(HIGHEST_TIER, 2)
+    assert hand_made.check().verdict == "fits: tier-2 HyperNode s1 (3 nodes, 24 free GPUs)"
+
+
+def test_partition_stays_below_the_hyper_node_of_the_job(hand_made: CheckedCluster) -> None:
+    hand_made.edit_workload(HIGHEST_TIER, 2)
+    hand_made.edit_workload(TASKS, [task("w", pods=6, parts=3)])
+    assert hand_made.check().verdict == (
+        "cannot fit: 3 partitions of w need one tier-1 HyperNode each with 16 GPUs; there is room for 2"
+    )
+
+
+def test_hyper_node_with_two_parents_holds_jobs_back(hand_made: CheckedCluster) -> None:
+    hand_made.add(hyper_node("other", 2, "s0"))
+    assert hand_made.check().verdict == (
+        "does not fit now: HyperNode s0 has 2 parents, and Volcano holds back all jobs with a topology: "
+        "take it out of all but one"
+    )
+
+
+def test_hyper_node_that_contains_itself_holds_jobs_back(hand_made: CheckedCluster) -> None:
+    hand_made.edit(
+        "HyperNode/s0", "spec.members[0]", {"type": "HyperNode", "selector": {"exactMatch": {"name": "top"}}}
+    )
+    assert hand_made.check().verdict == (
+        "does not fit now: HyperNode s0 contains itself, and Volcano holds back all jobs with a topology: "
+        "take it out of the HyperNodes below it"
+    )
+
+
+def test_hyper_nodes_that_share_a_node_leave_a_refusal_unclear(hand_made: CheckedCluster) -> None:
+    hand_made.edit("HyperNode/s0", "spec.members[2].selector.exactMatch.name", "c")
+    hand_made.edit_workload(REPLICAS, 4)
+    assert hand_made.check().verdict == "unclear: HyperNodes s0 and s1 both have node c, and either may be used"
+
+
+def test_pattern_that_is_not_applied_leaves_a_refusal_unclear(hand_made: CheckedCluster) -> None:
+    hand_made.edit("HyperNode/s1", "spec.members[0].selector", {"regexMatch": {"pattern": "((b|c)+)+$"}})
+    hand_made.edit_workload(REPLICAS, 3)
+    assert hand_made.check().verdict == "unclear: which nodes the regexMatch of HyperNode s1 selects is not known"
+
+
+def test_any_pods_of_min_available_fit_where_all_do(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(TASKS, [task("v", pods=1), task("w", pods=2, gpus=2)])
+    volcano.edit_workload("spec.minAvailable", 2)
+    volcano.edit_workload(NETWORK_TOPOLOGY, None)
+    assert volcano.check().verdict == "fits: 3 pods on 3 nodes"
+
+
+def test_any_pods_of_min_available_are_unclear_where_only_some_fit(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(TASKS, [task("v", pods=4), task("w", pods=2, gpus=2)])
+    volcano.edit_workload("spec.minAvailable", 3)
+    assert volcano.check().verdict == (
+        "unclear: minAvailable is 3 of 6 pods of several tasks: which of them count is not known"
+    )
 
 
 def test_cluster_topology_stands_in_without_hyper_nodes(volcano: CheckedCluster) -> None:

@@ -26,6 +26,8 @@ def decide(question: Question) -> Verdict | None:
 
 def _decided(question: Question, deciders: Sequence[Decider]) -> Verdict | None:
     workload = question.workload
+    if workload.unknown:
+        return Verdict("unclear", limitation=workload.unknown)
     if not workload.placeable or not _has_pods(workload.groups):
         return None
     lost = _lost_levels(question)
@@ -48,7 +50,7 @@ def _lost_levels(question: Question) -> str:
     """The sentence on levels of the scheduler's own topology that no node carries; empty: none."""
     workload, cluster = question.workload, question.on
     topology = cluster.topology(workload)
-    if topology is None:
+    if topology is None or topology.places:
         return ""
     lost = [level.key for level in topology.levels if cluster.facts.lacks_label(level.key)]
     if not lost:

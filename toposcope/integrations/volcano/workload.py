@@ -6,7 +6,7 @@ one; what no HyperNode can be, such as a tier above all of them, is the whole cl
 binds no pod, whatever else it says.
 """
 
-from collections import Counter
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -15,11 +15,18 @@ from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
-from toposcope.integrations.framework.pods import PodSet, Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kubernetes.gangs import largest
 from toposcope.integrations.volcano.api import JOBS, POD_GROUPS
 from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES
+from toposcope.integrations.volcano.tasks import (
+    REFUSED,
+    Task,
+    Tasks,
+    least_demanding,
+    merged,
+    tasks_of,
+)
 
 NAME: Final = "Volcano"
 _BOTH: Final = (
@@ -28,6 +35,9 @@ _BOTH: Final = (
 _AUTO: Final = (
     f"have Toposcope make them: spec.publish.{HYPER_NODES.option}: Auto in a ClusterTopology"
 )
+_TIER: Final = re.compile(r"[0-9]+")
+"""An alias of a level that is the number of a tier."""
+_WRONG_LEVEL: Final = frozenset({"volcano/topology-exists", "volcano/level-exists"})
 _ONE_BY_ONE: Final = (
     "Volcano takes pods and parts that differ one by one and takes none back, "
     "so it may miss a place"
@@ -44,7 +54,7 @@ class _Limit:
     def level(self, topology: TopologyLevels) -> Level | None:
         """The level of one topology that it stands for; None: none of its levels."""
         if self.tier is None:
-            return topology.level(self.name)
+            return _level_named(self.name, topology)
         tiers = _tiers_of(topology)
         allowed = [tier for tier in tiers if tier <= self.tier]
         if not allowed:
@@ -54,7 +64,33 @@ class _Limit:
 
 def _tiers_of(topology: TopologyLevels) -> dict[int, Level | None]:
     """The level of each tier that has HyperNodes of this topology; None: it is no level."""
-    return {int(tier): topology.by_key(key) for tier, key in topology.aliases}
+    tiers: dict[int, Level | None] = {}
+    for alias, key in topology.aliases:
+        if _TIER.fullmatch(alias):
+            tiers[int(alias)] = topology.by_key(key)
+    return tiers
+
+
+def _level_named(name: str, topology: TopologyLevels) -> Level | None:
+    """The level of the tier of this name; where no HyperNodes are known, that of the domain."""
+    if topology.source != HYPER_NODES.kind:
+        return topology.level(name)
+    keys = dict(topology.aliases)
+    key = keys.get(name)
+    if not key:
+        return None
+    return topology.by_key(key)
+
+
+def _names_of_tiers(topology: TopologyLevels) -> Sequence[str]:
+    """The names that tiers of the topology have."""
+    if topology.source != HYPER_NODES.kind:
+        return topology.domains
+    names = []
+    for alias, _ in topology.aliases:
+        if not _TIER.fullmatch(alias):
+            names.append(alias)
+    return names
 
 
 def _limit_of(group: Field, cluster: ClusterFacts) -> _Limit | None:
@@ -128,16 +164,16 @@ def _check_tier(field: Field, limit: _Limit, cluster: ClusterFacts) -> bool:
 
 def _check_name(field: Field, name: str, cluster: ClusterFacts) -> None:
     """Note a name of a tier that no level has."""
-    domains: list[str] = []
+    names: list[str] = []
     for topology in cluster.topologies.values():
-        if topology.level(name) is not None:
+        if _level_named(name, topology) is not None:
             return
-        domains += topology.domains
+        names += _names_of_tiers(topology)
     text = (
         f"failed to find hypernode tier name {name}: so the scheduler logs, "
         "and places the pods anywhere"
     )
-    fix = did_you_mean(name, domains)
+    fix = did_you_mean(name, names)
     field.error("volcano/level-exists", text, fix)
 
 
@@ -231,122 +267,108 @@ def _pod_group(gang: _Gang, topology: TopologyLevels | None) -> Workload:
         group = _kept(Group(name), part.limit, topology)
         groups.append(group)
     whole = Group(name_of(gang.root, "PodGroup"), groups=tuple(groups))
-    note = "which pods it has is not read: room is not checked; check the Job that they come from"
     return Workload(
         NAME,
         handle_of(gang.root),
         groups=(_kept(whole, gang.limit, topology),),
         topology=topology.name if topology else None,
         placeable=False,
-        notes=(note,),
+        unknown="which pods it has is not read; check the Job that they come from",
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """A task of a Job: its pods, and how many of them must start together."""
-
-    field: Field
-    limit: _Limit | None
-    pod_set: PodSet
-    least: int
-
-
 def _job(gang: _Gang, topology: TopologyLevels | None) -> Workload:
-    tasks = _tasks_of(gang)
-    sum_of_least = sum(task.least for task in tasks)
-    total = (gang.root / "spec" / "minAvailable").number(sum_of_least)
-    certain = total == sum_of_least or len(tasks) == 1
-    whole = _group_of(gang, tasks, total, topology)
-    notes = list(_notes_on_room(tasks, total, certain=certain))
-    is_level_known = topology is not None or not gang.limits
-    if not is_level_known:
-        notes.append("which level its tier is, is not known: room is not checked")
-    notes += _notes_on_job(gang)
-
-    doubt = ""
-    as_largest: tuple[Group, ...] = ()
-    if len(whole.pods) + len(whole.groups) > 1:
-        doubt = _ONE_BY_ONE
-        if not whole.groups:
-            pods = largest(whole.pods)
-            as_largest = (replace(whole, pods=(pods,)),)
-    return Workload(
+    job = tasks_of(gang.root)
+    whole = _group_of(gang, job, topology)
+    notes = (*_notes_on_room(job), *_notes_on_job(gang))
+    workload = Workload(
         NAME,
         handle_of(gang.root),
         groups=(whole,),
         topology=topology.name if topology else None,
-        placeable=certain and is_level_known,
-        notes=tuple(notes),
+        notes=notes,
+    )
+    if any(finding.rule in (*REFUSED, *_WRONG_LEVEL) for finding in gang.root.findings):
+        return replace(workload, placeable=False)
+    if gang.limits and topology is None:
+        return replace(workload, placeable=False, unknown="which level its tier is, is not known")
+    if not job.is_certain:
+        return _of_any_pods(workload, whole, job)
+    if len(whole.pods) + len(whole.groups) <= 1:
+        return workload
+    as_largest: tuple[Group, ...] = ()
+    if not whole.groups:
+        pods = largest(whole.pods)
+        as_largest = (replace(whole, pods=(pods,)),)
+    return replace(workload, doubt=_ONE_BY_ONE, certain=as_largest)
+
+
+def _of_any_pods(workload: Workload, whole: Group, job: Tasks) -> Workload:
+    """The workload where any `minAvailable` of its pods may start together.
+
+    It does not fit where the least demanding ones do not, and surely fits where all of them do.
+    """
+    doubt = (
+        f"minAvailable is {job.total} of {job.replicas} pods of several tasks: "
+        "which of them count is not known"
+    )
+    if whole.groups:
+        return replace(workload, placeable=False, unknown=doubt)
+    kinds = []
+    for task in job.first:
+        pods = task.pod_set
+        kinds.append(pods.some(pods.count))
+    least = least_demanding(kinds, job.total)
+    as_largest = largest(kinds)
+    return replace(
+        workload,
+        groups=(replace(whole, pods=least),),
         doubt=doubt,
-        certain=as_largest,
+        certain=(replace(whole, pods=(as_largest,)),),
     )
 
 
-def _tasks_of(gang: _Gang) -> list[_Task]:
-    structure = structure_of(gang.root) or Structure(())
-    tasks: list[_Task] = []
-    for part, pod_set in zip(gang.parts, structure.sets, strict=True):
-        task = _Task(
-            field=part.field,
-            limit=part.limit,
-            pod_set=pod_set,
-            least=_least(part.field, pod_set.count),
-        )
-        tasks.append(task)
-    return tasks
-
-
-def _group_of(
-    gang: _Gang, tasks: Sequence[_Task], total: int, topology: TopologyLevels | None
-) -> Group:
+def _group_of(gang: _Gang, job: Tasks, topology: TopologyLevels | None) -> Group:
     """What starts together: partitions that have a constraint of their own, and all other pods."""
+    limits = {part.field.path: part.limit for part in gang.parts}
     partitions: list[Group] = []
-    loose = Counter[Pods]()
-    for task in tasks:
+    loose: list[tuple[Pods, int]] = []
+    for task in job.first:
         count = task.least
-        if len(tasks) == 1:
-            count = total
-        if task.limit is None:
-            kind = replace(task.pod_set.pods, name="pods", count=1)
-            loose[kind] += count
+        if len(job.first) == 1:
+            count = job.total
+        limit = limits[task.field.path]
+        if limit is None:
+            loose.append((task.pod_set.pods, count))
         else:
             partition = _partitions_of(task, count)
-            kept = _kept(partition, task.limit, topology)
-            partitions.append(kept)
+            partitions.append(_kept(partition, limit, topology))
 
-    pods: list[Pods] = []
-    for kind, count in loose.items():
-        if count:
-            counted = replace(kind, count=count)
-            pods.append(counted)
+    pods = merged(loose)
+    if not partitions and len(pods) == 1:
+        pods = (replace(pods[0], count=job.total),)
     whole = Group(
         name=name_of(gang.root, "Job"),
-        pods=tuple(pods),
+        pods=pods,
         groups=tuple(partitions),
     )
     return _kept(whole, gang.limit, topology)
 
 
-def _partitions_of(task: _Task, count: int) -> Group:
+def _partitions_of(task: Task, count: int) -> Group:
     """The partitions of a task that hold so many of its pods."""
     policy = task.field / "partitionPolicy"
-    size = (policy / "partitionSize").number(1) or 1
-    pod_set = task.pod_set
-    pods = pod_set.some(size)
-    partition = Group.part_of(pod_set.name, "partition", (pods,))
-    return replace(partition, copies=count // size)
+    size_field = policy / "partitionSize"
+    size = size_field.number(1) or 1
+    copies = count // size
+    pods = task.pod_set.some(size)
+    partition = Group.part_of(task.name, "partition", (pods,))
+    return replace(partition, copies=copies)
 
 
-def _notes_on_room(tasks: Sequence[_Task], total: int, *, certain: bool) -> Iterator[str]:
-    replicas = sum(task.pod_set.count for task in tasks)
-    if not certain:
-        yield (
-            f"minAvailable is {total} of {replicas} pods of several tasks: "
-            "which of them count is not known: room is not checked"
-        )
-    elif total < replicas:
-        yield f"room is for the {total} pods of minAvailable, of {replicas}"
+def _notes_on_room(job: Tasks) -> Iterator[str]:
+    if job.is_certain and job.total < job.replicas:
+        yield f"room is for the {job.total} pods of minAvailable, of {job.replicas}"
 
 
 def _notes_on_job(gang: _Gang) -> Iterator[str]:
@@ -361,37 +383,3 @@ def _notes_on_job(gang: _Gang) -> Iterator[str]:
             break
     queue = (spec / "queue").text() or "default"
     yield f"the quota of Volcano's queue {queue} is not looked at"
-
-
-def _least(task: Field, replicas: int) -> int:
-    """How many pods of a task must start together; notes partitions that its webhook refuses."""
-    policy = task / "partitionPolicy"
-    if policy:
-        total = (policy / "totalPartitions").number(0)
-        size = (policy / "partitionSize").number(0)
-        _check_partitions(task, replicas, total, size)
-        partitions = (policy / "minPartitions").number(0)
-        if partitions:
-            return partitions * size
-    return (task / "minAvailable").number(replicas)
-
-
-def _check_partitions(task: Field, replicas: int, total: int, size: int) -> None:
-    """Note partitions that are not as many pods as the task has."""
-    rule = "volcano/partitions"
-    name = (task / "name").text() or task.path
-    policy = task / "partitionPolicy"
-    fix = "say how many there are, and of how many pods"
-    if total <= 0:
-        field = policy / "totalPartitions"
-        text = f"'TotalPartitions' must be greater than 0 in task: {name}"
-        field.error(rule, text, fix)
-    if size <= 0:
-        field = policy / "partitionSize"
-        text = f"'PartitionSize' must be greater than 0 in task: {name}"
-        field.error(rule, text, fix)
-    pods = total * size
-    if pods > 0 and replicas != pods:
-        field = task / "replicas"
-        text = f"'Replicas' are not equal to TotalPartitions*PartitionSize in task: {name}"
-        field.error(rule, text, f"write {pods}")
