@@ -95,7 +95,13 @@ def with_hyper_nodes(*trees: TopologyLevels) -> ClusterFacts:
 TREE = replace(
     TOPOLOGY,
     source="HyperNode",
-    aliases=(("1", RACK.key), ("2", ZONE.key), ("rack", RACK.key), ("zone", ZONE.key), (RACK.key, RACK.key)),
+    aliases=(
+        ("1", RACK.key),
+        ("2", ZONE.key),
+        ("tierName rack", RACK.key),
+        ("tierName zone", ZONE.key),
+        (f"tierName {RACK.key}", RACK.key),
+    ),
 )
 HYPER_NODES = with_hyper_nodes(TREE)
 HYPER_NODES_OF_TWO_TOPOLOGIES = with_hyper_nodes(

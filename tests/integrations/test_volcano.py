@@ -15,7 +15,7 @@ from toposcope.integrations.framework.system import ClusterFacts
 
 pytestmark = pytest.mark.regression
 
-QUOTA_IGNORED = "the quota of Volcano's queue default is not looked at"
+QUOTA_IGNORED = "Volcano queue quota (default) is not checked"
 PODS_UNKNOWN = "which pods it has is not read; check the Job that they come from"
 IN_ONE_RACK = text("""
     Volcano job/train -n ml on cluster
@@ -109,7 +109,7 @@ def test_only_pods_of_min_available_need_room() -> None:
     """)
     assert answer.notes == [
         "room is for the 3 pods of minAvailable, of 4",
-        "the quota of Volcano's queue gold is not looked at",
+        "Volcano queue quota (gold) is not checked",
     ]
 
 

@@ -79,8 +79,10 @@ def certainty(question: Question, verdict: Verdict) -> Verdict:
     workload = question.workload
     if not workload.doubt or not verdict.fits:
         return verdict
-    if workload.certain:
-        certain = _search(question, workload.certain)
+    for groups in (workload.certain, workload.certain_too):
+        if not groups:
+            continue
+        certain = _search(question, groups)
         if certain.fits:
             return certain
     return Verdict("unclear", limitation=workload.doubt)

@@ -283,6 +283,8 @@ class Workload:
     """Why the scheduler may find no place though there is one; empty: it tries every placement."""
     certain: tuple[Group, ...] = ()
     """Where these fit, it finds one all the same."""
+    certain_too: tuple[Group, ...] = ()
+    """The same, where those do not fit."""
     unknown: str = ""
     """What is not known of it, so that nobody can say whether it fits; empty: nothing."""
 

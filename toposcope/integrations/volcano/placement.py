@@ -20,7 +20,8 @@ from toposcope.integrations.volcano.hyper_nodes import (
     tiered,
     tiers_of,
 )
-from toposcope.integrations.volcano.tiers import Aliases, Forest
+from toposcope.integrations.volcano.queues import excess, kept
+from toposcope.integrations.volcano.tiers import NAMED, Aliases, Forest
 from toposcope.integrations.volcano.workload import NAME
 
 
@@ -66,19 +67,14 @@ class _Placement(Placement):
         return topologies
 
     def decide(self, verdict: Verdict, question: Question) -> Verdict:
-        """Nothing is placed by HyperNodes that form no tree, and some nodes may not be known."""
-        workload = question.workload
-        if workload.system != NAME or workload.topology is None:
+        """What the queue leaves, and what the form of the tree makes of it."""
+        if question.workload.system != NAME:
             return verdict
-        known = question.cluster.read.get(HYPER_NODES.option)
-        topology = known.by_name.get(workload.topology) if known else None
-        if topology is None:
-            return verdict
-        if topology.defect:
-            return verdict.limited("full", topology.defect)
-        if topology.doubt and verdict.refuses:
-            return verdict.limited("unclear", topology.doubt)
-        return verdict
+        return _in_queue(_in_tree(verdict, question), question)
+
+    def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The fields of a queue that count."""
+        return kept(document)
 
     def stand_ins(self, known: KnownLevels) -> Mapping[str, TopologyLevels]:
         """The topologies with the tiers that their HyperNodes would have."""
@@ -100,6 +96,35 @@ class _Placement(Placement):
         return topologies
 
 
+def _in_tree(verdict: Verdict, question: Question) -> Verdict:
+    """Nothing is placed by HyperNodes that form no tree, and some nodes may not be known."""
+    name = question.workload.topology
+    if name is None:
+        return verdict
+    known = question.cluster.read.get(HYPER_NODES.option)
+    topology = known.by_name.get(name) if known else None
+    if topology is None:
+        return verdict
+    if topology.defect:
+        return verdict.limited("full", topology.defect)
+    if topology.doubt and verdict.refuses:
+        return verdict.limited("unclear", topology.doubt)
+    return verdict
+
+
+def _in_queue(verdict: Verdict, question: Question) -> Verdict:
+    """The verdict where the capability of the queue counts."""
+    workload = question.workload
+    beyond = excess(workload.queue, workload.groups, question.cluster, question.own)
+    if beyond is None:
+        return verdict
+    if beyond.is_lasting:
+        return verdict.limited("never", str(beyond))
+    if verdict.kind == "never":
+        return verdict
+    return verdict.limited("full", str(beyond))
+
+
 def _keys_by_tier(tiers: Mapping[int, Level | None], forest: Forest) -> Aliases:
     """Tier, or its name, and label key of its level; no key where it is the tier of no level."""
     aliases = []
@@ -111,7 +136,7 @@ def _keys_by_tier(tiers: Mapping[int, Level | None], forest: Forest) -> Aliases:
     for name, tier in forest.names_of_tiers.items():
         key = keys.get(tier, "")
         if key:
-            aliases.append((name, key))
+            aliases.append((NAMED + name, key))
     return tuple(aliases)
 
 

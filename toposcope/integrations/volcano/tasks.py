@@ -237,6 +237,25 @@ def least_demanding(kinds: Sequence[Pods], count: int) -> tuple[Pods, ...]:
     return merged(_taken(ordered, count))
 
 
+def beside_all_others(kinds: Sequence[Pods]) -> tuple[Pods, ...]:
+    """The pods, each with what all pods of the other kinds together take of its resources.
+
+    Where these fit, the real ones fit in any order: on each node there is room for its share of
+    them even if all pods of the other kinds are there already.
+    """
+    enlarged = []
+    for kind in kinds:
+        requests = dict(kind.requests)
+        for other in kinds:
+            if other is kind:
+                continue
+            for resource, amount in other.requests:
+                if resource in requests:
+                    requests[resource] += amount * other.count
+        enlarged.append(replace(kind, requests=tuple(sorted(requests.items()))))
+    return tuple(enlarged)
+
+
 def _taken(ordered: Iterable[Pods], count: int) -> Iterator[tuple[Pods, int]]:
     """The first `count` of these pods."""
     for kind in ordered:

@@ -20,6 +20,8 @@ from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES, Names
 
 ALL: Final = "HyperNodes"
 """The name of the topology that all HyperNodes are together; no object can have it."""
+NAMED: Final = "tierName "
+"""How an alias begins that is the name of a tier and not its number."""
 Aliases = tuple[tuple[str, str], ...]
 
 
@@ -151,7 +153,7 @@ class Forest:
                     domains.setdefault(key, name)
         for title, tier in self.names_of_tiers.items():
             key = TIER.format(tier)
-            aliases.append((title, key))
+            aliases.append((NAMED + title, key))
         return TopologyLevels(
             ALL,
             tuple(levels),
