@@ -345,6 +345,10 @@ class Workload:
     """Where these fit, it finds one all the same."""
     unread: tuple[UnreadField, ...] = ()
     """The fields of its document that may decide and are not read: no verdict holds then."""
+    certain_too: tuple[Group, ...] = ()
+    """The same, where those do not fit."""
+    unknown: str = ""
+    """What is not known of it, so that nobody can say whether it fits; empty: nothing."""
 
 
 PodGroupName = tuple[str, str]
