@@ -288,6 +288,12 @@ class Decision:
     """Whether only some of many copies were tried, for the sake of time: the others may find no
     room.
     """
+    is_split: bool = False
+    """Whether its parts are placed by different topologies, or some of them by none: no search on
+    one topology says where.
+    """
+    doubt: str = ""
+    """Why it is not known whether it is placed; empty: it is known."""
 
 
 class Admission(Protocol):
