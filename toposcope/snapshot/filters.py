@@ -108,14 +108,14 @@ FAULTS = frozenset({Mark.NOT_READY, Mark.DEGRADED, Mark.UNKNOWN})
 """Marks of something broken; the others may be intended."""
 
 
-_TAINTS_OF_OTHER_MARKS: Final = frozenset(
+TAINTS_OF_STATES: Final = frozenset(
     {
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",
         "node.kubernetes.io/unschedulable",
     }
 )
-"""Keys of taints that repeat what other marks say."""
+"""Keys of the taints that Kubernetes adds where a node is cordoned or not Ready."""
 _AKS: Final = ("sku", "gpu")
 
 
@@ -128,7 +128,7 @@ def repelling(node: NodeView) -> tuple[Taint, ...]:
     """
     taints = []
     for taint in node.taints:
-        if taint.key in _TAINTS_OF_OTHER_MARKS:
+        if taint.key in TAINTS_OF_STATES:
             continue
         if not is_gpu(taint.key) and (taint.key, taint.value) != _AKS:
             taints.append(taint)
