@@ -192,6 +192,23 @@ def partly_carried(
     return tuple(further)
 
 
+def carried_by_others(
+    level: Level, nodes: Iterable[NodeFacts], catalogue: Catalogue
+) -> tuple[Level, ...]:
+    """The same level by other keys, which nodes carry that lack it."""
+    table = table_of(nodes)
+    ours = table.column(level.key).values
+    others = []
+    for key in catalogue.keys.get(level.domain, ()):
+        if key == level.key:
+            continue
+        theirs = table.column(key).values
+        beside = zip(ours, theirs, strict=True)
+        if any(own is None and other is not None for own, other in beside):
+            others.append(Level(level.domain, key))
+    return tuple(others)
+
+
 def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
     """The domain tree; a node that lacks a level leaves the tree at that level's parent."""
     root = Domain()

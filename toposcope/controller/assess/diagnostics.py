@@ -46,7 +46,7 @@ class Diagnostic:
 
 
 def diagnostics(
-    topology: Topology,
+    topology: Topology | None,
     nodes: Table,
     levels: Sequence[Level],
     catalogue: Catalogue,
@@ -56,13 +56,15 @@ def diagnostics(
 ) -> tuple[Diagnostic, ...]:
     """Findings about the labels of the selected nodes (at least one), most urgent first.
 
-    `levels` are the effective ones. If the spec lists them, keys that could be further levels are
-    not reported. Nor is it reported that keys in `known` are on some nodes only: a segment has
-    them. `mixed` says by key of a level who goes by its value alone though others share it.
+    Without a topology, all levels are inferred. `levels` are the effective ones. If the spec lists
+    them, keys that could be further levels are not reported. Nor is it reported that keys in
+    `known` are on some nodes only: a segment has them. `mixed` says by key of a level who goes by
+    its value alone though others share it.
     """
     present = frozenset().union(*nodes.key_sets)
+    listed = topology.levels if topology else None
     results = [
-        *_of_spec(topology, nodes, catalogue),
+        *_of_spec(listed or (), nodes, catalogue),
         *_advised(nodes, levels, present, catalogue),
         *_placeholders(nodes, levels),
     ]
@@ -70,7 +72,7 @@ def diagnostics(
         who = mixed.get(level.key)
         if who is not None:
             results.append(_mixed(nodes, level, who))
-    if topology.levels is None:
+    if listed is None:
         results += _further(nodes, levels, present, catalogue, known=known)
     return _most_urgent(results)
 
@@ -108,9 +110,9 @@ def _urgency(diagnostic: Diagnostic) -> tuple[int, str]:
     return place, diagnostic.key
 
 
-def _of_spec(topology: Topology, nodes: Table, catalogue: Catalogue) -> Iterator[Diagnostic]:
+def _of_spec(listed: Sequence[Level], nodes: Table, catalogue: Catalogue) -> Iterator[Diagnostic]:
     """Keys of the spec that are no level, or should no longer be one."""
-    for place, level in enumerate(topology.levels or ()):
+    for place, level in enumerate(listed):
         advice = catalogue.advise(level.key)
         if not advice:
             continue
@@ -133,18 +135,21 @@ def _advised(
 ) -> Iterator[Diagnostic]:
     """Keys that nodes carry and that are no level, or should no longer be one."""
     domain_of = {level.key: level.domain for level in levels}
-    for key in sorted(present & catalogue.suspects):
-        advice = catalogue.advise(key)
+    for key in sorted(present):
+        advice = catalogue.advise(key) or catalogue.advise_by_name(key)
         if not advice:
             continue
         if key in domain_of and advice.reason != RETIRED_KEY:
+            continue
+        carrying = _carrying(nodes, key)
+        if not carrying:
             continue
         domain = domain_of.get(key, "")
         yield Diagnostic(
             key=key,
             domain=domain,
             reason=advice.reason,
-            nodes=_carrying(nodes, key),
+            nodes=carrying,
             message=_text(nodes, key, advice, domain),
         )
 
