@@ -4,7 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from toposcope.cli.terminal import Screen
-from toposcope.controller.assess.diagnostics import KEYS_DISAGREE, Diagnostic, diagnostics
+from toposcope.controller.assess.diagnostics import (
+    KEYS_DISAGREE,
+    PLACEHOLDER,
+    Diagnostic,
+    diagnostics,
+)
 from toposcope.hierarchy.catalogue import NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY
 from toposcope.snapshot.scope import Scope
 
@@ -21,7 +26,13 @@ def hints_of(scope: Scope) -> tuple[Diagnostic, ...]:
         return ()
     table = scope.table_with(_keys_to_judge(scope))
     found = diagnostics(scope.topology, table, scope.levels, scope.catalogue)
-    return tuple(hint for hint in found if hint.reason in _SHOWN)
+    used = {level.domain for level in scope.levels}
+    hints = []
+    for hint in found:
+        is_untold = hint.reason == PLACEHOLDER and hint.domain not in used
+        if is_untold or hint.reason in _SHOWN:
+            hints.append(hint)
+    return tuple(hints)
 
 
 def _keys_to_judge(scope: Scope) -> set[str]:

@@ -16,6 +16,7 @@ from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
 from toposcope.api.levels import JOINING_BY_DOTS, NESTING, Level
 from toposcope.api.requirement import Labelled
 from toposcope.hierarchy.catalogue import Catalogue
+from toposcope.hierarchy.fault_domains import written
 from toposcope.hierarchy.node import OWN_VALUES, NodeFacts
 from toposcope.hierarchy.platforms import PLACEHOLDERS
 from toposcope.hierarchy.table import Crossing, Path, Table, table_of
@@ -76,13 +77,13 @@ def placeholder_words(nodes: Table, key: str) -> str:
 
     Empty if none does.
     """
-    if nodes.placeholders.isdisjoint(nodes.distinct(key)):
+    if nodes.no_places.isdisjoint(nodes.distinct(key)):
         return ""
     counts: dict[str, int] = {}
     labels = nodes.labels(key)
     for label, count in zip(labels, nodes.weights, strict=True):
-        if label in nodes.placeholders:
-            value = repr(label)
+        if label in nodes.no_places:
+            value = repr(written(label))
             before = counts.get(value, 0)
             counts[value] = before + count
     words = []

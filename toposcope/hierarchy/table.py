@@ -15,6 +15,7 @@ from itertools import chain, compress, repeat
 from operator import and_, attrgetter, eq, mul
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
+from toposcope.hierarchy.fault_domains import FAULT_DOMAINS
 from toposcope.hierarchy.node import OWN_HOSTNAME, OWN_VALUES, Hardware, NodeFacts, Traits
 from toposcope.hierarchy.platforms import PLACEHOLDERS
 
@@ -107,6 +108,8 @@ class Table:
             nodes = {node.name: node for node in nodes}
         self._nodes = nodes
         self.placeholders = placeholders
+        self.no_places = placeholders | FAULT_DOMAINS
+        """Values that name no place."""
         self._expanded_traits: dict[str, Traits] = {}
         """Traits of nodes that are groups of their own, by name."""
         groups, weights = _weighed(self)
@@ -309,8 +312,8 @@ class Table:
         return False
 
     def _column(self, values: list[str | None], distinct: set[str | None]) -> Column:
-        if not distinct.isdisjoint(self.placeholders):
-            values = [None if value in self.placeholders else value for value in values]
+        if not distinct.isdisjoint(self.no_places):
+            values = [None if value in self.no_places else value for value in values]
             distinct = set(values)
         own_values = OWN_VALUES & distinct
         shared = len(distinct) - len(own_values)

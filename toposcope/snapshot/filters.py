@@ -16,6 +16,7 @@ from toposcope.errors import ToposcopeError
 from toposcope.hardware.rails import reported
 from toposcope.hardware.topology import State
 from toposcope.hierarchy.coverage import level_value
+from toposcope.hierarchy.fault_domains import FAULT_DOMAINS, ZONE_KEYS, zone_of
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.kube.pod_resources import is_gpu
 from toposcope.snapshot.model import NodeView
@@ -264,7 +265,10 @@ def lacking(scope: Scope, node: NodeView) -> tuple[str, ...]:
 
 def value_at(scope: Scope, node: NodeView, key: str) -> str | None:
     """The node's domain value at a level; None also for what some tools write for "unknown"."""
-    return level_value(node, key, scope.catalogue.placeholders)
+    value = level_value(node, key, scope.catalogue.placeholders)
+    if value is not None and node.is_of_azure and key in ZONE_KEYS:
+        return None if zone_of(value) in FAULT_DOMAINS else value
+    return value
 
 
 def _in_domain(key: str, value: str) -> Callable[[NodeView], bool]:

@@ -10,6 +10,7 @@ from toposcope.api.label_keys import unique_key
 from toposcope.api.levels import Level
 from toposcope.hierarchy.catalogue import NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY, Advice, Catalogue
 from toposcope.hierarchy.coverage import MOST_NAMES, placeholder_words, some_names
+from toposcope.hierarchy.fault_domains import FAULT_DOMAINS, ZONE_KEYS
 from toposcope.hierarchy.node import OWN_VALUES
 from toposcope.hierarchy.table import Table
 from toposcope.text import plural
@@ -65,6 +66,7 @@ def diagnostics(
     listed = topology.levels if topology else None
     results = [
         *_of_spec(listed or (), nodes, catalogue),
+        *_fault_domains(nodes, levels),
         *_advised(nodes, levels, present, catalogue),
         *_placeholders(nodes, levels),
     ]
@@ -183,7 +185,7 @@ def _placeholders(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic]
         if not words:
             continue
         labels = nodes.labels(level.key)
-        is_placeholder = [label in nodes.placeholders for label in labels]
+        is_placeholder = [label in nodes.no_places for label in labels]
         names = ", ".join(nodes.first_names(is_placeholder, MOST_NAMES))
         text = (
             f"{level.key} of level '{level.domain}' says unknown{words}: {names}; "
@@ -194,6 +196,30 @@ def _placeholders(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic]
             domain=level.domain,
             reason=PLACEHOLDER,
             nodes=_carrying(nodes, level.key),
+            message=text,
+        )
+
+
+def _fault_domains(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic]:
+    """Zone labels that are no level because they say Azure's fault domains."""
+    used = {level.key for level in levels}
+    for key in ZONE_KEYS:
+        count = 0
+        for label, weight in zip(nodes.labels(key), nodes.weights, strict=True):
+            if label in FAULT_DOMAINS:
+                count += weight
+        if not count or key in used:
+            continue
+        text = (
+            f"{key} is a fault domain of Azure on {count} of {len(nodes)} "
+            f"{plural(len(nodes), 'node')} and not a level: their VMs are in no availability zone, "
+            "and nodes of one fault domain are no nearer to each other"
+        )
+        yield Diagnostic(
+            key=key,
+            domain="",
+            reason=PLACEHOLDER,
+            nodes=_carrying(nodes, key),
             message=text,
         )
 
