@@ -6,6 +6,7 @@ from typing import Any, Final
 from toposcope.cli.terminal import Screen
 from toposcope.controller.assess.diagnostics import (
     KEYS_DISAGREE,
+    OWN_NAME,
     PLACEHOLDER,
     Diagnostic,
     diagnostics,
@@ -13,7 +14,7 @@ from toposcope.controller.assess.diagnostics import (
 from toposcope.hierarchy.catalogue import NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY
 from toposcope.snapshot.scope import Scope
 
-_SHOWN: Final = frozenset({NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY, KEYS_DISAGREE})
+_SHOWN: Final = frozenset({NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY, KEYS_DISAGREE, OWN_NAME})
 """Reasons that nothing else in the output of commands tells."""
 
 

@@ -12,7 +12,7 @@ from itertools import chain, compress
 from operator import not_
 from typing import Final, NamedTuple, TypeVar
 
-from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
+from toposcope.api.label_keys import HOSTNAME, LEAF, LEAF_GROUP, NVLINK_DOMAIN
 from toposcope.api.levels import JOINING_BY_DOTS, NESTING, Level
 from toposcope.api.requirement import Labelled
 from toposcope.hierarchy.catalogue import Catalogue
@@ -166,6 +166,25 @@ def widely_carried(
         if carrying >= needed:
             wide[key] = carrying
     return wide
+
+
+def idle_levels(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Level, ...]:
+    """The broadest levels that add nothing above the host: each of their domains is one node.
+
+    It is called as the node is, as an NVLink domain that no NVLink leaves. Not one with a name of
+    its own, such as the only node so far in a rack.
+    """
+    table = table_of(nodes)
+    if not levels or levels[-1].key != HOSTNAME:
+        return ()
+    idle = []
+    for level in levels[:-1]:
+        column = table.column(level.key)
+        carrying = len(table) - column.missing
+        if not carrying or column.own < carrying:
+            break
+        idle.append(level)
+    return tuple(idle)
 
 
 def partly_carried(

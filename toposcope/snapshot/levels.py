@@ -14,10 +14,12 @@ from toposcope.hierarchy.coverage import (
     carried_by_others,
     cover,
     crossings,
+    idle_levels,
     lacking_any,
     nodes_needed,
     partly_carried,
 )
+from toposcope.hierarchy.effective_levels import LevelTimers, unpublished_levels
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.features import condition
 from toposcope.snapshot.model import NodeView
@@ -232,6 +234,15 @@ def _missing_view(name: str, requests: _Requests, *, needed: int, nodes: int) ->
         by_spec=name in requests.spec,
         workloads=requests.workloads.get(name, 0),
         preferring=requests.preferring.get(name, 0),
+    )
+
+
+def unpublished_of(scope: Scope) -> tuple[Level, ...]:
+    """The broadest levels that add nothing above the host, and that the spec does not ask for."""
+    if scope.topology is None:
+        return idle_levels(scope.levels, scope.table())
+    return unpublished_levels(
+        scope.topology, scope.levels, scope.table(), timers=LevelTimers(), now=0.0
     )
 
 

@@ -6,10 +6,10 @@ from types import MappingProxyType
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.label_keys import unique_key
-from toposcope.api.levels import Level
+from toposcope.api.label_keys import HOSTNAME, unique_key
+from toposcope.api.levels import LISTING_NODE_LABELS, LOSING_OWN_NAMES, Level
 from toposcope.hierarchy.catalogue import NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY, Advice, Catalogue
-from toposcope.hierarchy.coverage import MOST_NAMES, placeholder_words, some_names
+from toposcope.hierarchy.coverage import MOST_NAMES, idle_levels, placeholder_words, some_names
 from toposcope.hierarchy.fault_domains import FAULT_DOMAINS, ZONE_KEYS
 from toposcope.hierarchy.node import OWN_VALUES
 from toposcope.hierarchy.table import Table
@@ -19,6 +19,7 @@ PARTLY_COVERED: Final = "PartlyCovered"
 KEYS_DISAGREE: Final = "KeysDisagree"
 PLACEHOLDER: Final = "PlaceholderValue"
 NAMES_MIXED: Final = "NamesMixed"
+OWN_NAME: Final = "OwnName"
 MOST: Final = 16
 """As in the CRD."""
 
@@ -27,6 +28,7 @@ _IN_ORDER: Final = (
     NEAR_MISS,
     NOT_ACCEPTED,
     PLACEHOLDER,
+    OWN_NAME,
     PARTLY_COVERED,
     KEYS_DISAGREE,
     RETIRED_KEY,
@@ -67,6 +69,7 @@ def diagnostics(
     results = [
         *_of_spec(listed or (), nodes, catalogue),
         *_fault_domains(nodes, levels),
+        *_own_names(topology, nodes, levels),
         *_advised(nodes, levels, present, catalogue),
         *_placeholders(nodes, levels),
     ]
@@ -222,6 +225,41 @@ def _fault_domains(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic
             nodes=_carrying(nodes, key),
             message=text,
         )
+
+
+def _own_names(
+    topology: Topology | None, nodes: Table, levels: Sequence[Level]
+) -> Iterator[Diagnostic]:
+    """The broadest level where it says of nodes what the host level says."""
+    if len(levels) < 2 or levels[-1].key != HOSTNAME:  # noqa: PLR2004 - it and the host
+        return
+    top = levels[0]
+    column = nodes.column(top.key)
+    if not column.own:
+        return
+    is_idle = top in idle_levels(levels, nodes)
+    is_wanted = topology is not None and (
+        topology.levels is not None or top.domain in topology.required
+    )
+    text = (
+        f"{top.key} of level '{top.domain}' is the node's own name on {column.own} of {len(nodes)} "
+        f"{plural(len(nodes), 'node')}"
+    )
+    loses = f"{LOSING_OWN_NAMES} leaves such nodes out of a topology that begins with it"
+    if is_idle and not is_wanted:
+        text += (
+            f", so it adds nothing above host, and {LISTING_NODE_LABELS[-1]} gets the levels "
+            f"without it: {loses}; to publish it all the same, name it in spec.required"
+        )
+    else:
+        text += f": {loses}; update it, or give the nodes a label of a level above, such as a zone"
+    yield Diagnostic(
+        key=top.key,
+        domain=top.domain,
+        reason=OWN_NAME,
+        nodes=_carrying(nodes, top.key),
+        message=text,
+    )
 
 
 def _mixed(nodes: Table, level: Level, who: str) -> Diagnostic:
