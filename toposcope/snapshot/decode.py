@@ -19,6 +19,7 @@ from toposcope.api.label_values import MAX_VALUE, is_harmless_value, is_name
 from toposcope.api.levels import Level
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.hardware.topology import State
+from toposcope.hierarchy.fault_domains import AZURE
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.plugin import Part, Plugin
@@ -140,6 +141,7 @@ class _Taint(msgspec.Struct, frozen=True, gc=False):
 
 
 class _NodeSpec(msgspec.Struct, frozen=True, gc=False):
+    provider_id: str | None = msgspec.field(default=None, name="providerID")
     unschedulable: bool | None = None
     taints: list[_Taint] | None = None
 
@@ -404,6 +406,7 @@ class Decoder:
             allocatable=allocatable,
             conditions=conditions,
             matrix=self._matrix(name, labels.get(STATE), metadata.annotations),
+            is_of_azure=(spec.provider_id or "").startswith(AZURE),
         )
 
     def _new_places(self, keys: Sequence[str]) -> dict[str, int]:
