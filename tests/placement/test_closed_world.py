@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from tests.support.checked_cluster import CheckedCluster
-from tests.support.checking import CheckQuestion, checker_of
+from tests.support.checking import checker_of
+from tests.support.recorded import CheckQuestion
 from tests.support.workloads import Object, template, workload
 from toposcope.placement.check import Checked
 
