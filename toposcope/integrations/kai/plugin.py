@@ -5,6 +5,7 @@ from typing import Final
 from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin, RequiredField
 from toposcope.integrations.kai.api import (
     GROUP_OF,
+    KAI_SCHEDULER,
     POD_GROUPS,
     QUEUES,
     REQUIRED,
@@ -27,4 +28,5 @@ PLUGIN: Final = Plugin(
     # Source: KAI 0.17.0 (PodGroup, which it makes of OSMO's, Run:ai's and Dynamo's workloads too)
     required_fields=(RequiredField(POD_GROUPS, ("topologyConstraint", "requiredTopologyLevel")),),
     requiring_annotations=(REQUIRED,),
+    scheduler_names=(KAI_SCHEDULER,),
 )

@@ -6,6 +6,7 @@ from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
 from toposcope.integrations.kueue.api import (
     FLAVORS,
     POD_GROUP,
+    PREFIX,
     READ,
     REQUIRED,
     TOPOLOGIES,
@@ -32,4 +33,5 @@ PLUGIN: Final = Plugin(
     ),
     pod_metadata=("kueue.x-k8s.io/",),
     requiring_annotations=(REQUIRED,),
+    scheduling_gates=(PREFIX + "admission", PREFIX + "topology", PREFIX + "elastic-job"),
 )
