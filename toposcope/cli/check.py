@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -24,7 +25,7 @@ from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, NoClusterError, UnreachableError
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import Answer, document_of, line_of
-from toposcope.placement.sentences import HEADS, advice, grounds, left_out, reasoning
+from toposcope.placement.sentences import HEADS, advice, grounds, left_out, reasoning, unread_lines
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
 from toposcope.text import plural
@@ -323,6 +324,8 @@ def _lines(
     for finding in checked.reading.findings:
         yield from _finding(screen, document, finding)
     if checked.verdict:
+        for line in unread_lines(checked.verdict, partial(line_of, document)):
+            yield f"  {line}"
         yield from _verdict(screen, checked.verdict, has_reasoning=has_reasoning)
     if checked.reading.workload:
         for note in checked.reading.workload.notes:

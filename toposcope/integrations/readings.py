@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.document import Field, Finding
+from toposcope.integrations.framework.document import Field, Finding, UnreadField
 from toposcope.integrations.framework.plugin import Part
 from toposcope.integrations.framework.pods import suspension_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.registry import PLUGINS, readers
+from toposcope.integrations.unread import unread_fields
 
 READS: Final = {system.name: system.reads for system in readers() if system.reads}
 """By the name of a reader: the topology resource that it reads, as `spec.publish` names it."""
@@ -46,12 +47,14 @@ def readings(
 
     systems = _acting_on(document)
     names = [system.name for system in systems]
+    unread = unread_fields(document) if systems else ()
     results = []
     reported: set[Finding] = set()
     for system in systems:
         reading = system.read(document, cluster, before)
         reading = _without(reported, reading)
         reported.update(reading.findings)
+        reading = _with_unread(reading, unread)
         results.append(_beside(reading, names))
     return tuple(_suspended(reading, document, names) for reading in results)
 
@@ -113,8 +116,26 @@ def _acting_on(document: Mapping[str, Any]) -> list[System]:
     return []
 
 
+def _with_unread(reading: Reading, unread: tuple[UnreadField, ...]) -> Reading:
+    """The reading, all workloads of which know what of their document is not read."""
+    workload = reading.workload
+    if workload is None or not unread:
+        return reading
+    return replace(
+        reading,
+        workload=replace(workload, unread=unread),
+        alternatives=tuple(replace(other, unread=unread) for other in reading.alternatives),
+        stages=tuple(replace(stage, unread=unread) for stage in reading.stages),
+    )
+
+
 def _prefixed(path: str, reading: Reading) -> Reading:
     """The reading of a list's item, with the paths of fields in the list."""
+    unread = []
+    if reading.workload is not None:
+        for each in reading.workload.unread:
+            unread.append(replace(each, field=f"{path}.{each.field}"))
+    reading = _with_unread(reading, tuple(unread))
     findings = []
     for finding in reading.findings:
         field = f"{path}.{finding.field}" if finding.field else path

@@ -22,8 +22,23 @@ Decider = Callable[[Question, Verdict], Verdict]
 
 
 def decide(question: Question) -> Verdict | None:
-    """Whether the workload fits; None where nothing placeable is requested."""
-    return _decided(question, DECIDERS)
+    """Whether the workload fits; None where nothing placeable is requested.
+
+    No answer holds where a field that may decide was not read, whatever the deciders say.
+    """
+    verdict = _decided(question, DECIDERS)
+    if verdict is None:
+        return None
+    return _as_far_as_read(question.workload, verdict)
+
+
+def _as_far_as_read(workload: Workload, verdict: Verdict) -> Verdict:
+    unread = workload.unread
+    if not unread:
+        return verdict
+    if verdict.kind == "unclear":
+        return replace(verdict, unread=unread)
+    return Verdict("unclear", unread=unread, without_unread=verdict)
 
 
 def _decided(question: Question, deciders: Sequence[Decider]) -> Verdict | None:

@@ -60,6 +60,18 @@ def findings_of(document: Document, checked: Checked) -> list[dict[str, Any]]:
     ]
 
 
+def unread_of(document: Document, verdict: Verdict) -> list[dict[str, Any]]:
+    """The fields that keep the verdict unclear, with their lines."""
+    return [
+        {
+            "field": unread.field,
+            "line": line_of(document, unread.field) or None,
+            "why": unread.why,
+        }
+        for unread in verdict.unread
+    ]
+
+
 def _checked(document: Document, checked: Checked) -> dict[str, Any]:
     workload = checked.reading.workload
     return {
@@ -71,6 +83,7 @@ def _checked(document: Document, checked: Checked) -> dict[str, Any]:
         "findings": findings_of(document, checked),
         "notes": list(workload.notes) if workload else [],
         "verdict": _verdict(checked.verdict) if checked.verdict else None,
+        "unread": unread_of(document, checked.verdict) if checked.verdict else [],
     }
 
 

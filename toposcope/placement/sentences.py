@@ -1,6 +1,6 @@
 """A verdict in plain sentences: the answer first, then what to do."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
@@ -64,6 +64,8 @@ def grounds(verdict: Verdict) -> str:
             return where
         case "full" | "never":
             return _refusal(verdict)
+        case "unclear" if verdict.without_unread:
+            return _unread(verdict, verdict.without_unread)
         case "unclear" if verdict.limitation:
             return verdict.limitation
         case "unclear":
@@ -71,6 +73,27 @@ def grounds(verdict: Verdict) -> str:
                 "there is enough room in total, but no placement of all groups "
                 "was found in the time allowed; the scheduler may find one"
             )
+
+
+def _unread(verdict: Verdict, without: Verdict) -> str:
+    """Which fields are not read, and what the answer is without them."""
+    names = [unread.field for unread in verdict.unread]
+    named = listing(names, _MOST_NAMES)
+    is_not_read = "are not read; without them"
+    if len(names) == 1:
+        is_not_read = "is not read; without it"
+    return f"{named} {is_not_read}: {answer(without)}"
+
+
+def unread_lines(verdict: Verdict, line_of: Callable[[str], int]) -> Iterator[str]:
+    """Each field that is not read, with its line and why it matters.
+
+    `line_of` is the line of a field in its file, 0 where unknown.
+    """
+    for unread in verdict.unread:
+        line = line_of(unread.field)
+        place = f" (line {line})" if line else ""
+        yield f"not read: {unread.field}{place}: {unread.why}"
 
 
 def advice(verdict: Verdict) -> Iterator[str]:

@@ -303,16 +303,23 @@ def _held_while_resized(spec: _PodSpec, status: _PodStatus) -> Mapping[str, _Hel
     if not status.container_statuses and not status.resources:
         return _NOT_RESIZED
     written = {}
-    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+    for container in _both(spec.containers, spec.init_containers):
         written[container.name] = container.resources
     held = {}
-    for part in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
+    for part in _both(status.container_statuses, status.init_container_statuses):
         if _is_resized(part, written.get(part.name)):
             at = f"status.containerStatuses of {part.name}"
             held[part.name] = _held(at, part.resources, part.allocated_resources, status)
     if status.resources:
         held[""] = _held("status", status.resources, status.allocated_resources, status)
     return held
+
+
+def _both(main: list[_T] | None, init: list[_T] | None) -> list[_T]:
+    """What there is of containers and of init containers."""
+    if not init:
+        return main or []
+    return [*(main or ()), *init]
 
 
 def _is_resized(part: _ContainerStatus, written: _Resources | None) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
 from toposcope.api.levels import Level
+from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
 
 
@@ -334,6 +335,8 @@ class Workload:
     """Where these fit, it finds one all the same."""
     suspended: str = ""
     """The field that suspends it, where no queue does that: it has no pods; empty: it has."""
+    unread: tuple[UnreadField, ...] = ()
+    """The fields of its document that may decide and are not read: no verdict holds then."""
 
 
 PodGroupName = tuple[str, str]

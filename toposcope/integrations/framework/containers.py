@@ -20,6 +20,8 @@ from toposcope.kube.pod_resources import (
 _OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 """The resources without a domain that a container may have, besides huge pages."""
 _HUGE_PAGES: Final = "hugepages-"
+_BINARY_UNITS: Final = {"Ti": 1 << 40, "Gi": 1 << 30, "Mi": 1 << 20, "Ki": 1 << 10}
+"""The largest first."""
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
 
 
@@ -237,8 +239,9 @@ def _huge_pages_alone(resources: Field) -> Iterator[_Problem]:
 def quantity_text(resource: str, value: int) -> str:
     """An amount as Kubernetes writes it: `500m`, `2`, `64Gi`."""
     if resource == "cpu":
-        return str(value // 1000) if value % 1000 == 0 else f"{value}m"
-    for unit, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+        cores, rest = divmod(value, 1000)
+        return f"{value}m" if rest else str(cores)
+    for unit, size in _BINARY_UNITS.items():
         if value and value % size == 0:
             return f"{value // size}{unit}"
     return str(value)

@@ -53,6 +53,18 @@ class Finding:
     """Whether the value has a wrong form, whatever there is in the cluster."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadField:
+    """A field that is set, that may decide where pods run, and that is not read."""
+
+    field: str
+    """Its path in the document."""
+    why: str
+    """Why it matters."""
+    is_known: bool = True
+    """Whether Toposcope knows what it is for."""
+
+
 _LARGEST: Final = (1 << 63) - 1
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import Exclusion, Taint
 from toposcope.integrations.framework.packing import Path
 
@@ -141,6 +142,10 @@ class Verdict:
     """Whether it fits only where the GPUs that it asks for are shares of GPUs."""
     names: Mapping[Path, str] = field(default_factory=dict)
     """The names of the domains in this verdict."""
+    unread: tuple[UnreadField, ...] = ()
+    """Fields that may decide otherwise and were not read."""
+    without_unread: "Verdict | None" = None
+    """The answer if these fields were not set; None: it is as unclear without them."""
 
     @property
     def fits(self) -> bool:

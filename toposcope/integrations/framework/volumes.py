@@ -143,10 +143,11 @@ def _named(spec: Field, name: str) -> Field | None:
 
 def claims_of_set(root: Field, pods: int) -> Iterator[ClaimedVolume]:
     """What the claims of a StatefulSet's pods mean: each pod has its own of each template."""
+    first = (root / "spec" / "ordinals" / "start").number(0)
     for template in (root / "spec" / "volumeClaimTemplates").items():
         name = name_of(template)
         kept = 0
-        for number in range(pods):
+        for number in range(first, first + pods):
             written = _named(root, f"{name}-{name_of(root)}-{number}")
             if written is not None and _is_bound(written):
                 kept += 1
