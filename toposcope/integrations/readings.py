@@ -1,13 +1,15 @@
 """What the systems make of a document: each one that acts on it, in the registry's order."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field, Finding, UnreadField, handle_of
+from toposcope.integrations.framework.plugin import Part
+from toposcope.integrations.framework.pods import suspension_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.registry import readers
+from toposcope.integrations.registry import PLUGINS, readers
 from toposcope.integrations.unread import unread_fields, unread_pods
 
 READS: Final = {system.name: system.reads for system in readers() if system.reads}
@@ -16,6 +18,18 @@ READERS_OF_PLAIN_PODS: Final = {
     system.name: system for system in readers() if system.reads_plain_pods
 }
 """By name: who places the pods of documents that no system claims."""
+
+
+def _admitting() -> Iterator[str]:
+    for plugin in PLUGINS:
+        module = plugin.part(Part.WORKLOAD)
+        if plugin.admits and module is not None:
+            for system in module.READERS:
+                yield system.name
+
+
+_ADMITTING: Final = frozenset(_admitting())
+"""The names of the readers whose systems hold workloads back by suspending them."""
 
 
 def readings(
@@ -45,7 +59,22 @@ def readings(
         reported.update(reading.findings)
         reading = _with_unread(reading, unread)
         results.append(_beside(reading, names))
-    return tuple(results)
+    return tuple(_suspended(reading, document, names) for reading in results)
+
+
+def _suspended(reading: Reading, document: Mapping[str, Any], names: Collection[str]) -> Reading:
+    """The reading with what suspends the workload, unless a queue does that and ends it."""
+    if reading.workload is None or not _ADMITTING.isdisjoint(names):
+        return reading
+    field = suspension_of(Field(document))
+    if not field:
+        return reading
+    workload = replace(reading.workload, suspended=field)
+    stages = [replace(stage, suspended=field) for stage in reading.stages]
+    alternatives = [replace(other, suspended=field) for other in reading.alternatives]
+    return replace(
+        reading, workload=workload, stages=tuple(stages), alternatives=tuple(alternatives)
+    )
 
 
 def _of_unread_kind(document: Mapping[str, Any]) -> tuple[Reading, ...]:
