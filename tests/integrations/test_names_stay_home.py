@@ -15,6 +15,7 @@ WORDS = {
     "kueue": "kueue",
     "lws": "leaderworkerset",
     "jobset": "jobset",
+    "kubeflow": "kubeflow",
     "volcano": "volcano",
     "osmo": "osmo",
     "slurm": "slurm",

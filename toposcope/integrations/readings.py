@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.document import Finding, UnreadField
+from toposcope.integrations.framework.constraints import Workload
+from toposcope.integrations.framework.document import Field, Finding, UnreadField, handle_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.registry import readers
-from toposcope.integrations.unread import unread_fields
+from toposcope.integrations.unread import unread_fields, unread_pods
 
 READS: Final = {system.name: system.reads for system in readers() if system.reads}
 """By the name of a reader: the topology resource that it reads, as `spec.publish` names it."""
@@ -32,8 +33,10 @@ def readings(
             return _of_items(items, cluster)
 
     systems = _acting_on(document)
+    if not systems:
+        return _of_unread_kind(document)
     names = [system.name for system in systems]
-    unread = unread_fields(document) if systems else ()
+    unread = unread_fields(document)
     results = []
     reported: set[Finding] = set()
     for system in systems:
@@ -43,6 +46,16 @@ def readings(
         reading = _with_unread(reading, unread)
         results.append(_beside(reading, names))
     return tuple(results)
+
+
+def _of_unread_kind(document: Mapping[str, Any]) -> tuple[Reading, ...]:
+    """The reading of an object that no system reads; empty where it makes no pods."""
+    unread = unread_pods(document)
+    if not unread:
+        return ()
+    handle = handle_of(Field(document))
+    workload = Workload("", handle, groups=(), placeable=False, unread=unread)
+    return (Reading(workload),)
 
 
 def _without(reported: Collection[Finding], reading: Reading) -> Reading:

@@ -13,7 +13,7 @@ from toposcope.integrations.framework.constraints import (
     pods_in,
     simplified,
 )
-from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.document import Finding, UnreadField
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.framework.verdict import Kind, Shortage, Verdict
@@ -33,6 +33,7 @@ from toposcope.text import plural
 
 _ORDER: Final[tuple[Kind | None, ...]] = (None, "fits", "unclear", "full", "never")
 """The best answer first; None: there is none."""
+_NOT_ENOUGH_KNOWN: Final = "too little is known to look for room"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,12 @@ class Checked:
             if finding.severity == "error":
                 errors.append(finding)
         return tuple(errors)
+
+    @property
+    def unread(self) -> tuple[UnreadField, ...]:
+        """The fields that may decide and are not read."""
+        workload = self.reading.workload
+        return workload.unread if workload else ()
 
     @property
     def well(self) -> bool:
@@ -169,7 +176,11 @@ class Checker:
 
         workload = replace(workload, notes=tuple(notes))
         reading = replace(reading, workload=workload, findings=tuple(findings))
-        return Checked(reading, verdict)
+        checked = Checked(reading, verdict)
+        if verdict is None and not workload.placeable and not checked.errors:
+            unclear = Verdict("unclear", limitation=_NOT_ENOUGH_KNOWN, unread=workload.unread)
+            return Checked(reading, unclear)
+        return checked
 
     def _findings(self, workload: Workload) -> Iterator[Finding]:
         """What is wrong with it in this cluster."""

@@ -1,7 +1,7 @@
 """A cluster that workloads are placed on: what questions about it share is computed once."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -47,6 +47,8 @@ class _Seen(NamedTuple):
     own: frozenset[tuple[str, str]] | None
     extended: frozenset[str]
     shares: frozenset[GpuShare]
+    topology: str
+    """By whose lists of nodes they are in domains; empty: labels say it."""
 
 
 class Cluster:
@@ -103,7 +105,7 @@ class Cluster:
             cluster=self.facts,
             own=self.bound,
             decisions={} if decisions is None else decisions,
-            partial=not levels,
+            partial=not levels or (topology is not None and bool(topology.places)),
             on=self,
         )
 
@@ -121,14 +123,20 @@ class Cluster:
                 if resource in self.claims.extended:
                     extended.add(resource)
 
+        topology = self.topology(workload)
+        places: Mapping[str, Mapping[str, str]] = {}
+        if topology is not None:
+            places = topology.places
         seen = _Seen(
             by_state=any(placement.asks_nodes(workload) for placement in placements()),
             own=own,
             extended=frozenset(extended),
             shares=frozenset(shares),
+            topology=f"{workload.system}/{workload.topology}" if places else "",
         )
         if seen not in self._nodes:
-            self._nodes[seen] = self._nodes_seen(seen)
+            nodes = self._nodes_seen(seen)
+            self._nodes[seen] = list(_in_places(nodes, places)) if places else nodes
         return self._nodes[seen]
 
     def _nodes_seen(self, seen: _Seen) -> list[Node]:
@@ -157,6 +165,13 @@ class Cluster:
                 total = {**node.total, share.resource: offered.empty}
                 return replace(node, free=free, total=total)
         return node
+
+
+def _in_places(nodes: Iterable[Node], places: Mapping[str, Mapping[str, str]]) -> Iterator[Node]:
+    """The nodes, with the domains that objects list them in as if these were labels."""
+    for node in nodes:
+        domains = places.get(node.name)
+        yield replace(node, labels={**node.labels, **domains}) if domains else node
 
 
 def _requests_of(pods: Iterable[PodView]) -> Counter[str]:

@@ -46,6 +46,8 @@ def _as_far_as_read(workload: Workload, verdict: Verdict) -> Verdict:
 
 def _decided(question: Question, deciders: Sequence[Decider]) -> Verdict | None:
     workload = question.workload
+    if workload.unknown:
+        return Verdict("unclear", limitation=workload.unknown)
     if not workload.placeable or not _has_pods(workload.groups):
         return None
     lost = _lost_levels(question)
@@ -68,7 +70,7 @@ def _lost_levels(question: Question) -> str:
     """The sentence on levels of the scheduler's own topology that no node carries; empty: none."""
     workload, cluster = question.workload, question.on
     topology = cluster.topology(workload)
-    if topology is None:
+    if topology is None or topology.places:
         return ""
     lost = [level.key for level in topology.levels if cluster.facts.lacks_label(level.key)]
     if not lost:
@@ -97,8 +99,10 @@ def certainty(question: Question, verdict: Verdict) -> Verdict:
     workload = question.workload
     if not workload.doubt or not verdict.fits:
         return verdict
-    if workload.certain:
-        certain = _search(question, workload.certain)
+    for groups in (workload.certain, workload.certain_too):
+        if not groups:
+            continue
+        certain = _search(question, groups)
         if certain.fits:
             return certain
     return Verdict("unclear", limitation=workload.doubt)

@@ -288,6 +288,12 @@ class Decision:
     """Whether only some of many copies were tried, for the sake of time: the others may find no
     room.
     """
+    is_split: bool = False
+    """Whether its parts are placed by different topologies, or some of them by none: no search on
+    one topology says where.
+    """
+    doubt: str = ""
+    """Why it is not known whether it is placed; empty: it is known."""
 
 
 class Admission(Protocol):
@@ -345,6 +351,10 @@ class Workload:
     """Where these fit, it finds one all the same."""
     unread: tuple[UnreadField, ...] = ()
     """The fields of its document that may decide and are not read: no verdict holds then."""
+    certain_too: tuple[Group, ...] = ()
+    """The same, where those do not fit."""
+    unknown: str = ""
+    """What is not known of it, so that nobody can say whether it fits; empty: nothing."""
 
 
 PodGroupName = tuple[str, str]
