@@ -325,6 +325,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         gang=True if topology else None,
         pod_groups=gangs if gangs != (whole,) else (),
         least=gangs[:1] if topology else (),
+        queue=(root / "metadata" / "annotations" / provider.QUEUE).text() or "",
     )
     return Reading(workload)
 
