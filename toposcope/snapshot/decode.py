@@ -5,7 +5,7 @@ resource lists, conditions) is kept once.
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -19,7 +19,7 @@ from toposcope.api.label_values import MAX_VALUE, is_harmless_value, is_name
 from toposcope.api.levels import Level
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.hardware.topology import State
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.plugin import Part, Plugin
 from toposcope.integrations.framework.system import SchedulerProfiles
@@ -639,6 +639,27 @@ def _profiles_in(plugin: Plugin, text: Any) -> SchedulerProfiles | None:
         return None
     configured: SchedulerProfiles | None = part.PLACEMENT.profiles(values)
     return configured
+
+
+def configured_objects(
+    keys: Collection[tuple[str, str]], read: Callable[[type[Any]], Any]
+) -> list[dict[str, Any]]:
+    """The configurations of these groups and kinds in a ConfigMap, named like it."""
+    config_map = read(dict)
+    data = config_map.get("data")
+    if not isinstance(data, dict):
+        return []
+    objects = []
+    for text in data.values():
+        if not isinstance(text, str) or not any(kind in text for _, kind in keys):
+            continue
+        try:
+            values = load(text.encode())
+        except YamlSyntaxError:
+            continue
+        if kind_of(values) in keys:
+            objects.append({**values, "metadata": config_map.get("metadata")})
+    return objects
 
 
 def only(configurations: Iterable[SchedulerProfiles | None]) -> SchedulerProfiles | None:

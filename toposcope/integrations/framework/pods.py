@@ -3,7 +3,7 @@
 How many, what each requests, which nodes it may use. Counts are those of the controllers: a Job
 runs `parallelism` pods at once, never more than are left to complete; a JobSet runs `replicas` Jobs
 of each kind; a LeaderWorkerSet runs `replicas` groups of `size` pods, one of them the leader; a Ray
-worker group runs `replicas` times `numOfHosts` pods.
+worker group runs `replicas` times `numOfHosts` pods, within `minReplicas` and `maxReplicas`.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,6 +28,13 @@ from toposcope.kube.pod_resources import (
 
 JOBSET: Final = ("jobset.x-k8s.io", "JobSet")
 LEADER_WORKER_SET: Final = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
+RAY_JOB: Final = ("ray.io", "RayJob")
+K8S_JOB_MODE: Final = "K8sJobMode"
+"""The `submissionMode` of RayJobs that name none: a Job of Kubernetes submits them."""
+_AUTOSCALER: Final = {"cpu": 500, "memory": 512 << 20}
+_SUBMITTER: Final = {"cpu": 500, "memory": 200 << 20}
+"""Requests of the containers that KubeRay adds, where nobody says otherwise. Source: KubeRay 1.6
+(BuildAutoscalerContainer, GetDefaultSubmitterContainer)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,8 @@ class Structure:
     copies: int = 1
     separate: bool = False
     """Schedulers see each pod as a workload of its own, as with a Deployment."""
+    later: tuple[PodSet, ...] = ()
+    """Sets whose pods are created when all others run: the submitter of a RayJob."""
 
     @property
     def whole(self) -> tuple[Pods, ...]:
@@ -185,15 +194,40 @@ def _ray(*path: str) -> Callable[[Field], Structure]:
         cluster = root
         for step in path:
             cluster = cluster / step
+        if not cluster:  # a RayJob that is submitted to a cluster of others
+            return Structure(())
 
         head_template = cluster / "headGroupSpec" / "template"
-        sets = [_set("head", 1, head_template)]
+        beside = _beside_the_head(root, cluster)
+        head = pods_of("head", 1, head_template / "spec", *beside)
+        sets = [PodSet("head", head, head_template)]
         worker_groups = cluster / "workerGroupSpecs"
         for number, workers in enumerate(worker_groups.items()):
             sets.append(_ray_workers(number, workers))
-        return Structure(tuple(sets))
+        return Structure(tuple(sets), later=_submitters(root))
 
     return read
+
+
+def _beside_the_head(root: Field, cluster: Field) -> Iterator[Requests]:
+    """The containers that KubeRay adds to the head of a Ray cluster."""
+    if (cluster / "enableInTreeAutoscaling").flag():
+        resources = cluster / "autoscalerOptions" / "resources"
+        yield requests_of(resources) if resources else _AUTOSCALER
+    if (root / "spec" / "submissionMode").text() == "SidecarMode":
+        yield _SUBMITTER
+
+
+def _submitters(root: Field) -> tuple[PodSet, ...]:
+    """The pod that submits a RayJob to its cluster; none where it is no RayJob of that mode."""
+    spec = root / "spec"
+    mode = (spec / "submissionMode").text() or K8S_JOB_MODE
+    if kind_of(root.value) != RAY_JOB or mode != K8S_JOB_MODE:
+        return ()
+    template = spec / "submitterPodTemplate"
+    added = [] if template else [_SUBMITTER]
+    pods = pods_of("submitter", 1, template / "spec", *added)
+    return (PodSet("submitter", pods, template),)
 
 
 def _ray_workers(number: int, workers: Field) -> PodSet:
@@ -201,10 +235,7 @@ def _ray_workers(number: int, workers: Field) -> PodSet:
     if not name:
         name = f"worker-group-{number}"
     hosts = (workers / "numOfHosts").number(1, least=1)
-    replicas = (workers / "replicas").number(0)
-    count = replicas * hosts
-    if (workers / "suspend").flag():
-        count = 0
+    count = _ray_replicas(workers) * hosts
     return _set(name, count, workers / "template")
 
 
@@ -220,6 +251,16 @@ def _app_wrapper(root: Field) -> Structure:
             jobs = pod_set.jobs * inner.copies
             sets.append(replace(pod_set, jobs=jobs))
     return Structure(tuple(sets))
+
+
+def _ray_replicas(workers: Field) -> int:
+    """How many replicas of a worker group are created. Source: GetWorkerGroupDesiredReplicas."""
+    if (workers / "suspend").flag():
+        return 0
+    replicas = (workers / "replicas").number(0)
+    least = (workers / "minReplicas").number(0)
+    most = (workers / "maxReplicas").number(max(least, replicas))
+    return least if replicas < least else min(replicas, most)
 
 
 _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
