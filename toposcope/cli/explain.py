@@ -197,7 +197,7 @@ def _page(screen: Screen, diagnosis: Diagnosis, *, is_wide: bool) -> Iterator[st
             rows.append((pod.name, pod.node or "(waits)"))
         yield from columns(screen, ("POD", "NODE"), rows)
 
-    yield from _messages(screen, diagnosis.messages)
+    yield from _messages(screen, diagnosis.messages_besides_answer)
 
 
 def _messages(screen: Screen, messages: Sequence[SchedulerMessage]) -> Iterator[str]:

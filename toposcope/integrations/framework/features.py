@@ -8,7 +8,7 @@ count (`check`), what its objects report (`messages`): pure functions over `Work
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -87,29 +87,59 @@ class SchedulerMessage:
     text: str
     meaning: str = ""
     """In plain words; empty where the message speaks for itself."""
+    ref: Ref | None = None
+    """The object that carries it; None where `about` is no single object."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """What messages mean that match a pattern."""
+
+    words: str
+    """In plain words; the pattern's groups are `{0}`, `{1}`."""
+    steps: tuple[str, ...] = ()
+    """The steps of `explain` that say the same with more detail."""
 
 
 @functools.cache
-def _meanings() -> Mapping[re.Pattern[str], str]:
-    """What messages mean in plain words, by their regular expressions; groups are `{0}`, `{1}`."""
+def _meanings() -> Mapping[re.Pattern[str], _Meaning]:
+    """What messages mean, by their regular expressions."""
     integrations = Path(__file__).parents[1]
     meanings = {}
     for file in sorted(integrations.glob("*/meanings.yaml")):
         table = load(file.read_bytes())
-        for pattern, words in table.items():
+        for pattern, entry in table.items():
             # linear: `make lint` judges the keys of these tables
-            meanings[re.compile(pattern)] = words
+            meanings[re.compile(pattern)] = _meaning_in(entry)
     return meanings
+
+
+def _meaning_in(entry: str | Mapping[str, str]) -> _Meaning:
+    """An entry of `meanings.yaml`: the words alone, or with the steps of `explain`."""
+    if isinstance(entry, str):
+        return _Meaning(entry)
+    return _Meaning(entry["means"], tuple(entry["steps"].split()))
 
 
 def meaning_of(text: str) -> str:
     """The meaning of each part of a message that a system's `meanings.yaml` knows, in its order."""
     meanings: dict[str, None] = {}
-    for pattern, words in _meanings().items():
+    for pattern, known in _meanings().items():
         for match in pattern.finditer(text):
-            meaning = words.format(*match.groups())
+            meaning = known.words.format(*match.groups())
             meanings[meaning] = None
     return "; ".join(meanings)
+
+
+def steps_that_explain(text: str) -> frozenset[str]:
+    """The steps of `explain` each of which says all that a message says, with more detail."""
+    steps: frozenset[str] | None = None
+    for pattern, known in _meanings().items():
+        if not pattern.search(text):
+            continue
+        of_part = frozenset(known.steps)
+        steps = of_part if steps is None else steps & of_part
+    return steps or frozenset()
 
 
 def words_for(text: str, table: Iterable[tuple[re.Pattern[str], str]]) -> str:
@@ -141,6 +171,8 @@ class Step:
     """What to run next."""
     name: str = ""
     """A constant word for scripts; filled in by the caller of the check."""
+    explained_by: frozenset[str] = frozenset()
+    """Other steps that say the same with more detail, if they fail."""
 
 
 def passed(message: str, *details: str) -> Step:
@@ -161,6 +193,11 @@ def failed(message: str, *details: str, commands: tuple[Command, ...] = ()) -> S
             known_details.append(detail)
     different_commands = tuple(dict.fromkeys(commands))
     return Step(Outcome.FAILED, message.strip(), tuple(known_details), different_commands)
+
+
+def explained(step: Step, by: frozenset[str]) -> Step:
+    """The step, with the names of steps that say the same with more detail."""
+    return replace(step, explained_by=by)
 
 
 class Resource(Protocol):
@@ -201,6 +238,13 @@ class WorkloadObjects(Protocol):
         """Its namespace."""
 
     @property
+    def lineage(self) -> Sequence[Object]:
+        """The object that is asked about, its owner, the owner's owner, as far as they are read."""
+
+    def every(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
+        """All objects of a kind that are known in the cluster."""
+
+    @property
     def workloads(self) -> Sequence[Workload]:
         """What it asks for, once for each system."""
 
@@ -215,6 +259,10 @@ class WorkloadObjects(Protocol):
     @property
     def store(self) -> Objects:
         """All objects that were read."""
+
+    @property
+    def all_members(self) -> Iterator[tuple[Ref, Object]]:
+        """All objects that belong to the workload, without pods."""
 
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind that belong to the workload."""
