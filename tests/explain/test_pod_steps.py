@@ -3,6 +3,7 @@
 import pytest
 from tests.explain.explained import Explain
 from tests.explain.waiting import (
+    RACK,
     Object,
     WaitingCluster,
     condition,
@@ -339,3 +340,44 @@ def test_workload_that_does_not_wait_is_before_nobody(change: Object, explain: E
     explained = explain(cluster, "job/train")
 
     assert explained.code == 0
+
+
+# Nodes that lack the label of a level
+
+
+def short_of_one_node() -> WaitingCluster:
+    """Kueue has not reported yet; three nodes of rack-3 are labelled, and rack-4 has three that are free."""
+    cluster = kueue_job()
+    cluster["ResourceFlavor/h200"]["spec"]["topologyName"] = "cluster"
+    cluster["Workload/job-train"]["status"] = {}
+    cluster.remove_rack_label("h200-2")
+    cluster.occupy("h200-5")
+    return cluster
+
+
+def test_missing_label_is_blamed_where_there_is_room_with_it(explain: Explain) -> None:
+    explained = explain(short_of_one_node(), "job/train")
+
+    assert explained.answer is not None
+    assert explained.answer.name == "labels"
+    assert explained.answer.message == (f"there is too little room, and 1 of 8 nodes lacks level rack ({RACK}): h200-2")
+
+
+def test_missing_label_is_not_blamed_where_there_is_no_room_with_it(explain: Explain) -> None:
+    cluster = short_of_one_node()
+    cluster.occupy("h200-1", "h200-6")
+    explained = explain(cluster, "job/train")
+
+    assert explained.answer is not None
+    assert explained.answer.name == "room"
+    labels = explained.step("labels")
+    assert labels.outcome == "passed"
+    assert labels.message == "some nodes lack a level, but that is not why it waits"
+
+
+def test_constraints_are_those_of_the_job_set_that_a_train_job_made(explain: Explain) -> None:
+    cluster = job_set_of_a_train_job()
+    explained = explain(cluster, "trainjob/tune")
+
+    assert explained.document["explained"]["kind"] == "JobSet"
+    assert explained.document["subject"]["kind"] == "TrainJob"

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from toposcope.api.levels import Level
-from toposcope.explain.object_store import TOPOLOGY_KINDS, ObjectStore, ref_of
+from toposcope.explain.object_store import TOPOLOGY_KINDS, ObjectStore, owner_of, ref_of
 from toposcope.explain.ownership import Ownership, ownership_of
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import Finding, kind_of
@@ -76,8 +76,16 @@ class Context:
 
     @cached_property
     def _explained(self) -> _Explained:
-        topmost = None
-        for ref in reversed(self.ownership.chain):
+        return (
+            self._first_constrained(reversed(self.ownership.chain))
+            or self._first_constrained(self._made_by_top())
+            or _Explained(self.ownership.top, ())
+        )
+
+    def _first_constrained(self, refs: Iterable[Ref]) -> _Explained | None:
+        """The first object with constraints, else the first with pods; None: neither."""
+        with_pods = None
+        for ref in refs:
             document = self.store.objects.get(ref)
             if document is None:
                 continue
@@ -89,10 +97,16 @@ class Context:
             candidate = _Explained(ref, checked)
             if any(map(_is_constrained, checked)):
                 return candidate
-            if topmost is None:
-                topmost = candidate
+            if with_pods is None:
+                with_pods = candidate
+        return with_pods
 
-        return topmost or _Explained(self.ownership.top, ())
+    def _made_by_top(self) -> Iterator[Ref]:
+        """What the topmost owner made: a TrainJob, whose kind has no rules, makes a JobSet."""
+        for ref in self.ownership.members:
+            document = self.store.objects.get(ref)
+            if document is not None and owner_of(document) == self.ownership.top:
+                yield ref
 
     @cached_property
     def waiting(self) -> tuple[PodView, ...]:
@@ -134,6 +148,13 @@ class Context:
             if workload.placeable:
                 most = max(most, pod_count(workload.groups))
         return most
+
+    @property
+    def missing(self) -> int:
+        """How many of the pods that it asks for are not there; 0 where that is not known."""
+        if self.finished or self.snapshot.pods is None:
+            return 0
+        return max(0, self.expected - len(self.ownership.pods))
 
     @property
     def finished(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, PREFIX
 from toposcope.api.levels import Level
 from toposcope.explain.context import Context, pod_count
+from toposcope.explain.labelling import would_help
 from toposcope.explain.pins import check_pinned
 from toposcope.explain.topology_steps import (
     LostLevel,
@@ -81,7 +82,7 @@ def check_labels(context: Context) -> Step:
             return passed("no node lacks a level that others carry")
         return passed(_NO_LEVEL)
 
-    if context.all_placed or context.finished or not _is_short(context):
+    if context.all_placed or context.finished or not _labels_are_short(context):
         sentences = _sentences(gaps)
         return passed("some nodes lack a level, but that is not why it waits", *sentences)
 
@@ -106,11 +107,14 @@ def _sentences(gaps: Sequence[_Gap]) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def _is_short(context: Context) -> bool:
-    """Whether some system finds too little room, and for no reason other than the nodes."""
+def _labels_are_short(context: Context) -> bool:
+    """Whether some system finds too little room, and would find more with the missing labels."""
     for checked in context.checked:
+        workload = checked.reading.workload
         verdict = checked.verdict
-        if verdict and verdict.kind in _NO_ROOM and not verdict.limitation:
+        if workload is None or verdict is None or verdict.kind not in _NO_ROOM:
+            continue
+        if would_help(context, workload, verdict):
             return True
     return False
 

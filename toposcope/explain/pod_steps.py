@@ -23,11 +23,9 @@ from toposcope.integrations.framework.features import (
 from toposcope.integrations.framework.waiting import Waiting
 from toposcope.integrations.registry import waiting
 from toposcope.snapshot.model import PodView
-from toposcope.text import Command, shell
+from toposcope.text import Command, bounded, shell
 
 _MOST_MESSAGES: Final = 8
-_SUSPENDING: Final = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
-"""Where a kind has the field that keeps its pods from being made."""
 _FAILURES: Final = {
     ("ReplicaFailure", "True"),
     ("FailureTarget", "True"),
@@ -35,6 +33,9 @@ _FAILURES: Final = {
     ("Stalled", "True"),
 }
 """Type and status of conditions by which the controllers of pods say that they cannot make them."""
+_STATES: Final = ("state", "jobDeploymentStatus")
+"""Fields in which DynamoGraphDeployments, RayClusters and RayJobs have a state in a word."""
+_FAILED_STATES: Final = frozenset({"failed", "validationfailed"})
 
 
 def pod_messages(context: Context) -> Iterator[SchedulerMessage]:
@@ -157,21 +158,10 @@ def check_suspended(context: Context) -> Step:
 
     for ref in reversed(context.ownership.chain):
         document = context.store.objects.get(ref)
-        field = _suspended(document) if document else None
+        field = features.suspending_field(document) if document else None
         if field:
             return _suspended_step(context, ref, field)
     return passed("nothing suspends it")
-
-
-def _suspended(document: Object) -> Field | None:
-    """The field that suspends an object; None: it is not suspended."""
-    for path in _SUSPENDING:
-        field = Field(document)
-        for name in path:
-            field = field / name
-        if field.flag():
-            return field
-    return None
 
 
 def _suspended_step(context: Context, ref: Ref, field: Field) -> Step:
@@ -228,6 +218,20 @@ def _failures(context: Context) -> Iterator[SchedulerMessage]:
             outcome = condition.type, condition.status
             if condition.message and outcome in _FAILURES:
                 yield SchedulerMessage(ref.handle, str(condition), ref=ref)
+        state = _failed_state(document)
+        if state:
+            yield SchedulerMessage(ref.handle, state, ref=ref)
+
+
+def _failed_state(document: Object) -> str:
+    """The state by which some controllers say that an object failed; empty: it did not."""
+    status = Field(document) / "status"
+    for name in _STATES:
+        state = (status / name).text() or ""
+        if state.lower() in _FAILED_STATES:
+            why = (status / "message").text() or (status / "reason").text() or "no message"
+            return f"status.{name} is {state}: {bounded(why)}"
+    return ""
 
 
 # What schedulers say

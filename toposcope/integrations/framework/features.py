@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from toposcope.api.conditions import Condition
 from toposcope.api.yaml_text import load
@@ -79,6 +79,21 @@ def condition(document: Object, kind: str) -> Condition | None:
     return None
 
 
+_SUSPENDING: Final = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
+"""Where kinds have the field that keeps their pods from being made."""
+
+
+def suspending_field(document: Object) -> Field | None:
+    """The field that suspends an object; None: it is not suspended."""
+    for path in _SUSPENDING:
+        field = Field(document)
+        for name in path:
+            field = field / name
+        if field.flag():
+            return field
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulerMessage:
     """One message and what it is about."""
@@ -114,11 +129,11 @@ def _meanings() -> Mapping[re.Pattern[str], _Meaning]:
     return meanings
 
 
-def _meaning_in(entry: str | Mapping[str, str]) -> _Meaning:
+def _meaning_in(entry: str | Mapping[str, Any]) -> _Meaning:
     """An entry of `meanings.yaml`: the words alone, or with the steps of `explain`."""
     if isinstance(entry, str):
         return _Meaning(entry)
-    return _Meaning(entry["means"], tuple(entry["steps"].split()))
+    return _Meaning(entry["means"], tuple(entry["steps"]))
 
 
 def meaning_of(text: str) -> str:

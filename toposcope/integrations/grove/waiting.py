@@ -37,6 +37,8 @@ _GATES: Final = {
         "until then look at the operator, not at the scheduler"
     )
 }
+_GANG_STEPS: Final = frozenset({"Initialized", "Scheduled"})
+"""Conditions of a PodGang: it names all of its pods; these have nodes."""
 _MIGRATION: Final = "PodGangMigrationInProgress"
 _DRIFT: Final = "SchedulerTopologyDrift"
 _DISABLED: Final = "TopologyAwareSchedulingDisabled"
@@ -267,6 +269,15 @@ def _problems(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
             yield features.SchedulerMessage(ref.handle, str(reported), ref=ref)
 
 
+def _refusals(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+    """Why its PodGangs are not made, filled or scheduled."""
+    for ref, document in workload.members(GANG):
+        for reported in features.conditions(document):
+            is_held = reported.type in _GANG_STEPS and reported.status == "False"
+            if is_held and reported.message:
+                yield features.SchedulerMessage(ref.handle, str(reported), ref=ref)
+
+
 def _last_errors(
     ref: features.Ref, document: features.Object
 ) -> Iterator[features.SchedulerMessage]:
@@ -387,6 +398,9 @@ class _Grove(Waiting):
 
     def problems(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
         return _problems(workload)
+
+    def refusals(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _refusals(workload)
 
     def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
         return _messages(workload)

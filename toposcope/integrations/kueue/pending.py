@@ -62,20 +62,28 @@ def is_managed(workload: WorkloadObjects) -> bool:
 
 def reports(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
     """What Kueue says of the workload's own Workloads, and of the one that it waits behind."""
-    if _is_admitted(workload):
-        return
-    for ref, document in workload.members(WORKLOAD):
-        yield from _reported(ref, document)
-    waits_behind = _first_in_line(workload)
+    own = list(workload.members(WORKLOAD))
+    for ref, document in own:
+        if not _is_true(document, "Admitted"):
+            yield from _reported(ref, document)
+
+    is_admitted = any(_is_true(document, "QuotaReserved") for _, document in own)
+    waits_behind = None if is_admitted else _first_in_line(workload)
     if waits_behind:
         yield waits_behind
 
 
-def _is_admitted(workload: WorkloadObjects) -> bool:
-    for _, document in workload.members(WORKLOAD):
-        if _is_true(document, "Admitted"):
-            return True
-    return False
+def starts(workload: WorkloadObjects) -> str:
+    """When Kueue starts a suspended workload; empty: it has no part in that."""
+    if queue_name(workload) is None and not any(workload.members(WORKLOAD)):
+        return ""
+    words = "Kueue starts it once it has admitted it"
+    if any(workload.members(WORKLOAD)) or workload.store.why_unknown(WORKLOAD):
+        return words
+    return (
+        f"{words}, and has made no Workload of it yet: see whether Kueue runs, "
+        "and whether integrations.frameworks of its configuration has this kind"
+    )
 
 
 def _is_true(document: Object, kind: str) -> bool:

@@ -23,7 +23,7 @@ from toposcope.integrations.kueue.api import (
     WORKLOAD,
 )
 from toposcope.integrations.kueue.assigned_nodes import check_assignment
-from toposcope.integrations.kueue.pending import is_managed, queue_name, reports
+from toposcope.integrations.kueue.pending import is_managed, queue_name, reports, starts
 from toposcope.integrations.kueue.pins import pin
 from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
@@ -180,9 +180,7 @@ class _Kueue(Waiting):
         return reports(workload)
 
     def resumes(self, workload: features.WorkloadObjects) -> str:
-        if not is_managed(workload):
-            return ""
-        return "Kueue starts it once it has admitted it"
+        return starts(workload)
 
     def pin(self, workload: WaitingWorkload, pod: ViewedPod, key: str, value: str) -> Pin | None:
         del pod
