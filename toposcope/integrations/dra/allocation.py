@@ -179,9 +179,7 @@ class Claims:
         requests = []
         constraints = []
         try:
-            for name, field_ in devices.properties():
-                if field_ and name not in _JUDGED_OF_CLAIMS:
-                    raise _UnclearError(f"the claim has {name}, which is not judged")
+            _check_judged(devices)
             for request in (devices / "requests").items():
                 requests.append(self._read_request(request))
             for constraint in (devices / "constraints").items():
@@ -213,6 +211,13 @@ class Claims:
             count=(exactly / "count").number(1),
             tolerations=tuple(tolerations),
         )
+
+
+def _check_judged(devices: Field) -> None:
+    """Raises _UnclearError where a claim has fields whose effect is not known here."""
+    for name, field_ in devices.properties():
+        if field_ and name not in _JUDGED_OF_CLAIMS:
+            raise _UnclearError(f"the claim has {name}, which is not judged")
 
 
 def _unusual_field(request: Field, exactly: Field) -> str:
