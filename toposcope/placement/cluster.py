@@ -131,10 +131,7 @@ class Cluster:
         if workload.admission:
             own = workload.admission.own
         extended = set()
-        shares = set()
         for pods in pods_in(workload.groups):
-            if pods.share:
-                shares.add(pods.share)
             for resource, _ in pods.requests:
                 if resource in self.claims.extended:
                     extended.add(resource)
@@ -142,7 +139,7 @@ class Cluster:
             by_state=any(placement.asks_nodes(workload) for placement in placements()),
             own=own,
             extended=frozenset(extended),
-            shares=frozenset(shares),
+            shares=_shares_of(workload),
             topology=f"{workload.system}/{workload.topology}" if has_places else "",
         )
 
@@ -179,6 +176,12 @@ def _in_places(nodes: Iterable[Node], places: Mapping[str, Mapping[str, str]]) -
     for node in nodes:
         domains = places.get(node.name)
         yield replace(node, labels={**node.labels, **domains}) if domains else node
+
+
+def _shares_of(workload: Workload) -> frozenset[GpuShare]:
+    """The parts of GPUs that its pods ask for."""
+    shares = [pods.share for pods in pods_in(workload.groups)]
+    return frozenset(filter(None, shares))
 
 
 def _requests_of(pods: Iterable[PodView]) -> Counter[str]:
