@@ -285,14 +285,14 @@ def test_extended_resource_of_a_device_class_fits_by_free_devices(toposcope_on: 
         metadata: {name: seven}
         spec:
           nodeSelector: {kubernetes.io/hostname: h200-1}
-          containers: [{name: c, resources: {requests: {nvidia.com/gpu: 7}}}]
+          containers: [{name: c, resources: {limits: {nvidia.com/gpu: 7}}}]
         ---
         apiVersion: v1
         kind: Pod
         metadata: {name: eight}
         spec:
           nodeSelector: {kubernetes.io/hostname: h200-1}
-          containers: [{name: c, resources: {requests: {nvidia.com/gpu: 8}}}]
+          containers: [{name: c, resources: {limits: {nvidia.com/gpu: 8}}}]
         """,
     )
     out = toposcope_on(linked, "check -f work.yaml", code=1).out

@@ -1,6 +1,6 @@
 """What the systems make of a document: each one that acts on it, in the registry's order."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,7 +13,8 @@ from toposcope.integrations.framework.document import (
     kind_of,
     namespace_of,
 )
-from toposcope.integrations.framework.plugin import WrappingKind
+from toposcope.integrations.framework.plugin import Part, WrappingKind
+from toposcope.integrations.framework.pods import suspension_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.registry import PLUGINS, WRAPPING, readers
 from toposcope.integrations.unread import unread_fields, unread_pods
@@ -27,6 +28,18 @@ READERS_OF_PLAIN_PODS: Final = {
     system.name: system for system in readers() if system.reads_plain_pods
 }
 """By name: who places the pods of documents that no system claims."""
+
+
+def _admitting() -> Iterator[str]:
+    for plugin in PLUGINS:
+        module = plugin.part(Part.WORKLOAD)
+        if plugin.admits and module is not None:
+            for system in module.READERS:
+                yield system.name
+
+
+_ADMITTING: Final = frozenset(_admitting())
+"""The names of the readers whose systems hold workloads back by suspending them."""
 
 
 def readings(
@@ -75,7 +88,22 @@ def _by_systems(
         reported.update(reading.findings)
         reading = _with_unread(reading, unread)
         results.append(_beside(reading, names))
-    return tuple(results)
+    return tuple(_suspended(reading, document, names) for reading in results)
+
+
+def _suspended(reading: Reading, document: Mapping[str, Any], names: Collection[str]) -> Reading:
+    """The reading with what suspends the workload, unless a queue does that and ends it."""
+    if reading.workload is None or not _ADMITTING.isdisjoint(names):
+        return reading
+    field = suspension_of(Field(document))
+    if not field:
+        return reading
+    workload = replace(reading.workload, suspended=field)
+    stages = [replace(stage, suspended=field) for stage in reading.stages]
+    alternatives = [replace(other, suspended=field) for other in reading.alternatives]
+    return replace(
+        reading, workload=workload, stages=tuple(stages), alternatives=tuple(alternatives)
+    )
 
 
 def _of_wrapped(

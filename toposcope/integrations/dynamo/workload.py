@@ -38,6 +38,7 @@ from toposcope.integrations.dynamo.pathway import Pathway, pathway_of
 from toposcope.integrations.dynamo.roles import check_roles, pods_of_role, roles_of
 from toposcope.integrations.dynamo.transfer import check_transfer, check_transfer_unchanged
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.containers import amounts_of, requests_of
 from toposcope.integrations.framework.document import (
     Field,
     Note,
@@ -47,7 +48,7 @@ from toposcope.integrations.framework.document import (
     name_of,
 )
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
-from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
+from toposcope.integrations.framework.pods import pods_of
 from toposcope.integrations.framework.system import (
     ClusterFacts,
     Reading,
@@ -324,6 +325,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         gang=True if topology else None,
         pod_groups=gangs if gangs != (whole,) else (),
         least=gangs[:1] if topology else (),
+        queue=(root / "metadata" / "annotations" / provider.QUEUE).text() or "",
     )
     return Reading(workload)
 

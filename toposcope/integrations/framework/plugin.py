@@ -143,6 +143,10 @@ class Plugin:
     """Fields of objects that it makes for gangs."""
     requiring_annotations: tuple[str, ...] = ()
     """Annotations of pods that name a level all of their gang has to stay within."""
+    scheduler_names: tuple[str, ...] = ()
+    """What pods write into `schedulerName` to be placed by its scheduler."""
+    scheduling_gates: tuple[str, ...] = ()
+    """Gates that it takes from pods itself, once these may be placed."""
     exclusive_pod_labels: tuple[str, ...] = ()
     """Pods with one of these labels keep pods of other groups out of their domain."""
 

@@ -54,7 +54,7 @@ from toposcope.integrations.grove.mnnvl import (
     check_groups_unchanged,
     groups_of,
 )
-from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers
+from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers, queue_of
 from toposcope.integrations.grove.sharing import check_sharing, shared_claims
 from toposcope.integrations.grove.update import check_unchanged, is_repair
 
@@ -237,6 +237,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         gangs = _gangs_of(root / "spec" / "template", group)
         if placeable:
             notes = tuple(notes_of(group, gangs))
+    priority = root / "spec" / "template" / "priorityClassName"
     workload = Workload(
         system="Grove",
         handle=handle_of(root),
@@ -247,6 +248,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         gang=True if gangs else None,
         pod_groups=gangs,
         least=gangs[:1],
+        queue=queue_of(root) if gangs else "",
+        preemptible=backend.PREEMPTIBLE.get(priority.text() or "", True),
     )
     return Reading(workload)
 
