@@ -30,7 +30,7 @@ READERS_OF_PLAIN_PODS: Final = {
 """By name: who places the pods of documents that no system claims."""
 
 
-def _admitting() -> Iterator[str]:
+def _names_of_admitting() -> Iterator[str]:
     for plugin in PLUGINS:
         module = plugin.part(Part.WORKLOAD)
         if plugin.admits and module is not None:
@@ -38,7 +38,7 @@ def _admitting() -> Iterator[str]:
                 yield system.name
 
 
-_ADMITTING: Final = frozenset(_admitting())
+_SUSPENDING: Final = frozenset(_names_of_admitting())
 """The names of the readers whose systems hold workloads back by suspending them."""
 
 
@@ -93,7 +93,7 @@ def _by_systems(
 
 def _suspended(reading: Reading, document: Mapping[str, Any], names: Collection[str]) -> Reading:
     """The reading with what suspends the workload, unless a queue does that and ends it."""
-    if reading.workload is None or not _ADMITTING.isdisjoint(names):
+    if reading.workload is None or not _SUSPENDING.isdisjoint(names):
         return reading
     field = suspension_of(Field(document))
     if not field:
