@@ -318,6 +318,9 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
     ("ray.io", "RayService"): _ray("spec", "rayClusterConfig"),
 }
 
+KINDS_WITH_PODS: Final = frozenset(_READERS)
+"""API group and kind of all that `structure_of` reads."""
+
 
 def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
     """`count` pods with the pod spec at `spec`; invalid values become findings and are left out.
