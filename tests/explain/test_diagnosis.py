@@ -646,8 +646,12 @@ def test_volcano_holds_jobs_back_where_a_hyper_node_has_two_parents(explain: Exp
 
     assert explained.code == 1
     assert explained.answer is not None
-    assert explained.answer.name == "features"
-    assert explained.answer.message == "HyperNode r3 has 2 parents, and Volcano holds back all jobs with a topology"
+    assert explained.answer.name == "room"
+    assert explained.answer.message == (
+        "does not fit now: HyperNode r3 has 2 parents, and Volcano holds back all jobs with a topology: "
+        "take it out of all but one"
+    )
+    assert explained.step("features").outcome == "failed"
 
 
 def test_volcano_job_without_topology_ignores_hyper_nodes(explain: Explain) -> None:

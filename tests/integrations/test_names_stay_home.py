@@ -14,6 +14,7 @@ WORDS = {
     "kueue": "kueue",
     "lws": "leaderworkerset",
     "jobset": "jobset",
+    "kubeflow": "kubeflow",
     "volcano": "volcano",
     "osmo": "osmo",
     "slurm": "slurm",

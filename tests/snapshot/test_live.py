@@ -151,7 +151,6 @@ def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clien
     seen = look(clients(), wanted)
     assert seen.warnings == ()
     assert seen.served["workloads.kueue.x-k8s.io"] is True
-    # A Workload that is not admitted holds nothing.
     kept = set()
     for document in seen.objects:
         if document["kind"] == "PriorityClass":
@@ -161,6 +160,7 @@ def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clien
     assert kept == {
         ("LocalQueue", "q", f"{group}/v1beta2"),
         ("Workload", "held", f"{group}/v1beta2"),
+        ("Workload", "q", f"{group}/v1beta2"),
     }
 
 

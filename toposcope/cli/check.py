@@ -323,9 +323,9 @@ def _lines(
     yield screen.paint(_title(document, checked), "bold")
     for finding in checked.reading.findings:
         yield from _finding(screen, document, finding)
+    for line in unread_lines(checked.unread, partial(line_of, document)):
+        yield f"  {line}"
     if checked.verdict:
-        for line in unread_lines(checked.verdict, partial(line_of, document)):
-            yield f"  {line}"
         yield from _verdict(screen, checked.verdict, has_reasoning=has_reasoning)
     if checked.reading.workload:
         for note in checked.reading.workload.notes:
@@ -380,10 +380,13 @@ def _title(document: Document, checked: Checked) -> str:
     workload = checked.reading.workload
     if workload is None:
         return f"{document.place}: {document.kind or checked.reading.subject}"
+    title = f"{document.place}: {workload.handle}"
+    if not workload.system:
+        return title
     about = workload.system
     if workload.topology:
         about += f", topology {workload.topology}"
-    return f"{document.place}: {workload.handle} ({about})"
+    return f"{title} ({about})"
 
 
 def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from toposcope.api import conditions
 from toposcope.cli import command, errors
+from toposcope.cli.hints import hints_field, hints_of
 from toposcope.cli.output import counted, gpus_of, level_notes, show_document
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.controller.options import LEASE
@@ -201,6 +202,7 @@ def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]
         "levels": [level.domain for level in scope.levels],
         "published": list(_published(status)),
         "findings": [finding.document() for finding in findings],
+        **hints_field(scope),
     }
 
 
@@ -233,9 +235,8 @@ def _page(
     for title, text in _rows(whole).items():
         yield from _wrapped(f"  {title:<12}", text, most=2)
 
-    for note in level_notes(scope).values():
-        for line in _wrapped("note: ", note, most=None):
-            yield screen.paint(line, "dim")
+    for line in _remarks(scope):
+        yield screen.paint(line, "dim")
 
     shown = findings
     most_lines = None
@@ -250,6 +251,14 @@ def _page(
     more = len(findings) - len(shown)
     if more:
         yield f"and {more} more: toposcope status -o wide"
+
+
+def _remarks(scope: Scope) -> Iterator[str]:
+    """The lines about levels: where status and labels disagree, and hints."""
+    for note in level_notes(scope).values():
+        yield from _wrapped("note: ", note, most=None)
+    for hint in hints_of(scope):
+        yield from _wrapped("hint: ", hint.message, most=None)
 
 
 def _rows(whole: Mapping[str, Any]) -> dict[str, str]:

@@ -84,7 +84,7 @@ class Context:
 
             # The object is its own previous version: rules for new objects do not count.
             checked = self.checker.check(document, document)
-            if not checked:
+            if not any(map(_is_read, checked)):
                 continue
             candidate = _Explained(ref, checked)
             if any(map(_is_constrained, checked)):
@@ -322,6 +322,12 @@ def asked_levels(groups: Iterable[Group]) -> tuple[Level, ...]:
                 preferred.append(group.preferred)
     in_order = required + preferred
     return tuple(dict.fromkeys(in_order))
+
+
+def _is_read(checked: Checked) -> bool:
+    """Whether some system reads the kind; of another one it is only known that it makes pods."""
+    workload = checked.reading.workload
+    return workload is None or workload.system != ""
 
 
 def _is_constrained(checked: Checked) -> bool:

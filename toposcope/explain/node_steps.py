@@ -278,7 +278,7 @@ def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
     for checked in context.checked:
         workload = checked.reading.workload
         verdict = checked.verdict
-        if workload is None or verdict is None:
+        if workload is None or verdict is None or not workload.placeable:
             continue
 
         on_rest = _verdict_on_rest(context, workload)

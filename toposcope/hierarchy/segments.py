@@ -15,6 +15,7 @@ from typing import Final
 from toposcope.api.levels import Level
 from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.hierarchy.coverage import widely_carried
+from toposcope.hierarchy.fault_domains import written
 from toposcope.hierarchy.table import Table
 
 EXAMPLES: Final = 3
@@ -245,7 +246,7 @@ def _placeholders(nodes: Table, telling: Iterable[Level]) -> dict[str, tuple[str
     """The placeholders that nodes have as values of the telling levels, by their keys."""
     placeholders = {}
     for level in telling:
-        unlike = nodes.placeholders.intersection(nodes.labels(level.key))
+        unlike = nodes.no_places.intersection(nodes.labels(level.key))
         if unlike:
             placeholders[level.key] = tuple(sorted(unlike))
     return placeholders
@@ -332,7 +333,7 @@ class _Division:
             own.append(level)
             has.append(level.key)
             if level.key in self.unlike:
-                unlike[level.key] = self.unlike[level.key]
+                unlike[level.key] = tuple(map(written, self.unlike[level.key]))
         return Segment(
             levels=path,
             own=tuple(own),

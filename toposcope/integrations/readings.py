@@ -4,12 +4,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.document import Field, Finding, UnreadField
+from toposcope.integrations.framework.constraints import Workload
+from toposcope.integrations.framework.document import Field, Finding, UnreadField, handle_of
 from toposcope.integrations.framework.plugin import Part
 from toposcope.integrations.framework.pods import suspension_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.registry import PLUGINS, readers
-from toposcope.integrations.unread import unread_fields
+from toposcope.integrations.unread import unread_fields, unread_pods
 
 READS: Final = {system.name: system.reads for system in readers() if system.reads}
 """By the name of a reader: the topology resource that it reads, as `spec.publish` names it."""
@@ -46,8 +47,10 @@ def readings(
             return _of_items(items, cluster)
 
     systems = _acting_on(document)
+    if not systems:
+        return _of_unread_kind(document)
     names = [system.name for system in systems]
-    unread = unread_fields(document) if systems else ()
+    unread = unread_fields(document)
     results = []
     reported: set[Finding] = set()
     for system in systems:
@@ -72,6 +75,16 @@ def _suspended(reading: Reading, document: Mapping[str, Any], names: Collection[
     return replace(
         reading, workload=workload, stages=tuple(stages), alternatives=tuple(alternatives)
     )
+
+
+def _of_unread_kind(document: Mapping[str, Any]) -> tuple[Reading, ...]:
+    """The reading of an object that no system reads; empty where it makes no pods."""
+    unread = unread_pods(document)
+    if not unread:
+        return ()
+    handle = handle_of(Field(document))
+    workload = Workload("", handle, groups=(), placeable=False, unread=unread)
+    return (Reading(workload),)
 
 
 def _without(reported: Collection[Finding], reading: Reading) -> Reading:

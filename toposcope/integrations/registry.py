@@ -36,6 +36,7 @@ FOLDERS: Final = (
     "lws",
     "jobset",
     "kubernetes",
+    "kubeflow",
     "volcano",
     "osmo",
     "slurm",

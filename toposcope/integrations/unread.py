@@ -25,3 +25,8 @@ def field_uses() -> FieldUses:
 def unread_fields(document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
     """The fields of an object that leave no verdict. Never raises."""
     return field_uses().unread(document)
+
+
+def unread_pods(document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
+    """What may make pods in an object that no system reads. Never raises."""
+    return field_uses().unread_pods(document)

@@ -1,11 +1,12 @@
 """A verdict in plain sentences: the answer first, then what to do."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.amounts import amount, amounts, is_bytes, number_of, unit_of
 from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
 from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.verdict import (
@@ -85,12 +86,12 @@ def _unread(verdict: Verdict, without: Verdict) -> str:
     return f"{named} {is_not_read}: {answer(without)}"
 
 
-def unread_lines(verdict: Verdict, line_of: Callable[[str], int]) -> Iterator[str]:
+def unread_lines(fields: Iterable[UnreadField], line_of: Callable[[str], int]) -> Iterator[str]:
     """Each field that is not read, with its line and why it matters.
 
     `line_of` is the line of a field in its file, 0 where unknown.
     """
-    for unread in verdict.unread:
+    for unread in fields:
         line = line_of(unread.field)
         place = f" (line {line})" if line else ""
         yield f"not read: {unread.field}{place}: {unread.why}"

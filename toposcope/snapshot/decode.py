@@ -5,7 +5,7 @@ resource lists, conditions) is kept once.
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -19,7 +19,8 @@ from toposcope.api.label_values import MAX_VALUE, is_harmless_value, is_name
 from toposcope.api.levels import Level
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.hardware.topology import State
-from toposcope.integrations.framework.document import Field
+from toposcope.hierarchy.fault_domains import AZURE
+from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.plugin import Part, Plugin
 from toposcope.integrations.framework.system import SchedulerProfiles
@@ -140,6 +141,7 @@ class _Taint(msgspec.Struct, frozen=True, gc=False):
 
 
 class _NodeSpec(msgspec.Struct, frozen=True, gc=False):
+    provider_id: str | None = msgspec.field(default=None, name="providerID")
     unschedulable: bool | None = None
     taints: list[_Taint] | None = None
 
@@ -496,6 +498,7 @@ class Decoder:
             allocatable=allocatable,
             conditions=conditions,
             matrix=self._matrix(name, labels.get(STATE), metadata.annotations),
+            is_of_azure=(spec.provider_id or "").startswith(AZURE),
         )
 
     def _new_places(self, keys: Sequence[str]) -> dict[str, int]:
@@ -731,6 +734,27 @@ def _profiles_in(plugin: Plugin, text: Any) -> SchedulerProfiles | None:
         return None
     configured: SchedulerProfiles | None = part.PLACEMENT.profiles(values)
     return configured
+
+
+def configured_objects(
+    keys: Collection[tuple[str, str]], read: Callable[[type[Any]], Any]
+) -> list[dict[str, Any]]:
+    """The configurations of these groups and kinds in a ConfigMap, named like it."""
+    config_map = read(dict)
+    data = config_map.get("data")
+    if not isinstance(data, dict):
+        return []
+    objects = []
+    for text in data.values():
+        if not isinstance(text, str) or not any(kind in text for _, kind in keys):
+            continue
+        try:
+            values = load(text.encode())
+        except YamlSyntaxError:
+            continue
+        if kind_of(values) in keys:
+            objects.append({**values, "metadata": config_map.get("metadata")})
+    return objects
 
 
 def only(configurations: Iterable[SchedulerProfiles | None]) -> SchedulerProfiles | None:

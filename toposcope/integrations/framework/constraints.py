@@ -5,7 +5,7 @@ one. Its copies are independent of each other: each is kept together by itself. 
 group stays inside the domain of the group.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
@@ -21,6 +21,10 @@ class ClaimRef:
     kind: Literal["ResourceClaimTemplate", "ResourceClaim"]
     namespace: str
     name: str
+    device_class: str = ""
+    """The class of its devices, where an operator makes the template of what the workload says."""
+    devices: int = 0
+    """How many it asks for then."""
 
     @property
     def handle(self) -> str:
@@ -76,6 +80,29 @@ class Creation:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuShare:
+    """A part of each of some GPUs, which no device plugin offers: the scheduler counts these.
+
+    It is a part of one GPU's memory, or so many MiB of it.
+    """
+
+    devices: int
+    """How many GPUs."""
+    fraction: float = 0
+    memory_mib: int = 0
+
+    @property
+    def resource(self) -> str:
+        """What stands for it among requests: `x 0.5 gpu`."""
+        part = f"{self.fraction:g} gpu"
+        if self.memory_mib:
+            part = f"{self.memory_mib} MiB of a gpu"
+        if self.devices > 1:
+            return f"x {self.devices} times {part}"
+        return f"x {part}"
+
+
+@dataclass(frozen=True, slots=True)
 class Pods:
     """Identical pods."""
 
@@ -90,6 +117,21 @@ class Pods:
     """What they get devices by, which `requests` say nothing of."""
     creation: Creation = field(default=Creation(), compare=False)
     """No scheduler goes by it: pods that differ in nothing else look the same to one."""
+    share: GpuShare | None = None
+    """The part of a GPU that is among their requests."""
+
+    def sharing(self, share: GpuShare) -> "Pods":
+        """The pods with a part of a GPU among their requests."""
+        requests = tuple(sorted([*self.requests, (share.resource, 1)]))
+        return replace(self, requests=requests, share=share)
+
+    def instead_of_share(self, resource: str, amount: int) -> "Pods":
+        """The pods that request something else instead of their part of a GPU."""
+        requests = dict(self.requests)
+        if self.share:
+            del requests[self.share.resource]
+        requests[resource] = requests.get(resource, 0) + amount
+        return replace(self, requests=tuple(sorted(requests.items())), share=None)
 
 
 JOB: Final = "job"
@@ -131,6 +173,12 @@ class Group:
     def around(self, pods: tuple[Pods, ...] = (), groups: tuple["Group", ...] = ()) -> "Group":
         """A group of the same name that asks for nothing."""
         return Group(self.name, pods, groups, own_name=self.own_name, part=self.part)
+
+    def with_pods(self, change: Callable[[Pods], Pods]) -> "Group":
+        """The group with all its pods, and those below it, changed."""
+        pods = [change(kind) for kind in self.pods]
+        groups = [group.with_pods(change) for group in self.groups]
+        return replace(self, pods=tuple(pods), groups=tuple(groups))
 
     def everything(self) -> Iterator[tuple["Group", int]]:
         """This group and all below it, with how often each exists in one copy of this one."""
@@ -221,6 +269,15 @@ def pods_in(groups: Iterable[Group]) -> Iterator[Pods]:
         yield from group.pods
 
 
+def count_of_pods(groups: Iterable[Group]) -> int:
+    """How many pods all copies of these groups have."""
+    count = 0
+    for group in groups:
+        total = group.total()
+        count += total.get("pods", 0) * group.copies
+    return count
+
+
 def levels_asked_for(groups: Iterable[Group]) -> Iterator[Level]:
     """The levels that these groups and all below them require or prefer."""
     for group in nested(groups):
@@ -280,6 +337,12 @@ class Decision:
     """Whether only some of many copies were tried, for the sake of time: the others may find no
     room.
     """
+    is_split: bool = False
+    """Whether its parts are placed by different topologies, or some of them by none: no search on
+    one topology says where.
+    """
+    doubt: str = ""
+    """Why it is not known whether it is placed; empty: it is known."""
 
 
 class Admission(Protocol):
@@ -321,6 +384,8 @@ class Workload:
     after the other, the first pod decides the domain."""
     pod_groups: tuple[Group, ...] = ()
     """What the scheduler places at once each, where that is not `groups`."""
+    least: tuple[Group, ...] = ()
+    """What of it has to start, where it is no failure that the others wait for room."""
     queue: str = ""
     """The scheduler's queue; empty: not known."""
     preemptible: bool = True
@@ -337,6 +402,10 @@ class Workload:
     """The field that suspends it, where no queue does that: it has no pods; empty: it has."""
     unread: tuple[UnreadField, ...] = ()
     """The fields of its document that may decide and are not read: no verdict holds then."""
+    certain_too: tuple[Group, ...] = ()
+    """The same, where those do not fit."""
+    unknown: str = ""
+    """What is not known of it, so that nobody can say whether it fits; empty: nothing."""
 
 
 PodGroupName = tuple[str, str]

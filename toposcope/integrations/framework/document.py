@@ -133,6 +133,10 @@ class Field:
             value = None
         return Field(value, name, self.findings, self)
 
+    def with_value(self, value: Any) -> "Field":
+        """The same place with another value, as what an operator makes of it."""
+        return Field(value, self._name, self.findings, self._parent)
+
     def __bool__(self) -> bool:
         """Whether it is set."""
         return self.value is not None

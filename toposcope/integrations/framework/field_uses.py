@@ -5,6 +5,9 @@ A verdict holds only where every field that can decide it was read. Each system 
 
     kinds:
       example.com/Gang: Gang          # or example.com/v1/Gang, where versions differ
+    unread kinds:
+      example.com/Swarm: its pods come from another object
+    without pods: [example.com/SwarmTemplate]
     types:
       Gang:
         extends: Other                # has the fields of another type besides
@@ -25,6 +28,9 @@ all that is below and on no list itself. What is `unread` leaves no verdict wher
 anything but null, false, 0, empty and the values of `unless`, or to one of `only`. So does a field
 on no list. `keys` are labels and annotations, of whatever object: one that begins with one of the
 prefixes (or a subdomain of it) and is on no list of any system leaves no verdict either.
+
+Of kinds that no system reads, those of `unread kinds` and others with pod templates have no
+verdict; the objects of `without pods` only hold templates.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +38,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from toposcope.integrations.framework.document import Field, UnreadField
+from toposcope.integrations.framework.document import Field, UnreadField, kind_of
 
 FILE: Final = "field_uses.yaml"
 ANY_KIND: Final = "any kind"
@@ -41,6 +47,7 @@ KEYS: Final = "keys"
 """The type of a field that holds labels or annotations."""
 _BUILT_IN: Final = (ANY_KIND, KEYS)
 _UNKNOWN_FIELD: Final = "Toposcope does not know this field, which may decide where pods run"
+_UNREAD_PODS: Final = "Toposcope does not read the pods of this kind"
 _UNKNOWN_KEY: Final = "Toposcope does not know this key, which may decide where pods run"
 _ALL_BELOW: Final = "**"
 ITEM: Final = "[]"
@@ -111,6 +118,8 @@ class FieldUses:
         """The type of each kind, by `group/Kind` or `group/version/Kind`."""
         self.types: dict[str, KnownField] = {}
         """By `system/Type`."""
+        self._unread_kinds: dict[str, str] = {}
+        self._without_pods: set[str] = set()
         self._keys: dict[str, Listed] = {}
         self._prefixes: set[str] = set()
         for system, content in files.items():
@@ -121,6 +130,8 @@ class FieldUses:
             self.kinds[kind] = _qualified(type_, system)
         for name, lists in content.get("types", {}).items():
             self.types[f"{system}/{name}"] = _type(lists, system)
+        self._unread_kinds |= content.get("unread kinds", {})
+        self._without_pods.update(content.get("without pods", ()))
         keys = content.get(KEYS, {})
         self._prefixes.update(keys.get("prefixes", ()))
         for key, listed in _entries(keys):
@@ -128,13 +139,18 @@ class FieldUses:
 
     def type_of(self, document: Mapping[str, Any]) -> str:
         """The type of an object; empty where no list has its kind."""
-        version = document.get("apiVersion")
-        kind = document.get("kind")
-        if not isinstance(version, str) or not isinstance(kind, str):
-            return ""
-        group, _, _ = version.rpartition("/")
-        any_version = f"{group}/{kind}" if group else kind
-        return self.kinds.get(f"{version}/{kind}", self.kinds.get(any_version, ""))
+        of_version = f"{document.get('apiVersion')}/{document.get('kind')}"
+        return self.kinds.get(of_version, self.kinds.get(_name_of_kind(document), ""))
+
+    def unread_pods(self, document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
+        """What may make pods in an object that no system reads. Never raises."""
+        kind = _name_of_kind(document)
+        if not kind or kind in self._without_pods:
+            return ()
+        why = self._unread_kinds.get(kind)
+        if why is not None:
+            return (UnreadField("kind", why),)
+        return tuple(_pod_templates(Field(document)))
 
     def unread(self, document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
         """The fields of an object that may decide and that are not read.
@@ -253,6 +269,33 @@ def _on_no_list(set_: Field, above: Listed | None) -> Iterator[UnreadField]:
             yield UnreadField(set_.path, _UNKNOWN_FIELD, is_known=False)
     elif above.is_unread(set_.value):
         yield UnreadField(set_.path, above.why)
+
+
+def _name_of_kind(document: Mapping[str, Any]) -> str:
+    """`group/Kind`, as the files have it; empty for no Kubernetes object."""
+    group, kind = kind_of(document)
+    return f"{group}/{kind}" if group else kind
+
+
+def _pod_templates(set_: Field) -> Iterator[UnreadField]:
+    """The pod specs in a field, wherever they are."""
+    if isinstance(set_.value, list):
+        for item in set_.items():
+            yield from _pod_templates(item)
+    elif isinstance(set_.value, dict):
+        containers = set_.value.get("containers")
+        if isinstance(containers, list) and _are_containers(containers):
+            yield UnreadField(set_.path, _UNREAD_PODS, is_known=False)
+            return
+        for _, value in set_.properties():
+            yield from _pod_templates(value)
+
+
+def _are_containers(items: list[Any]) -> bool:
+    """Whether these are containers of a pod."""
+    return any(
+        isinstance(item, dict) and ("image" in item or "resources" in item) for item in items
+    )
 
 
 def _qualified(type_: str, system: str) -> str:

@@ -70,6 +70,10 @@ class OperatorConfiguration:
     """The configuration's kind."""
     label_selector: str
     """What selects the ConfigMap."""
+    group: str = ""
+    """Its API group, where it decides about places like an object of the cluster; empty: it only
+    says which schedulers there are.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ class Plugin:
     placing_annotations: tuple[str, ...] = ()
     """Pods with one of these matter with all that they say about nodes, also without GPUs."""
     configuration: OperatorConfiguration | None = None
-    """What says which schedulers its operator uses; read by its `placement.py`."""
+    """What its operator is set to; read by its `placement.py`."""
     required_fields: tuple[RequiredField, ...] = ()
     """Fields of objects that it makes for gangs."""
     requiring_annotations: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 How many, what each requests, which nodes it may use. Counts are those of the controllers: a Job
 runs `parallelism` pods at once, never more than are left to complete; a JobSet runs `replicas` Jobs
 of each kind; a LeaderWorkerSet runs `replicas` groups of `size` pods, one of them the leader; a Ray
-worker group runs `replicas` times `numOfHosts` pods.
+worker group runs `replicas` times `numOfHosts` pods, within `minReplicas` and `maxReplicas`.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.integrations.framework.constraints import ClaimRef, Hold, Pods
+from toposcope.integrations.framework.containers import requests_of
 from toposcope.integrations.framework.document import Field, kind_of, namespace_of
 from toposcope.integrations.framework.pod_creation import created_of
 from toposcope.integrations.framework.volumes import claims_of_set
@@ -18,6 +19,13 @@ from toposcope.kube.pod_resources import Requests
 
 JOBSET: Final = ("jobset.x-k8s.io", "JobSet")
 LEADER_WORKER_SET: Final = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
+RAY_JOB: Final = ("ray.io", "RayJob")
+K8S_JOB_MODE: Final = "K8sJobMode"
+"""The `submissionMode` of RayJobs that name none: a Job of Kubernetes submits them."""
+_AUTOSCALER: Final = {"cpu": 500, "memory": 512 << 20}
+_SUBMITTER: Final = {"cpu": 500, "memory": 200 << 20}
+"""Requests of the containers that KubeRay adds, where nobody says otherwise. Source: KubeRay 1.6
+(BuildAutoscalerContainer, GetDefaultSubmitterContainer)."""
 
 _SUSPENDED_BY_SPEC: Final = (
     ("batch", "Job"),
@@ -64,6 +72,8 @@ class Structure:
     copies: int = 1
     separate: bool = False
     """Schedulers see each pod as a workload of its own, as with a Deployment."""
+    later: tuple[PodSet, ...] = ()
+    """Sets whose pods are created when all others run: the submitter of a RayJob."""
 
     @property
     def whole(self) -> tuple[Pods, ...]:
@@ -220,15 +230,40 @@ def _ray(*path: str) -> Callable[[Field], Structure]:
         cluster = root
         for step in path:
             cluster = cluster / step
+        if not cluster:  # a RayJob that is submitted to a cluster of others
+            return Structure(())
 
         head_template = cluster / "headGroupSpec" / "template"
-        sets = [_set("head", 1, head_template)]
+        beside = _beside_the_head(root, cluster)
+        head = pods_of("head", 1, head_template / "spec", *beside)
+        sets = [PodSet("head", head, head_template)]
         worker_groups = cluster / "workerGroupSpecs"
         for number, workers in enumerate(worker_groups.items()):
             sets.append(_ray_workers(number, workers))
-        return Structure(tuple(sets))
+        return Structure(tuple(sets), later=_submitters(root))
 
     return read
+
+
+def _beside_the_head(root: Field, cluster: Field) -> Iterator[Requests]:
+    """The containers that KubeRay adds to the head of a Ray cluster."""
+    if (cluster / "enableInTreeAutoscaling").flag():
+        resources = cluster / "autoscalerOptions" / "resources"
+        yield requests_of(resources) if resources else _AUTOSCALER
+    if (root / "spec" / "submissionMode").text() == "SidecarMode":
+        yield _SUBMITTER
+
+
+def _submitters(root: Field) -> tuple[PodSet, ...]:
+    """The pod that submits a RayJob to its cluster; none where it is no RayJob of that mode."""
+    spec = root / "spec"
+    mode = (spec / "submissionMode").text() or K8S_JOB_MODE
+    if kind_of(root.value) != RAY_JOB or mode != K8S_JOB_MODE:
+        return ()
+    template = spec / "submitterPodTemplate"
+    added = [] if template else [_SUBMITTER]
+    pods = pods_of("submitter", 1, template / "spec", *added)
+    return (PodSet("submitter", pods, template),)
 
 
 def _ray_workers(number: int, workers: Field) -> PodSet:
@@ -236,11 +271,18 @@ def _ray_workers(number: int, workers: Field) -> PodSet:
     if not name:
         name = f"worker-group-{number}"
     hosts = (workers / "numOfHosts").number(1, least=1)
-    replicas = (workers / "replicas").number(0)
-    count = replicas * hosts
-    if (workers / "suspend").flag():
-        count = 0
+    count = _ray_replicas(workers) * hosts
     return _set(name, count, workers / "template")
+
+
+def _ray_replicas(workers: Field) -> int:
+    """How many replicas of a worker group are created. Source: GetWorkerGroupDesiredReplicas."""
+    if (workers / "suspend").flag():
+        return 0
+    replicas = (workers / "replicas").number(0)
+    least = (workers / "minReplicas").number(0)
+    most = (workers / "maxReplicas").number(max(least, replicas))
+    return least if replicas < least else min(replicas, most)
 
 
 _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {

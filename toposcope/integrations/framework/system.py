@@ -56,6 +56,8 @@ class SchedulerProfiles:
     enabled: tuple[str, ...]
     default: str
     topology_aware: bool = True
+    mnnvl: bool = False
+    """Whether it puts pods into ComputeDomains."""
 
 
 @dataclass(frozen=True, slots=True)

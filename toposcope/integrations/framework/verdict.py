@@ -140,6 +140,9 @@ class Verdict:
     """Why the scheduler does not find a placement though there is one; empty: it does."""
     on_shares: bool = False
     """Whether it fits only where the GPUs that it asks for are shares of GPUs."""
+    left: int = 0
+    """How many of its pods wait for room where it fits: those that need not start with the others.
+    """
     names: Mapping[Path, str] = field(default_factory=dict)
     """The names of the domains in this verdict."""
     unread: tuple[UnreadField, ...] = ()

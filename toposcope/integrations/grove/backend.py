@@ -3,7 +3,7 @@
 from typing import Final
 
 from toposcope.api.label_keys import PREFIX
-from toposcope.integrations.kai import api
+from toposcope.integrations.kai import api, pod_shares
 
 TITLE: Final = "KAI"
 SCHEDULER: Final = api.KAI_SCHEDULER
@@ -17,3 +17,6 @@ NAMED: Final = f"{PREFIX}names-kai-topology"
 the value.
 """
 TOPOLOGY_RULE: Final = "grove/kai-topology"
+check_shares = pod_shares.check_shares
+with_share_at = pod_shares.with_share_at
+"""What pods ask of GPUs that they share, by annotations of a clique."""

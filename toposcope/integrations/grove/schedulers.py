@@ -38,10 +38,12 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
     enabled[KUBE_SCHEDULER] = None
 
     topology_aware = root / "topologyAwareScheduling" / "enabled"
+    mnnvl = root / "network" / "autoMNNVLEnabled"
     return SchedulerProfiles(
         enabled=tuple(enabled),
         default=(scheduler / "defaultProfileName").text() or KUBE_SCHEDULER,
         topology_aware=topology_aware.value is True,
+        mnnvl=mnnvl.value is True,
     )
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin, RequiredField
-from toposcope.integrations.volcano.api import GROUP_OF, JOBS, OF_NO_GROUP, POD_GROUPS
+from toposcope.integrations.volcano.api import GROUP_OF, JOBS, OF_NO_GROUP, POD_GROUPS, QUEUES
 from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES
 
 PLUGIN: Final = Plugin(
@@ -12,6 +12,7 @@ PLUGIN: Final = Plugin(
     title="Volcano",
     watched=(JOBS, POD_GROUPS),
     published=(HYPER_NODES,),
+    decisive=(QUEUES,),
     gang_marks=(
         GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True, single=OF_NO_GROUP),
     ),
