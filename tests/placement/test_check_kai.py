@@ -325,7 +325,10 @@ def test_node_pool_is_part_of_the_name_of_the_queue(queue: CheckedCluster) -> No
     answer = queue.check()
 
     assert answer.findings == [no_queue("team-a", fix="did you mean 'team'?")]
-    assert answer.verdict == TWO_PODS_FIT
+    assert answer.verdict == (
+        "unclear: spec.template.metadata.labels[kai.scheduler/node-pool] is not read; "
+        "without it: fits: 2 pods on 2 nodes"
+    )
 
 
 def test_osmo_without_the_topology_of_its_pool_is_an_error(osmo: CheckedCluster) -> None:

@@ -12,6 +12,7 @@ from typing import Final, Literal, Protocol
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
+from toposcope.integrations.framework.pod_rules import NO_RULES, PodRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,29 @@ class ClaimRef:
     def handle(self) -> str:
         """`resourceclaimtemplate/gpus -n ml`, as kubectl takes it."""
         return f"{self.kind.lower()}/{self.name} -n {self.namespace}"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuShare:
+    """A part of each of some GPUs, which no device plugin offers: the scheduler counts these.
+
+    It is a part of one GPU's memory, or so many MiB of it.
+    """
+
+    devices: int
+    """How many GPUs."""
+    fraction: float = 0
+    memory_mib: int = 0
+
+    @property
+    def resource(self) -> str:
+        """What stands for it among requests: `x 0.5 gpu`."""
+        part = f"{self.fraction:g} gpu"
+        if self.memory_mib:
+            part = f"{self.memory_mib} MiB of a gpu"
+        if self.devices > 1:
+            return f"x {self.devices} times {part}"
+        return f"x {part}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,29 +104,6 @@ class Creation:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuShare:
-    """A part of each of some GPUs, which no device plugin offers: the scheduler counts these.
-
-    It is a part of one GPU's memory, or so many MiB of it.
-    """
-
-    devices: int
-    """How many GPUs."""
-    fraction: float = 0
-    memory_mib: int = 0
-
-    @property
-    def resource(self) -> str:
-        """What stands for it among requests: `x 0.5 gpu`."""
-        part = f"{self.fraction:g} gpu"
-        if self.memory_mib:
-            part = f"{self.memory_mib} MiB of a gpu"
-        if self.devices > 1:
-            return f"x {self.devices} times {part}"
-        return f"x {part}"
-
-
-@dataclass(frozen=True, slots=True)
 class Pods:
     """Identical pods."""
 
@@ -115,10 +116,12 @@ class Pods:
     node_filter: NodeFilter = ANY_NODE
     claims: tuple[ClaimRef, ...] = ()
     """What they get devices by, which `requests` say nothing of."""
-    creation: Creation = field(default=Creation(), compare=False)
-    """No scheduler goes by it: pods that differ in nothing else look the same to one."""
     share: GpuShare | None = None
     """The part of a GPU that is among their requests."""
+    creation: Creation = field(default=Creation(), compare=False)
+    """No scheduler goes by it: pods that differ in nothing else look the same to one."""
+    rules: PodRules = NO_RULES
+    """What they ask of the pods around them."""
 
     def sharing(self, share: GpuShare) -> "Pods":
         """The pods with a part of a GPU among their requests."""

@@ -168,6 +168,18 @@ def _check_queue(root: Field, cliques: list[Field]) -> None:
         where.error("grove/queue", text, "name one queue")
 
 
+def queue_of(root: Field) -> str:
+    """The queue of the backend that all pods of a set are in; empty: none is named, or several."""
+    own = _queue(root / "metadata")
+    if own:
+        return own
+    named = set()
+    for clique in (root / "spec" / "template" / "cliques").items():
+        named.add(_queue(clique))
+    named.discard("")
+    return named.pop() if len(named) == 1 else ""
+
+
 def _queue(metadata: Field) -> str:
     """The queue in a label, else in an annotation; empty without either."""
     for place in ("labels", "annotations"):

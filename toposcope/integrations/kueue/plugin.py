@@ -41,10 +41,10 @@ PLUGIN: Final = Plugin(
     pod_metadata=("kueue.x-k8s.io/",),
     placing_annotations=(POD_GROUP_TOTAL,),
     requiring_annotations=(REQUIRED,),
-    scheduling_gates=(PREFIX + "admission", PREFIX + "topology", PREFIX + "elastic-job"),
     configuration=OperatorConfiguration(
         kind=CONFIGURATION[1],
         label_selector="app.kubernetes.io/name=kueue",
         group=CONFIGURATION[0],
     ),
+    scheduling_gates=(PREFIX + "admission", PREFIX + "topology", PREFIX + "elastic-job"),
 )
