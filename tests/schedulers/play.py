@@ -35,6 +35,11 @@ PATHS: Final = {
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
     "LimitRange": "/api/v1/namespaces/default/limitranges",
+    "ResourceQuota": "/api/v1/namespaces/default/resourcequotas",
+    "PersistentVolumeClaim": "/api/v1/namespaces/default/persistentvolumeclaims",
+    "PersistentVolume": "/api/v1/persistentvolumes",
+    "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 }
 
 
@@ -247,17 +252,18 @@ def play(
     folder: Path,
     kueue: Sequence[Object] = (),
     holders: Iterable[Object] = (),
+    around: Sequence[Object] = (),
 ) -> Iterator[Comparison]:
     """Every workload alone: beside what the cluster runs and Kueue holds for others, then where all that has gone.
 
-    `kueue` is its configuration, where it is the one that is asked.
+    `kueue` is its configuration, where it is the one that is asked; `around` is what else `check` is to know.
     """
     create(api, [*cluster.nodes, *cluster.pods])
     for holder in holders:
         answer, _ = on_kueue(api, holder, flavors=3, stays=True)
         if answer == "pending":
             remove_owned(api, holder)
-    others = [*kueue, *_workloads_of_kueue(api)] if kueue else []
+    others = [*kueue, *_workloads_of_kueue(api)] if kueue else list(around)
 
     asked = []
     for workload in workloads:
