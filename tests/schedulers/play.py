@@ -31,6 +31,7 @@ PATHS: Final = {
     "Topology": f"/apis/{KUEUE}/topologies",
     "ResourceFlavor": f"/apis/{KUEUE}/resourceflavors",
     "ClusterQueue": f"/apis/{KUEUE}/clusterqueues",
+    "Cohort": f"/apis/{KUEUE}/cohorts",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
@@ -173,12 +174,25 @@ def conditions_of(obj: Object) -> dict[str, Object]:
     return {condition["type"]: condition for condition in conditions}
 
 
-def _workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
+def workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
     """The Workloads, as files hold them."""
     workloads = []
     for item in api.get(PATHS["Workload"])["items"]:
         workloads.append({**item, "apiVersion": KUEUE, "kind": "Workload"})
     return workloads
+
+
+def stays_unanswered(api: ApiUnderTest, workload: Object) -> bool:
+    """Whether Kueue does not judge a workload for a while, which is gone afterwards."""
+    created, name = PATHS[workload["kind"]], workload["metadata"]["name"]
+    api.create(created, workload)
+    wait_until(lambda: bool(_owned(api, name)), f"the Workload of {name}", PATIENCE)
+    judged = False
+    for _ in range(SETTLED):
+        for item in _owned(api, name):
+            judged = judged or "QuotaReserved" in conditions_of(item)
+    remove_owned(api, workload)
+    return not judged
 
 
 def remove_owned(api: ApiUnderTest, workload: Object) -> None:
@@ -256,7 +270,7 @@ def play(
         answer, _ = on_kueue(api, holder, flavors=3, stays=True)
         if answer == "pending":
             remove_owned(api, holder)
-    others = [*kueue, *_workloads_of_kueue(api)] if kueue else []
+    others = [*kueue, *workloads_of_kueue(api)] if kueue else []
 
     asked = []
     for workload in workloads:
