@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
 
@@ -180,6 +181,13 @@ def workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
     for item in api.get(PATHS["Workload"])["items"]:
         workloads.append({**item, "apiVersion": KUEUE, "kind": "Workload"})
     return workloads
+
+
+def pass_creation_of(api: ApiUnderTest, workload: Object) -> None:
+    """Wait until what is created is younger than a workload, by timestamps in whole seconds."""
+    path = f"{PATHS[workload['kind']]}/{workload['metadata']['name']}"
+    created = datetime.fromisoformat(api.get(path)["metadata"]["creationTimestamp"])
+    wait_until(lambda: datetime.now(UTC) > created + timedelta(seconds=2), "the next second", PATIENCE)
 
 
 def stays_unanswered(api: ApiUnderTest, workload: Object) -> bool:

@@ -215,6 +215,7 @@ def test_workload_behind_the_head_of_a_strict_queue_waits(kueue: ApiUnderTest, f
     with configured(kueue, strict):
         answer, _ = play.on_kueue(kueue, head, stays=True)
         assert answer == "pending"
+        play.pass_creation_of(kueue, head)
 
         assert verdict(kueue, folder, strict, late) == "full"
         assert play.stays_unanswered(kueue, late)
