@@ -111,6 +111,22 @@ class Cluster:
 
     def _nodes_for(self, workload: Workload) -> list[Node]:
         """The nodes as the workload's scheduler sees them."""
+        topology = self.topology(workload)
+        places: Mapping[str, Mapping[str, str]] = {}
+        if topology is not None:
+            places = topology.places
+
+        seen = self._seen_by(workload, has_places=bool(places))
+        nodes = self._nodes.get(seen)
+        if nodes is None:
+            nodes = self._nodes_seen(seen)
+            if places:
+                nodes = list(_in_places(nodes, places))
+            self._nodes[seen] = nodes
+        return nodes
+
+    def _seen_by(self, workload: Workload, *, has_places: bool) -> _Seen:
+        """What decides how the workload's scheduler sees the nodes."""
         own = None
         if workload.admission:
             own = workload.admission.own
@@ -119,22 +135,13 @@ class Cluster:
             for resource, _ in pods.requests:
                 if resource in self.claims.extended:
                     extended.add(resource)
-
-        topology = self.topology(workload)
-        places: Mapping[str, Mapping[str, str]] = {}
-        if topology is not None:
-            places = topology.places
-        seen = _Seen(
+        return _Seen(
             by_state=any(placement.asks_nodes(workload) for placement in placements()),
             own=own,
             extended=frozenset(extended),
             shares=_shares_of(workload),
-            topology=f"{workload.system}/{workload.topology}" if places else "",
+            topology=f"{workload.system}/{workload.topology}" if has_places else "",
         )
-        if seen not in self._nodes:
-            nodes = self._nodes_seen(seen)
-            self._nodes[seen] = list(_in_places(nodes, places)) if places else nodes
-        return self._nodes[seen]
 
     def _nodes_seen(self, seen: _Seen) -> list[Node]:
         held = {}

@@ -15,7 +15,9 @@ from toposcope.integrations.framework.verdict import Remedy, Verdict
 from toposcope.integrations.readings import READS
 from toposcope.integrations.registry import PLUGINS, placements
 from toposcope.placement.cluster import Question
+from toposcope.placement.creation import creation
 from toposcope.placement.devices import by_devices
+from toposcope.placement.preemption import preemption
 from toposcope.placement.tolerating import tolerate
 from toposcope.placement.verdict import judge
 from toposcope.text import listing
@@ -195,7 +197,9 @@ DECIDERS: Final[tuple[Decider, ...]] = (
     own_procedure,  # its order, allocation, queue and quota
     minimum,  # what starts, though not all of it does
     evictions,  # what has to go where it does not fit now
+    preemption,  # what kube-scheduler evicts where it does not fit now
     devices,  # what its resource claims get
+    creation,  # what keeps its pods from being created, or from their scheduler
     tolerations,  # taints that keep it out; asks the ones above again
 )
 """What changes the verdict of the search for a placement, first to last."""

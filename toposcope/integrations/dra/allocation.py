@@ -20,7 +20,7 @@ from toposcope.integrations.dra.selectors import matches
 from toposcope.integrations.framework.constraints import ClaimRef
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.node_affinity import Taint, Toleration
-from toposcope.integrations.framework.pods import toleration_of
+from toposcope.integrations.framework.node_terms import toleration_of
 
 _MAX_STEPS: Final = 20_000
 """Devices that a search may try on one node."""

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.constraints import ClaimRef, Pods
+from toposcope.integrations.framework.containers import amounts_of, requests_of
 from toposcope.integrations.framework.document import Field, name_of, namespace_of
-from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
+from toposcope.integrations.framework.pods import pods_of
 
 _RULE: Final = "dynamo/gpu-memory-service"
 _MAIN: Final = "main"

@@ -6,7 +6,7 @@ group stays inside the domain of the group.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
 from toposcope.api.levels import Level
@@ -56,6 +56,53 @@ class GpuShare:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Why pods get no node whatever room there is, or may get none."""
+
+    kind: Literal["never", "full", "unclear"]
+    """As long as they are written so; until somebody acts; it is not known."""
+    reason: str
+    may_open_nodes: bool = False
+    """Whether what is not known may also let them onto more nodes."""
+
+
+Resources = tuple[tuple[str, int], ...]
+"""Amounts by resource name, sorted: `cpu` in thousandths, `memory` in bytes, the rest in units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """Which pods kube-scheduler would evict to make room, by the priority class."""
+
+    class_name: str = ""
+    value: int | None = 0
+    """None: not known."""
+    can_preempt: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """What becomes of pods between their template and a scheduler."""
+
+    namespace: str = ""
+    scheduler: str = ""
+    """`schedulerName`; empty where the template names none."""
+    gates: tuple[str, ...] = ()
+    """The names of their scheduling gates."""
+    priority: Priority = Priority()
+    limits: Resources = ()
+    unset: tuple[tuple[str, str], ...] = ()
+    """Containers without a request or limit: `limits.memory` and the container's name."""
+    has_deadline: bool = False
+    """Whether `activeDeadlineSeconds` is set."""
+    is_best_effort: bool = False
+    """Whether no container says anything of CPU and memory."""
+    crosses_namespaces: bool = False
+    """Whether they ask to be near pods of other namespaces, or away from them."""
+    holds: tuple[Hold, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Pods:
     """Identical pods."""
 
@@ -70,6 +117,8 @@ class Pods:
     """What they get devices by, which `requests` say nothing of."""
     share: GpuShare | None = None
     """The part of a GPU that is among their requests."""
+    creation: Creation = field(default=Creation(), compare=False)
+    """No scheduler goes by it: pods that differ in nothing else look the same to one."""
 
     def sharing(self, share: GpuShare) -> "Pods":
         """The pods with a part of a GPU among their requests."""
@@ -349,6 +398,8 @@ class Workload:
     """Why the scheduler may find no place though there is one; empty: it tries every placement."""
     certain: tuple[Group, ...] = ()
     """Where these fit, it finds one all the same."""
+    suspended: str = ""
+    """The field that suspends it, where no queue does that: it has no pods; empty: it has."""
     unread: tuple[UnreadField, ...] = ()
     """The fields of its document that may decide and are not read: no verdict holds then."""
     certain_too: tuple[Group, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
+from toposcope.integrations.framework.surroundings import NOTHING_KNOWN, Surroundings
 from toposcope.text import escaped
 
 _MAX_SHOWN: Final = 60
@@ -73,7 +74,7 @@ class Field:
     Fields of one document share the list of findings.
     """
 
-    __slots__ = ("_name", "_parent", "findings", "value")
+    __slots__ = ("_name", "_parent", "_surroundings", "findings", "value")
 
     def __init__(
         self,
@@ -81,11 +82,15 @@ class Field:
         path: str | int = "",
         findings: list[Finding] | None = None,
         parent: "Field | None" = None,
+        *,
+        surroundings: Surroundings = NOTHING_KNOWN,
     ) -> None:
+        """`surroundings` are those of a document, which is a field without a parent."""
         self.value = value
         self.findings: list[Finding] = [] if findings is None else findings
         self._name = path
         self._parent = parent
+        self._surroundings = surroundings
 
     @property
     def path(self) -> str:
@@ -109,6 +114,11 @@ class Field:
         if self._parent is None:
             return self
         return self._parent.root
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What is known of the cluster around the document."""
+        return self.root._surroundings  # noqa: SLF001 - of the same class
 
     def __truediv__(self, name: str) -> "Field":
         """The property `name` of an object.

@@ -21,7 +21,7 @@ from toposcope.integrations.framework.constraints import (
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.features import Resource
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.framework.pods import node_filter_of
+from toposcope.integrations.framework.node_terms import node_filter_of
 from toposcope.integrations.framework.system import ClusterFacts, Held, SchedulerProfiles
 from toposcope.integrations.framework.verdict import Verdict
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.integrations.framework.containers import amounts_of
 from toposcope.integrations.framework.document import Field, Finding, name_of
 from toposcope.integrations.framework.levels import did_you_mean
-from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.kai.api import NODE_POOL, PREEMPTIBLE, PREFIX, QUEUE, QUEUES
 from toposcope.text import listing

@@ -39,7 +39,6 @@ WORKLOAD: Final = Kind(GROUP, "Workload", "workloads", _VERSIONS, short=("wl",))
 LOCAL_QUEUE: Final = Kind(GROUP, "LocalQueue", "localqueues", _VERSIONS)
 CLUSTER_QUEUE: Final = Kind(GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
 COHORT: Final = Kind(GROUP, "Cohort", "cohorts", _VERSIONS, namespaced=False)
-LIMIT_RANGE: Final = Kind("", "LimitRange", "limitranges", ("v1",))
 ADMISSION_CHECK: Final = Kind(
     GROUP, "AdmissionCheck", "admissionchecks", _VERSIONS, namespaced=False
 )
@@ -52,7 +51,6 @@ READ: Final = (
     FLAVORS,
     COHORT,
     WORKLOAD,
-    LIMIT_RANGE,
     ADMISSION_CHECK,
     PRIORITY_CLASS,
 )
@@ -74,6 +72,8 @@ POD_GROUP_TOTAL: Final = PREFIX + "pod-group-total-count"
 POD_GROUP_FAST: Final = PREFIX + "pod-group-fast-admission"
 ROLE_HASH: Final = PREFIX + "role-hash"
 """Annotation of a pod in a group: pods with the same one are a pod set."""
+GATED_BY: Final = PREFIX + "admission-gated-by"
+"""Annotation of a workload: what has to let go of it before it is admitted, with commas between."""
 ELASTIC: Final = PREFIX + "elastic-job"
 MIN_PARALLELISM: Final = PREFIX + "job-min-parallelism"
 REQUIRED: Final = PREFIX + "podset-required-topology"
