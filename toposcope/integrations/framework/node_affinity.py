@@ -103,9 +103,11 @@ class ExclusionKind(IntEnum):
     """It takes no new pods: it is not Ready, cordoned, or under pressure."""
     LEVEL = 5
     """It lacks the label of a level."""
-    KEY = 6
+    VOLUME = 6
+    """A volume of theirs cannot be used there."""
+    KEY = 7
     """It lacks the label that pod affinity or a spread constraint goes by."""
-    NEIGHBOURS = 7
+    NEIGHBOURS = 8
     """Pods that run there keep it away, or those that it has to be near run elsewhere."""
 
 
@@ -114,7 +116,23 @@ class Exclusion(NamedTuple):
 
     kind: ExclusionKind
     detail: str = ""
-    """The `KEY=VALUE` that it lacks, the taint, the obstacle, the label key, or the rule."""
+    """The `KEY=VALUE` that it lacks, the taint, obstacle, label key, claim, or rule."""
+
+
+Terms = tuple[tuple[Expression, ...], ...]
+"""Alternatives: any one of them has to match."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumePlace:
+    """The nodes that can use the volume of a claim."""
+
+    claim: str
+    terms: Terms
+
+    def allows(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node can use it."""
+        return any(_matches(term, name, labels) for term in self.terms)
 
 
 Barred = tuple[tuple[Exclusion, frozenset[str]], ...]
@@ -130,9 +148,11 @@ class NodeFilter:
 
     selector: tuple[tuple[str, str], ...] = ()
     """`nodeSelector`: all of these labels."""
-    terms: tuple[tuple[Expression, ...], ...] = ()
+    terms: Terms = ()
     """`requiredDuringSchedulingIgnoredDuringExecution`: any one of these; empty: every node."""
     tolerations: tuple[Toleration, ...] = ()
+    volumes: tuple[VolumePlace, ...] = ()
+    """All of these; volumes that every node can use are left out."""
     keys: tuple[str, ...] = ()
     """Labels without which no node will do, whatever their value."""
     barred: Barred = ()
@@ -158,6 +178,9 @@ class NodeFilter:
         for taint in taints:
             if not self.tolerates(taint):
                 return Exclusion(ExclusionKind.TAINT, str(taint))
+        for volume in self.volumes:
+            if not volume.allows(name, labels):
+                return Exclusion(ExclusionKind.VOLUME, volume.claim)
         return self._rejection_by_rules(name, labels)
 
     def selects(self, name: str, labels: Mapping[str, str]) -> bool:
