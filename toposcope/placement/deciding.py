@@ -11,6 +11,7 @@ from toposcope.integrations.readings import READS
 from toposcope.integrations.registry import PLUGINS, placements
 from toposcope.placement.cluster import Question
 from toposcope.placement.devices import by_devices
+from toposcope.placement.exclusive import by_holders, by_leaders
 from toposcope.placement.tolerating import tolerate
 from toposcope.placement.verdict import judge
 from toposcope.text import listing
@@ -155,6 +156,8 @@ def tolerations(question: Question, verdict: Verdict) -> Verdict:
 
 
 DECIDERS: Final[tuple[Decider, ...]] = (
+    by_holders,  # domains that others hold for themselves
+    by_leaders,  # pods that choose the domain of others before these exist
     certainty,  # a placement that the scheduler may miss
     parts,  # gangs that it places one after the other
     own_procedure,  # its order, allocation, queue and quota
