@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.support.checked_cluster import GPU, CheckedCluster
+from tests.support.checked_cluster import GPU, NOT_CHECKED, CheckedCluster
 from tests.support.checking import error, warning
 from tests.support.documents import text
 
@@ -464,7 +464,7 @@ def test_pod_group_without_known_pods_has_no_verdict(cluster: CheckedCluster) ->
     answer = cluster.check()
 
     assert answer.findings == []
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
 
 
 def test_dynamo_keeps_each_replica_in_a_rack(cluster: CheckedCluster) -> None:

@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tests.schedulers.versions import COMPOSITES, GANGS
 from tests.support.slices import attributes, claim, device_class, request, slice_of
 
 Object = dict[str, Any]
@@ -35,7 +36,8 @@ _VERSIONS: Final = {
     **dict.fromkeys(("Node", "Pod", "LimitRange"), "v1"),
     "Job": "batch/v1",
     "JobSet": "jobset.x-k8s.io/v1alpha2",
-    "PodGroup": "scheduling.k8s.io/v1alpha2",
+    "PodGroup": GANGS,
+    "CompositePodGroup": COMPOSITES,
 }
 """Those of Kueue's kinds are `KUEUE`."""
 _WITHOUT_NAMESPACE: Final = ("Node", "Topology", "ResourceFlavor", "ClusterQueue")
@@ -351,34 +353,6 @@ def _kueue_pod_set(rng: random.Random) -> tuple[Object, int]:
         annotations["kueue.x-k8s.io/podset-slice-required-topology"] = rng.choice(LEVELS)
         annotations["kueue.x-k8s.io/podset-slice-size"] = str(size)
     return pod_template(rng, annotations), pods
-
-
-def gang(rng: random.Random, name: str) -> list[Object]:
-    """A PodGroup for kube-scheduler and its pods, of one or two sizes; one key in twenty is on no node."""
-    sizes = 1 if rng.random() < 0.7 else 2
-    templates = []
-    for _ in range(sizes):
-        templates.append(pod_template(rng)["spec"])
-    pods = rng.choice((1, 2, 3, 4, 6, 8, 12))
-    least = pods
-    if sizes == 1 and rng.random() < 0.3:
-        least = rng.randint(1, pods)
-    policy: Object = {"gang": {"minCount": least}}
-    if rng.random() < 0.15:
-        policy = {"basic": {}}
-    spec: Object = {"schedulingPolicy": policy}
-    if rng.random() < 0.85:
-        key = "example.com/nowhere"
-        if rng.random() < 0.95:
-            key = rng.choice(LEVELS)
-        spec["schedulingConstraints"] = {"topology": [{"key": key}]}
-
-    objects = [made("PodGroup", name, spec)]
-    for number in range(pods):
-        template = templates[number * sizes // pods]
-        member = {**template, "schedulingGroup": {"podGroupName": name}}
-        objects.append(made("Pod", f"{name}-{number}", member, labels={"job": name}))
-    return objects
 
 
 def plain_job(rng: random.Random, name: str) -> Object:

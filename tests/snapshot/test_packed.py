@@ -33,6 +33,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nodes[1]["spec"]["taints"] = [taint]
     nodes[2]["metadata"]["labels"] = {"note": "ünïcode"}
     nodes[3]["spec"]["unschedulable"] = True
+    nodes[4]["spec"]["providerID"] = "azure:///subscriptions/s/vm"
     others = [
         pod("a", "gb200-01", 4),
         pod("b", "gb200-01", 1),

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -24,7 +25,7 @@ from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, NoClusterError, UnreachableError
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import Answer, document_of, line_of
-from toposcope.placement.sentences import HEADS, advice, grounds, left_out, reasoning
+from toposcope.placement.sentences import HEADS, advice, grounds, left_out, reasoning, unread_lines
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
 from toposcope.text import plural
@@ -322,6 +323,8 @@ def _lines(
     yield screen.paint(_title(document, checked), "bold")
     for finding in checked.reading.findings:
         yield from _finding(screen, document, finding)
+    for line in unread_lines(checked.unread, partial(line_of, document)):
+        yield f"  {line}"
     if checked.verdict:
         yield from _verdict(screen, checked.verdict, has_reasoning=has_reasoning)
     if checked.reading.workload:
@@ -377,10 +380,13 @@ def _title(document: Document, checked: Checked) -> str:
     workload = checked.reading.workload
     if workload is None:
         return f"{document.place}: {document.kind or checked.reading.subject}"
+    title = f"{document.place}: {workload.handle}"
+    if not workload.system:
+        return title
     about = workload.system
     if workload.topology:
         about += f", topology {workload.topology}"
-    return f"{document.place}: {workload.handle} ({about})"
+    return f"{title} ({about})"
 
 
 def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[str]:

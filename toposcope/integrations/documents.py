@@ -118,9 +118,12 @@ def _with_document(cluster: ClusterFacts, document: Mapping[str, Any]) -> Cluste
     for existing in of_kind:
         if _name(existing) == name:
             return cluster
+    incomplete = cluster.incomplete
+    if kind not in cluster.objects:
+        incomplete = incomplete | {kind}
     objects = dict(cluster.objects)
     objects[kind] = (*of_kind, document)
-    return replace(cluster, objects=objects)
+    return replace(cluster, objects=objects, incomplete=incomplete)
 
 
 def _name(document: Mapping[str, Any]) -> tuple[str, str]:

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 from toposcope.integrations.documents import with_documents
 from toposcope.integrations.dra.allocation import Claims
 from toposcope.integrations.framework import placement as framework
-from toposcope.integrations.framework.constraints import Admission, Decision, Workload, pods_in
+from toposcope.integrations.framework.constraints import (
+    Admission,
+    Decision,
+    GpuShare,
+    Workload,
+    pods_in,
+)
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.readings import READS
 from toposcope.integrations.registry import placements
@@ -40,6 +46,7 @@ class _Seen(NamedTuple):
     by_state: bool
     own: frozenset[tuple[str, str]] | None
     extended: frozenset[str]
+    shares: frozenset[GpuShare]
     topology: str
     """By whose lists of nodes they are in domains; empty: labels say it."""
 
@@ -69,7 +76,7 @@ class Cluster:
 
     @cached_property
     def pods_on(self) -> Mapping[str, Sequence[PodView]]:
-        """The pods of each node; computed only where pods have to be drained."""
+        """The pods of each node; computed only where pods have to be drained, or share GPUs."""
         pods: dict[str, list[PodView]] = {}
         for pod in self.snapshot.pods or ():
             pods.setdefault(pod.node, []).append(pod)
@@ -104,6 +111,22 @@ class Cluster:
 
     def _nodes_for(self, workload: Workload) -> list[Node]:
         """The nodes as the workload's scheduler sees them."""
+        topology = self.topology(workload)
+        places: Mapping[str, Mapping[str, str]] = {}
+        if topology is not None:
+            places = topology.places
+
+        seen = self._seen_by(workload, has_places=bool(places))
+        nodes = self._nodes.get(seen)
+        if nodes is None:
+            nodes = self._nodes_seen(seen)
+            if places:
+                nodes = list(_in_places(nodes, places))
+            self._nodes[seen] = nodes
+        return nodes
+
+    def _seen_by(self, workload: Workload, *, has_places: bool) -> _Seen:
+        """What decides how the workload's scheduler sees the nodes."""
         own = None
         if workload.admission:
             own = workload.admission.own
@@ -112,21 +135,13 @@ class Cluster:
             for resource, _ in pods.requests:
                 if resource in self.claims.extended:
                     extended.add(resource)
-
-        topology = self.topology(workload)
-        places: Mapping[str, Mapping[str, str]] = {}
-        if topology is not None:
-            places = topology.places
-        seen = _Seen(
+        return _Seen(
             by_state=any(placement.asks_nodes(workload) for placement in placements()),
             own=own,
             extended=frozenset(extended),
-            topology=f"{workload.system}/{workload.topology}" if places else "",
+            shares=_shares_of(workload),
+            topology=f"{workload.system}/{workload.topology}" if has_places else "",
         )
-        if seen not in self._nodes:
-            nodes = self._nodes_seen(seen)
-            self._nodes[seen] = list(_in_places(nodes, places)) if places else nodes
-        return self._nodes[seen]
 
     def _nodes_seen(self, seen: _Seen) -> list[Node]:
         held = {}
@@ -140,7 +155,20 @@ class Cluster:
             self.claims,
             seen.extended,
         )
+        for share in seen.shares:
+            nodes = [self._with_share(node, share) for node in nodes]
         return [by_state(node) for node in nodes] if seen.by_state else nodes
+
+    def _with_share(self, node: Node, share: GpuShare) -> Node:
+        """The node with so many of the shares as the scheduler finds on its GPUs."""
+        pods = self.pods_on.get(node.name, ())
+        for placement in placements():
+            offered = placement.shares(node, share, pods)
+            if offered is not None:
+                free = {**node.free, share.resource: offered.now}
+                total = {**node.total, share.resource: offered.empty}
+                return replace(node, free=free, total=total)
+        return node
 
 
 def _in_places(nodes: Iterable[Node], places: Mapping[str, Mapping[str, str]]) -> Iterator[Node]:
@@ -148,6 +176,12 @@ def _in_places(nodes: Iterable[Node], places: Mapping[str, Mapping[str, str]]) -
     for node in nodes:
         domains = places.get(node.name)
         yield replace(node, labels={**node.labels, **domains}) if domains else node
+
+
+def _shares_of(workload: Workload) -> frozenset[GpuShare]:
+    """The parts of GPUs that its pods ask for."""
+    shares = [pods.share for pods in pods_in(workload.groups)]
+    return frozenset(filter(None, shares))
 
 
 def _requests_of(pods: Iterable[PodView]) -> Counter[str]:

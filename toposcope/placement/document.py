@@ -60,17 +60,30 @@ def findings_of(document: Document, checked: Checked) -> list[dict[str, Any]]:
     ]
 
 
+def unread_of(document: Document, checked: Checked) -> list[dict[str, Any]]:
+    """The fields that keep the verdict unclear, with their lines."""
+    return [
+        {
+            "field": unread.field,
+            "line": line_of(document, unread.field) or None,
+            "why": unread.why,
+        }
+        for unread in checked.unread
+    ]
+
+
 def _checked(document: Document, checked: Checked) -> dict[str, Any]:
     workload = checked.reading.workload
     return {
         "place": str(document.place),
         "workload": workload.handle if workload else None,
-        "system": workload.system if workload else None,
+        "system": (workload.system or None) if workload else None,
         "topology": workload.topology if workload else None,
         "well": checked.well,
         "findings": findings_of(document, checked),
         "notes": list(workload.notes) if workload else [],
         "verdict": _verdict(checked.verdict) if checked.verdict else None,
+        "unread": unread_of(document, checked),
     }
 
 

@@ -2,7 +2,7 @@
 
 The leader of a group is placed alone, and its choice binds all others of the group. kube-scheduler
 knows nothing of them: it may choose a domain that has no room for the whole group, where the group
-waits until somebody leaves. Seen on kube-scheduler 1.36 with JobSet's webhook.
+waits until somebody leaves. Seen on kube-scheduler 1.36.
 """
 
 from collections.abc import Sequence

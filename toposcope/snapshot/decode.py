@@ -5,7 +5,7 @@ resource lists, conditions) is kept once.
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -19,7 +19,8 @@ from toposcope.api.label_values import MAX_VALUE, is_harmless_value, is_name
 from toposcope.api.levels import Level
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.hardware.topology import State
-from toposcope.integrations.framework.document import Field
+from toposcope.hierarchy.fault_domains import AZURE
+from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.plugin import Part, Plugin
 from toposcope.integrations.framework.system import SchedulerProfiles
@@ -140,6 +141,7 @@ class _Taint(msgspec.Struct, frozen=True, gc=False):
 
 
 class _NodeSpec(msgspec.Struct, frozen=True, gc=False):
+    provider_id: str | None = msgspec.field(default=None, name="providerID")
     unschedulable: bool | None = None
     taints: list[_Taint] | None = None
 
@@ -148,6 +150,7 @@ class _Condition(msgspec.Struct, frozen=True, gc=False):
     type: str
     status: str
     message: str = ""
+    reason: str = ""
 
 
 class _NodeStatus(msgspec.Struct, frozen=True, gc=False):
@@ -167,6 +170,7 @@ class _Resources(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
     resources: _Resources | None = None
     restart_policy: str | None = None
 
@@ -185,9 +189,19 @@ class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     scheduling_group: dict[str, Any] | None = None
 
 
-class _PodStatus(msgspec.Struct, frozen=True, gc=False):
+class _ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    resources: _Resources | None = None
+    allocated_resources: Quantities = None
+
+
+class _PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     phase: str = ""
     conditions: list[_Condition] | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
+    resources: _Resources | None = None
+    allocated_resources: Quantities = None
 
 
 _NO_NODE_SPEC: Final = _NodeSpec()
@@ -243,19 +257,21 @@ class _Published(msgspec.Struct, frozen=True, gc=False):
     spec: _PublishedSpec | None = None
 
 
-def _requests_of(spec: _PodSpec) -> dict[str, int]:
-    """The requests of a pod with this spec.
+def _requests_of(spec: _PodSpec, status: _PodStatus) -> dict[str, int]:
+    """What a pod takes of its node: its requests, or more while it is resized in place.
 
     Raises ValueError that names the field and the resource.
     """
+    held = _held_while_resized(spec, status)
     containers = []
     for number, container in enumerate(spec.containers or ()):
-        containers.append(_container(f"spec.containers[{number}]", container))
+        containers.append(_container(f"spec.containers[{number}]", container, held))
 
     init_containers = []
     for number, container in enumerate(spec.init_containers or ()):
-        requests = _container(f"spec.initContainers[{number}]", container)
         is_sidecar = container.restart_policy == "Always"
+        held_by_it = held if is_sidecar else _NOT_RESIZED
+        requests = _container(f"spec.initContainers[{number}]", container, held_by_it)
         init_containers.append(ContainerRequests(requests, is_sidecar))
 
     overhead = None
@@ -264,13 +280,91 @@ def _requests_of(spec: _PodSpec) -> dict[str, int]:
     of_pod = None
     if spec.resources:
         of_pod = _with_limits("spec.resources", spec.resources)
+        of_pod = _or_held(of_pod, held.get(""))
     return pod_requests(containers, init_containers, overhead, of_pod)
 
 
-def _container(at: str, container: _Container) -> Requests:
-    if not container.resources:
-        return NOTHING
-    return _with_limits(f"{at}.resources", container.resources)
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a container holds by its status."""
+
+    amounts: Mapping[str, int]
+    is_infeasible: bool
+    """Whether its node can never give it what its spec asks for now."""
+
+
+_NOT_RESIZED: Final[Mapping[str, _Held]] = {}
+
+
+def _held_while_resized(spec: _PodSpec, status: _PodStatus) -> Mapping[str, _Held]:
+    """By name of a container: what it holds where that may not be what its spec asks for.
+
+    The pod as a whole has the empty name. Source: Kubernetes 1.36 (k8s.io/component-helpers
+    resource.PodRequests with UseStatusResources).
+    """
+    if not status.container_statuses and not status.resources:
+        return _NOT_RESIZED
+    written = {}
+    for container in _both(spec.containers, spec.init_containers):
+        written[container.name] = container.resources
+    held = {}
+    for part in _both(status.container_statuses, status.init_container_statuses):
+        if _is_resized(part, written.get(part.name)):
+            at = f"status.containerStatuses of {part.name}"
+            held[part.name] = _held(at, part.resources, part.allocated_resources, status)
+    if status.resources:
+        held[""] = _held("status", status.resources, status.allocated_resources, status)
+    return held
+
+
+def _both(main: list[_T] | None, init: list[_T] | None) -> list[_T]:
+    """What there is of containers and of init containers."""
+    if not init:
+        return main or []
+    return [*(main or ()), *init]
+
+
+def _is_resized(part: _ContainerStatus, written: _Resources | None) -> bool:
+    """Whether a status says something else than the spec, which it seldom does."""
+    if part.resources is None:
+        return False
+    requested = written.requests if written else None
+    for quantities in (part.resources.requests, part.allocated_resources):
+        if quantities and quantities != requested:
+            return True
+    return False
+
+
+def _held(at: str, actual: _Resources | None, allocated: Quantities, status: _PodStatus) -> _Held:
+    amounts_held = _amounts(at, actual.requests if actual else None)
+    for resource, count in _amounts(at, allocated).items():
+        amounts_held[resource] = max(count, amounts_held.get(resource, 0))
+    is_infeasible = False
+    for condition in status.conditions or ():
+        if condition.type == "PodResizePending":
+            is_infeasible = condition.reason == "Infeasible"
+    return _Held(amounts_held, is_infeasible)
+
+
+def _or_held(requests: Requests, held: _Held | None) -> Requests:
+    """The larger amounts of a spec and a status; the latter's alone where the spec is refused."""
+    if held is None:
+        return requests
+    if held.is_infeasible:
+        return held.amounts
+    larger = dict(requests)
+    for resource, count in held.amounts.items():
+        larger[resource] = max(count, larger.get(resource, 0))
+    return larger
+
+
+def _container(at: str, container: _Container, held: Mapping[str, _Held]) -> Requests:
+    requests: Requests = NOTHING
+    if container.resources:
+        requests = _with_limits(f"{at}.resources", container.resources)
+    if held:
+        return _or_held(requests, held.get(container.name))
+    return requests
 
 
 def _with_limits(at: str, resources: _Resources) -> Requests:
@@ -404,6 +498,7 @@ class Decoder:
             allocatable=allocatable,
             conditions=conditions,
             matrix=self._matrix(name, labels.get(STATE), metadata.annotations),
+            is_of_azure=(spec.provider_id or "").startswith(AZURE),
         )
 
     def _new_places(self, keys: Sequence[str]) -> dict[str, int]:
@@ -451,7 +546,7 @@ class Decoder:
             return None
 
         annotations = self._kept(meta.annotations)
-        requests = self._requested(spec, meta)
+        requests = self._requested(spec, status, meta)
         wants = NOTHING
         if self._places_matter(spec, annotations, requests):
             wants = self._wanted(spec)
@@ -474,8 +569,8 @@ class Decoder:
             priority=spec.priority or 0,
         )
 
-    def _requested(self, spec: _PodSpec, meta: _PodMeta) -> Requests:
-        requests = _requests_of(spec)
+    def _requested(self, spec: _PodSpec, status: _PodStatus, meta: _PodMeta) -> Requests:
+        requests = _requests_of(spec, status)
         if not requests:
             return NOTHING
         if MOST in requests.values():
@@ -639,6 +734,27 @@ def _profiles_in(plugin: Plugin, text: Any) -> SchedulerProfiles | None:
         return None
     configured: SchedulerProfiles | None = part.PLACEMENT.profiles(values)
     return configured
+
+
+def configured_objects(
+    keys: Collection[tuple[str, str]], read: Callable[[type[Any]], Any]
+) -> list[dict[str, Any]]:
+    """The configurations of these groups and kinds in a ConfigMap, named like it."""
+    config_map = read(dict)
+    data = config_map.get("data")
+    if not isinstance(data, dict):
+        return []
+    objects = []
+    for text in data.values():
+        if not isinstance(text, str) or not any(kind in text for _, kind in keys):
+            continue
+        try:
+            values = load(text.encode())
+        except YamlSyntaxError:
+            continue
+        if kind_of(values) in keys:
+            objects.append({**values, "metadata": config_map.get("metadata")})
+    return objects
 
 
 def only(configurations: Iterable[SchedulerProfiles | None]) -> SchedulerProfiles | None:

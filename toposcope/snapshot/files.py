@@ -16,7 +16,13 @@ from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot import decode
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.documents import Document, TakeList, check_text, documents
-from toposcope.snapshot.kinds import CONFIGURED, OBJECT_KEYS, PUBLISHED_KEYS, keepers
+from toposcope.snapshot.kinds import (
+    CONFIGURATION_KEYS,
+    CONFIGURED,
+    OBJECT_KEYS,
+    PUBLISHED_KEYS,
+    keepers,
+)
 from toposcope.snapshot.model import (
     SAVE,
     Collector,
@@ -161,6 +167,7 @@ class _Builder:
             self._topologies[topology.name] = topology
         elif kind == ("", "ConfigMap"):
             self._profiles.append(decode.profiles(CONFIGURED, document.read))
+            self._add_configurations(document)
         elif kind in PUBLISHED_KEYS:
             resource = decode.published(document.api_version, document.kind, document.read)
             self._add_published(resource)
@@ -168,6 +175,12 @@ class _Builder:
             keep = keepers()[kind]
             whole = document.read(dict) | _type_of(document)
             self._objects[_identity(whole)] = keep(whole)
+
+    def _add_configurations(self, document: Document) -> None:
+        """Add the configurations of operators in a ConfigMap that decide about places."""
+        for configuration in decode.configured_objects(CONFIGURATION_KEYS, document.read):
+            keep = keepers()[kind_of(configuration)]
+            self._objects[_identity(configuration)] = keep(configuration)
 
     def _add_pod(self, pod: PodView | None) -> None:
         if pod:

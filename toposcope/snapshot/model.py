@@ -49,6 +49,8 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     """Condition type to status."""
     matrix: str | None
     """The annotation `gpu.topology/matrix` as it stands; None where not loaded."""
+    is_of_azure: bool = False
+    """Whether `spec.providerID` says so: then a bare number as zone is a fault domain."""
 
     def label(self, key: str) -> str | None:
         """The value of a label, None if it has none."""

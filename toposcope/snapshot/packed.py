@@ -110,6 +110,7 @@ class _Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
     conditions: int
     requested: int
     """The sum of its pods' requests."""
+    is_of_azure: bool = False
 
 
 class _Cluster(msgspec.Struct, frozen=True):
@@ -245,6 +246,7 @@ def _packed_cluster(snapshot: Snapshot) -> _Cluster:
             allocatable=allocatable.place(node.allocatable),
             conditions=conditions.place(node.conditions),
             requested=requested.place(_storable_sums(by_pods)),
+            is_of_azure=node.is_of_azure,
         )
         rows.append(row)
 
@@ -499,6 +501,7 @@ def _node_views(cluster: _Cluster) -> list[NodeView]:
             allocatable=cluster.allocatable[row.allocatable],
             conditions=cluster.conditions[row.conditions],
             matrix=None,
+            is_of_azure=row.is_of_azure,
         )
         views.append(view)
     return views

@@ -103,6 +103,8 @@ class ExclusionKind(IntEnum):
     """It takes no new pods: it is not Ready, cordoned, or under pressure."""
     LEVEL = 5
     """It lacks the label of a level."""
+    VOLUME = 6
+    """A volume of theirs cannot be used there."""
 
 
 class Exclusion(NamedTuple):
@@ -110,7 +112,23 @@ class Exclusion(NamedTuple):
 
     kind: ExclusionKind
     detail: str = ""
-    """The `KEY=VALUE` that it lacks, the taint, the obstacle, or the label key."""
+    """The `KEY=VALUE` that it lacks, the taint, the obstacle, the label key, or the claim."""
+
+
+Terms = tuple[tuple[Expression, ...], ...]
+"""Alternatives: any one of them has to match."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumePlace:
+    """The nodes that can use the volume of a claim."""
+
+    claim: str
+    terms: Terms
+
+    def allows(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node can use it."""
+        return any(_matches(term, name, labels) for term in self.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +140,11 @@ class NodeFilter:
 
     selector: tuple[tuple[str, str], ...] = ()
     """`nodeSelector`: all of these labels."""
-    terms: tuple[tuple[Expression, ...], ...] = ()
+    terms: Terms = ()
     """`requiredDuringSchedulingIgnoredDuringExecution`: any one of these; empty: every node."""
     tolerations: tuple[Toleration, ...] = ()
+    volumes: tuple[VolumePlace, ...] = ()
+    """All of these; volumes that every node can use are left out."""
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether the pods may use a node in spite of `taint`."""
@@ -142,6 +162,9 @@ class NodeFilter:
         for taint in taints:
             if not self.tolerates(taint):
                 return Exclusion(ExclusionKind.TAINT, str(taint))
+        for volume in self.volumes:
+            if not volume.allows(name, labels):
+                return Exclusion(ExclusionKind.VOLUME, volume.claim)
         return None
 
 

@@ -13,6 +13,7 @@ from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.constraints import (
     Admission,
     Decision,
+    GpuShare,
     OfferedNode,
     Pods,
     Workload,
@@ -20,7 +21,7 @@ from toposcope.integrations.framework.constraints import (
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.features import Resource
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.framework.pods import node_filter_of
+from toposcope.integrations.framework.node_terms import node_filter_of
 from toposcope.integrations.framework.system import ClusterFacts, Held, SchedulerProfiles
 from toposcope.integrations.framework.verdict import Verdict
 
@@ -162,6 +163,16 @@ class Question:
         return self.decisions[admission]
 
 
+@dataclass(frozen=True, slots=True)
+class OfferedShares:
+    """How many pods with a part of a GPU a node takes."""
+
+    now: int
+    """Beside what runs there."""
+    empty: int
+    """If nothing ran there."""
+
+
 class Placement:
     """What one system knows about places."""
 
@@ -193,6 +204,16 @@ class Placement:
     def stand_ins(self, known: KnownLevels) -> Mapping[str, TopologyLevels]:
         """What would be published, where its resources are not known."""
         return known.suggested
+
+    def shares(
+        self, node: OfferedNode, share: GpuShare, pods: Sequence[ViewedPod]
+    ) -> OfferedShares | None:
+        """How many pods with this part of a GPU the node takes, which has `pods`; None: not known.
+
+        It is asked only about workloads with such pods.
+        """
+        del node, share, pods
+        return None
 
     def asks_nodes(self, workload: Workload) -> bool:
         """Whether its scheduler goes by the state of a node and not by the taints for that.

@@ -13,6 +13,7 @@ from toposcope.integrations.framework.constraints import (
 )
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
+from toposcope.integrations.framework.surroundings import Surroundings
 
 _LEVELS_FIRST: Final = "room is not checked before the levels are right"
 
@@ -56,6 +57,8 @@ class SchedulerProfiles:
     enabled: tuple[str, ...]
     default: str
     topology_aware: bool = True
+    mnnvl: bool = False
+    """Whether it puts pods into ComputeDomains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class ClusterFacts:
     """The kind that `topologies` are of."""
     objects: Mapping[tuple[str, str], tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
     """What else decides, by API group and kind; all of the cluster, or a kind is not known."""
+    incomplete: frozenset[tuple[str, str]] = frozenset()
+    """Kinds of `objects` of which only those of this run's documents are known."""
     held: Held = field(default_factory=dict)
     """What is held for pods that were admitted and that have no node yet."""
     is_room_checked: bool = True
@@ -104,6 +109,11 @@ class ClusterFacts:
         What would fit without them means nothing. Empty where no room is checked anyway.
         """
         return (_LEVELS_FIRST,) if self.is_room_checked else ()
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """The objects that decide what becomes of pods."""
+        return Surroundings(self.objects, self.incomplete)
 
     def seen_by(self, reads: str) -> "ClusterFacts":
         """The facts for a system that reads one kind of topology resource."""
@@ -241,7 +251,7 @@ class System:
         before: Mapping[str, Any] | None = None,
     ) -> Reading:
         """What the document asks for and everything wrong with it, each finding once."""
-        root = Field(document)
+        root = Field(document, surroundings=cluster.surroundings)
         existing = None
         if before is not None:
             existing = Field(before)

@@ -10,6 +10,7 @@ from typing import Literal
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import Exclusion, Taint
 from toposcope.integrations.framework.packing import Path
 
@@ -96,8 +97,10 @@ class Step:
 class Remedy:
     """One thing to do in one domain, after which the workload fits there."""
 
-    act: Literal["open", "drain", "tolerate"]
-    """Bring nodes back (Ready, uncordoned); move away what runs there; tolerate taints."""
+    act: Literal["open", "drain", "tolerate", "preempt"]
+    """Bring nodes back (Ready, uncordoned); move away what runs there; tolerate taints; nothing, as
+    the scheduler evicts `pods` itself.
+    """
     nodes: tuple[str, ...]
     domain: Path = ()
     short: tuple[str, ...] = ()
@@ -137,8 +140,15 @@ class Verdict:
     """Why the scheduler does not find a placement though there is one; empty: it does."""
     on_shares: bool = False
     """Whether it fits only where the GPUs that it asks for are shares of GPUs."""
+    left: int = 0
+    """How many of its pods wait for room where it fits: those that need not start with the others.
+    """
     names: Mapping[Path, str] = field(default_factory=dict)
     """The names of the domains in this verdict."""
+    unread: tuple[UnreadField, ...] = ()
+    """Fields that may decide otherwise and were not read."""
+    without_unread: "Verdict | None" = None
+    """The answer if these fields were not set; None: it is as unclear without them."""
 
     @property
     def fits(self) -> bool:

@@ -38,10 +38,12 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
     enabled[KUBE_SCHEDULER] = None
 
     topology_aware = root / "topologyAwareScheduling" / "enabled"
+    mnnvl = root / "network" / "autoMNNVLEnabled"
     return SchedulerProfiles(
         enabled=tuple(enabled),
         default=(scheduler / "defaultProfileName").text() or KUBE_SCHEDULER,
         topology_aware=topology_aware.value is True,
+        mnnvl=mnnvl.value is True,
     )
 
 
@@ -164,6 +166,18 @@ def _check_queue(root: Field, cliques: list[Field]) -> None:
         listed = " ".join(sorted(queues))
         text = f"conflicting {backend.TITLE} queues on {name} PodClique templates: [{listed}]"
         where.error("grove/queue", text, "name one queue")
+
+
+def queue_of(root: Field) -> str:
+    """The queue of the backend that all pods of a set are in; empty: none is named, or several."""
+    own = _queue(root / "metadata")
+    if own:
+        return own
+    named = set()
+    for clique in (root / "spec" / "template" / "cliques").items():
+        named.add(_queue(clique))
+    named.discard("")
+    return named.pop() if len(named) == 1 else ""
 
 
 def _queue(metadata: Field) -> str:

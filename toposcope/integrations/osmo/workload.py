@@ -14,6 +14,7 @@ from typing import Any, Final
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods, Workload
+from toposcope.integrations.framework.containers import amounts_of
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.node_affinity import (
@@ -22,7 +23,6 @@ from toposcope.integrations.framework.node_affinity import (
     Expression,
     NodeFilter,
 )
-from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.osmo import scheduler
 from toposcope.integrations.osmo.pod_group import (
