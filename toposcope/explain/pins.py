@@ -13,7 +13,7 @@ from toposcope.explain.context import Context
 from toposcope.explain.one_pod import Seeker
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import Ref, Step, failed, passed
-from toposcope.integrations.framework.pods import node_filter_of
+from toposcope.integrations.framework.node_terms import node_filter_of
 from toposcope.integrations.framework.selectors import LabelSelector, label_selector
 from toposcope.integrations.framework.waiting import Pin
 from toposcope.integrations.registry import waiting

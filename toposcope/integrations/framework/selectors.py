@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.node_affinity import Expression
-from toposcope.integrations.framework.pods import term_of
+from toposcope.integrations.framework.node_terms import term_of
 
 
 @dataclass(frozen=True, slots=True)
