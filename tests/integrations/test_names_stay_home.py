@@ -16,6 +16,7 @@ WORDS = {
     "lws": "leaderworkerset",
     "jobset": "jobset",
     "kubeflow": "kubeflow",
+    "appwrapper": "appwrapper",
     "volcano": "volcano",
     "osmo": "osmo",
     "slurm": "slurm",

@@ -326,7 +326,8 @@ def test_node_pool_is_part_of_the_name_of_the_queue(queue: CheckedCluster) -> No
 
     assert answer.findings == [no_queue("team-a", fix="did you mean 'team'?")]
     assert answer.verdict == (
-        "unclear: spec.template.metadata.labels[kai.scheduler/node-pool] is not read; without it: fits: 2 pods on 2 nodes"
+        "unclear: spec.template.metadata.labels[kai.scheduler/node-pool] is not read; "
+        "without it: fits: 2 pods on 2 nodes"
     )
 
 

@@ -79,6 +79,18 @@ def _known() -> str:
     return f"{', '.join(names)} and {last}"
 
 
+def expanded(text: bytes) -> bytes | None:
+    """The YAML that a system makes of a template; None: it is the template of no system.
+
+    Raises UnreadableDocumentError.
+    """
+    for system in configurations():
+        made = system.expanded(text)
+        if made is not None:
+            return made
+    return None
+
+
 def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any]]) -> ClusterFacts:
     """The facts with what the documents configure: topology resources, pools, queues, backends.
 

@@ -89,6 +89,11 @@ class Scope:
         """The levels in one line."""
         return _path(self.levels)
 
+    @property
+    def is_before_agents(self) -> bool:
+        """Whether no agent has labelled a node yet, and there is no ClusterTopology either."""
+        return self.topology is None and bool(self.nodes) and self.nodes[0].without_agent
+
     def table(self) -> Table:
         """The nodes by their level labels, for everything that counts domains."""
         return self.table_with(level.key for level in self.levels)

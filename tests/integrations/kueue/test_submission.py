@@ -110,6 +110,38 @@ def test_slice_sizes_of_a_later_version_are_unclear(kueue: CheckedCluster) -> No
     )
 
 
+def test_gated_workload_waits_for_its_gate(kueue: CheckedCluster) -> None:
+    kueue.annotate("kueue.x-k8s.io/admission-gated-by", "example.com/budget")
+    assert kueue.check().verdict == (
+        "does not fit now: Kueue admits it only after its annotation kueue.x-k8s.io/admission-gated-by "
+        "(example.com/budget) is removed"
+    )
+
+
+def test_workload_that_is_not_active_waits(kueue: CheckedCluster) -> None:
+    kueue.submit("""
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: Workload
+        metadata: {name: w, namespace: ml}
+        spec: {queueName: queue, active: false, podSets: [{name: main, count: 1}]}
+    """)
+    kueue.edit_workload("spec.podSets[0].topologyRequest", {"required": "example.com/rack"})
+    kueue.edit_workload("spec.podSets[0].template", ONE_GPU)
+    assert kueue.check().verdict == (
+        "does not fit now: spec.active is false, and Kueue admits no Workload that is not active"
+    )
+
+
+@pytest.mark.parametrize("key", ["prebuilt-workload-name", "of-a-later-version"])
+def test_annotation_that_is_not_read_is_unclear(kueue: CheckedCluster, key: str) -> None:
+    kueue.annotate(f"kueue.x-k8s.io/{key}", "x")
+    assert kueue.check().verdict == (
+        f"unclear: metadata.annotations[kueue.x-k8s.io/{key}] is not read; "
+        "without it: fits: example.com/rack r1 (2 nodes, 16 free GPUs)"
+    )
+
+
+ONE_GPU = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
 JOBSET = """
     apiVersion: jobset.x-k8s.io/v1alpha2
     kind: JobSet

@@ -176,12 +176,13 @@ class Claims:
     def read_spec(self, spec: Field) -> Claim:
         """What the spec of a claim asks for."""
         devices = spec / "devices"
+        for name, field_ in devices.properties():
+            if field_ and name not in _JUDGED_OF_CLAIMS:
+                return Claim(unclear=f"the claim has {name}, which is not judged")
+
         requests = []
         constraints = []
         try:
-            for name, field_ in devices.properties():
-                if field_ and name not in _JUDGED_OF_CLAIMS:
-                    raise _UnclearError(f"the claim has {name}, which is not judged")
             for request in (devices / "requests").items():
                 requests.append(self._read_request(request))
             for constraint in (devices / "constraints").items():

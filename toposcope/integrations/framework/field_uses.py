@@ -144,13 +144,18 @@ class FieldUses:
 
     def unread_pods(self, document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
         """What may make pods in an object that no system reads. Never raises."""
-        kind = _name_of_kind(document)
+        return tuple(self._pods_in(Field(document)))
+
+    def _pods_in(self, set_: Field) -> Iterator[UnreadField]:
+        kind = _name_of_kind(set_.value)
         if not kind or kind in self._without_pods:
-            return ()
+            return
         why = self._unread_kinds.get(kind)
         if why is not None:
-            return (UnreadField("kind", why),)
-        return tuple(_pod_templates(Field(document)))
+            kind_field = set_ / "kind"
+            yield UnreadField(kind_field.path, why)
+        else:
+            yield from _pod_templates(set_)
 
     def unread(self, document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
         """The fields of an object that may decide and that are not read.
@@ -200,7 +205,7 @@ class FieldUses:
         if type_:
             yield from self._below(set_, self.of_type(type_), None)
         else:
-            yield UnreadField(set_.path, _UNKNOWN_FIELD, is_known=False)
+            yield from self._pods_in(set_)
 
     def _unread_keys(self, keys: Field) -> Iterator[UnreadField]:
         if not isinstance(keys.value, dict):

@@ -275,6 +275,20 @@ def _ray_workers(number: int, workers: Field) -> PodSet:
     return _set(name, count, workers / "template")
 
 
+def _app_wrapper(root: Field) -> Structure:
+    """The pods of all objects in it, which its controller creates together."""
+    components = root / "spec" / "components"
+    sets: list[PodSet] = []
+    for component in components.items():
+        inner = structure_of(component / "template")
+        if inner is None:
+            continue
+        for pod_set in inner.sets:
+            jobs = pod_set.jobs * inner.copies
+            sets.append(replace(pod_set, jobs=jobs))
+    return Structure(tuple(sets))
+
+
 def _ray_replicas(workers: Field) -> int:
     """How many replicas of a worker group are created. Source: GetWorkerGroupDesiredReplicas."""
     if (workers / "suspend").flag():
@@ -297,6 +311,7 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
         ("kubeflow.org", f"{framework}Job"): _kubeflow
         for framework in ("PyTorch", "TF", "MPI", "XGBoost", "JAX", "Paddle")
     },
+    ("workload.codeflare.dev", "AppWrapper"): _app_wrapper,
     ("batch.volcano.sh", "Job"): _tasks,
     ("ray.io", "RayCluster"): _ray("spec"),
     ("ray.io", "RayJob"): _ray("spec", "rayClusterSpec"),

@@ -162,6 +162,17 @@ class _Set:
         """Whether any part of it has a constraint."""
         return any(True for _ in self.constraints)
 
+    def why_not_placed(self, scheduler: str, *, is_redundant: bool) -> tuple[str, ...]:
+        """The notes on why no room is looked for; none where it is."""
+        rules = {finding.rule for finding in self._root.findings}
+        if not _LEVEL_RULES.isdisjoint(rules):
+            return self._cluster.levels_first
+        if self.constrained and scheduler == KUBE_SCHEDULER:
+            return (_NOT_KEPT,)
+        if is_redundant:
+            return (_NEVER_PLACED,)
+        return ()
+
     def check_constraints(self) -> None:
         """Note what is wrong with the constraints, and find the topology that they name."""
         note = self._note()
@@ -220,18 +231,10 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     redundant = _check_preferred(clique_set.constraints, clique_set.topology)
     group = _tree(root, clique_set, scheduler)
 
-    rules = {finding.rule for finding in root.findings}
-    notes: tuple[str, ...] = ()
-    placeable = False
-    if not _LEVEL_RULES.isdisjoint(rules):
-        notes = cluster.levels_first
-    elif clique_set.constrained and scheduler == KUBE_SCHEDULER:
-        notes = (_NOT_KEPT,)
-    elif redundant:
-        notes = (_NEVER_PLACED,)
-    else:
-        placeable = True
+    notes = clique_set.why_not_placed(scheduler, is_redundant=redundant)
+    placeable = not notes
 
+    rules = {finding.rule for finding in root.findings}
     gangs: tuple[Group, ...] = ()
     if scheduler == backend.SCHEDULER and "grove/hierarchy" not in rules:
         gangs = _gangs_of(root / "spec" / "template", group)

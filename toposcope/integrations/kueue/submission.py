@@ -51,6 +51,17 @@ def is_left_alone(root: Field) -> bool:
     return kind_of(root.value) == _RAY_JOB and bool(selector.value)
 
 
+def held_back_by(root: Field) -> str:
+    """What keeps the workload out of its queue for now; empty: nothing."""
+    gates = (root / "metadata" / "annotations" / api.GATED_BY).text()
+    if gates:
+        return f"Kueue admits it only after its annotation {api.GATED_BY} ({gates}) is removed"
+    active = root / "spec" / "active"
+    if kind_of(root.value) == api.WORKLOAD.key and active.value is False:
+        return "spec.active is false, and Kueue admits no Workload that is not active"
+    return ""
+
+
 def check_submission(root: Field, structure: Structure) -> bool:
     """Note why Kueue refuses the object, if it does; whether it does."""
     before = len(root.findings)

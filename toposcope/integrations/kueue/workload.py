@@ -50,6 +50,7 @@ from toposcope.integrations.kueue.scheduling import KueueAdmission
 from toposcope.integrations.kueue.submission import (
     check_submission,
     checks_pairs,
+    held_back_by,
     is_left_alone,
 )
 
@@ -187,6 +188,9 @@ class _Submitted:
 
         It admits a workload for each copy, or for each pod where it takes pods apart.
         """
+        held_back = held_back_by(self.root)
+        if held_back:
+            queue = replace(queue, blocked_by=held_back)
         topologies = {}
         for name, topology in self.cluster.topologies.items():
             topologies[name] = topology.keys
