@@ -194,9 +194,10 @@ def remove_owned(api: ApiUnderTest, workload: Object) -> None:
 def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     """What kube-scheduler does with the pods of a Job, which are gone afterwards."""
     name, spec = workload["metadata"]["name"], workload["spec"]
+    labels = {**spec["template"].get("metadata", {}).get("labels", {}), "job": name}
     pods = []
     for index in range(spec["parallelism"]):
-        pods.append(made("Pod", f"{name}-{index}", spec["template"]["spec"], labels={"job": name}))
+        pods.append(made("Pod", f"{name}-{index}", spec["template"]["spec"], labels=labels))
     create(api, pods)
     waiting: list[str] = []
 

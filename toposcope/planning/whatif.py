@@ -265,6 +265,7 @@ def _pods_of(snapshot: Snapshot, placed: Iterable[Placed]) -> Iterator[PodView]:
                     name=f"admitted-{number}",
                     node=packed.node,
                     requests=dict(packed.pods.requests),
+                    rules=packed.pods.rules,
                 )
 
 

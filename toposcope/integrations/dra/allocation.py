@@ -176,13 +176,10 @@ class Claims:
     def read_spec(self, spec: Field) -> Claim:
         """What the spec of a claim asks for."""
         devices = spec / "devices"
-        for name, field_ in devices.properties():
-            if field_ and name not in _JUDGED_OF_CLAIMS:
-                return Claim(unclear=f"the claim has {name}, which is not judged")
-
         requests = []
         constraints = []
         try:
+            _check_judged(devices)
             for request in (devices / "requests").items():
                 requests.append(self._read_request(request))
             for constraint in (devices / "constraints").items():
@@ -214,6 +211,13 @@ class Claims:
             count=(exactly / "count").number(1),
             tolerations=tuple(tolerations),
         )
+
+
+def _check_judged(devices: Field) -> None:
+    """Raises _UnclearError where a claim has fields whose effect is not known here."""
+    for name, field_ in devices.properties():
+        if field_ and name not in _JUDGED_OF_CLAIMS:
+            raise _UnclearError(f"the claim has {name}, which is not judged")
 
 
 def _unusual_field(request: Field, exactly: Field) -> str:

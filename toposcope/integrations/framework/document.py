@@ -120,6 +120,12 @@ class Field:
         """What is known of the cluster around the document."""
         return self.root._surroundings  # noqa: SLF001 - of the same class
 
+    def beside(self, name: str) -> "Field":
+        """The property `name` of the object that this field is a property of."""
+        if self._parent is None:
+            return Field(None, name, self.findings, self)
+        return self._parent / name
+
     def __truediv__(self, name: str) -> "Field":
         """The property `name` of an object.
 

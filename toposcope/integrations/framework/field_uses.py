@@ -5,6 +5,7 @@ A verdict holds only where every field that can decide it was read. Each system 
 
     kinds:
       example.com/Gang: Gang          # or example.com/v1/Gang, where versions differ
+    plain: {swarm: Swarm}             # documents without a kind, by the field that tells them
     unread kinds:
       example.com/Swarm: its pods come from another object
     without pods: [example.com/SwarmTemplate]
@@ -116,6 +117,8 @@ class FieldUses:
         """`files` are the contents of `field_uses.yaml`, by the name of the system."""
         self.kinds: dict[str, str] = {}
         """The type of each kind, by `group/Kind` or `group/version/Kind`."""
+        self.plain: dict[str, str] = {}
+        """The type of documents without a kind, by the field that tells them."""
         self.types: dict[str, KnownField] = {}
         """By `system/Type`."""
         self._unread_kinds: dict[str, str] = {}
@@ -128,6 +131,8 @@ class FieldUses:
     def _add(self, system: str, content: Mapping[str, Any]) -> None:
         for kind, type_ in content.get("kinds", {}).items():
             self.kinds[kind] = _qualified(type_, system)
+        for name, type_ in content.get("plain", {}).items():
+            self.plain[name] = _qualified(type_, system)
         for name, lists in content.get("types", {}).items():
             self.types[f"{system}/{name}"] = _type(lists, system)
         self._unread_kinds |= content.get("unread kinds", {})
@@ -139,6 +144,9 @@ class FieldUses:
 
     def type_of(self, document: Mapping[str, Any]) -> str:
         """The type of an object; empty where no list has its kind."""
+        if "kind" not in document:
+            told_by = (name for name in self.plain if name in document)
+            return self.plain.get(next(told_by, ""), "")
         of_version = f"{document.get('apiVersion')}/{document.get('kind')}"
         return self.kinds.get(of_version, self.kinds.get(_name_of_kind(document), ""))
 

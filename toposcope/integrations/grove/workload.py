@@ -11,7 +11,7 @@ with `minAvailable` pods of each clique; the backend adds the others one by one,
 constraint leaves room. So a set starts once its base PodGangs find room.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -158,20 +158,14 @@ class _Set:
         self.topology: TopologyLevels | None = None
 
     @property
+    def levels_first(self) -> tuple[str, ...]:
+        """The note on a set whose levels are wrong."""
+        return self._cluster.levels_first
+
+    @property
     def constrained(self) -> bool:
         """Whether any part of it has a constraint."""
         return any(True for _ in self.constraints)
-
-    def why_not_placed(self, scheduler: str, *, is_redundant: bool) -> tuple[str, ...]:
-        """The notes on why no room is looked for; none where it is."""
-        rules = {finding.rule for finding in self._root.findings}
-        if not _LEVEL_RULES.isdisjoint(rules):
-            return self._cluster.levels_first
-        if self.constrained and scheduler == KUBE_SCHEDULER:
-            return (_NOT_KEPT,)
-        if is_redundant:
-            return (_NEVER_PLACED,)
-        return ()
 
     def check_constraints(self) -> None:
         """Note what is wrong with the constraints, and find the topology that they name."""
@@ -231,30 +225,51 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     redundant = _check_preferred(clique_set.constraints, clique_set.topology)
     group = _tree(root, clique_set, scheduler)
 
-    notes = clique_set.why_not_placed(scheduler, is_redundant=redundant)
-    placeable = not notes
-
     rules = {finding.rule for finding in root.findings}
-    gangs: tuple[Group, ...] = ()
-    if scheduler == backend.SCHEDULER and "grove/hierarchy" not in rules:
-        gangs = _gangs_of(root / "spec" / "template", group)
-        if placeable:
-            notes = tuple(notes_of(group, gangs))
-    priority = root / "spec" / "template" / "priorityClassName"
+    unplaced = _why_unplaced(clique_set, scheduler, rules, redundant=redundant)
     workload = Workload(
         system="Grove",
         handle=handle_of(root),
         groups=(group,),
         topology=clique_set.topology_name,
-        placeable=placeable,
+        placeable=unplaced is None,
+        notes=unplaced or (),
+    )
+    if scheduler == backend.SCHEDULER and "grove/hierarchy" not in rules:
+        workload = _with_gangs(root, workload, group)
+    return Reading(workload)
+
+
+def _why_unplaced(
+    clique_set: _Set, scheduler: str, rules: Collection[str], *, redundant: bool
+) -> tuple[str, ...] | None:
+    """The notes on a set of which nothing more is known; None: it can be placed."""
+    if not _LEVEL_RULES.isdisjoint(rules):
+        return clique_set.levels_first
+    if clique_set.constrained and scheduler == KUBE_SCHEDULER:
+        return (_NOT_KEPT,)
+    if redundant:
+        return (_NEVER_PLACED,)
+    return None
+
+
+def _with_gangs(root: Field, workload: Workload, group: Group) -> Workload:
+    """The workload with what starts together, and the queue that it is in."""
+    template = root / "spec" / "template"
+    gangs = _gangs_of(template, group)
+    notes = workload.notes
+    if workload.placeable:
+        notes = tuple(notes_of(group, gangs))
+    priority = (template / "priorityClassName").text() or ""
+    return replace(
+        workload,
         notes=notes,
-        gang=True if gangs else None,
+        gang=True,
         pod_groups=gangs,
         least=gangs[:1],
-        queue=queue_of(root) if gangs else "",
-        preemptible=backend.PREEMPTIBLE.get(priority.text() or "", True),
+        queue=queue_of(root),
+        preemptible=backend.PREEMPTIBLE.get(priority, True),
     )
-    return Reading(workload)
 
 
 def _gangs_of(template: Field, group: Group) -> tuple[Group, ...]:
@@ -336,7 +351,7 @@ def _tree(root: Field, clique_set: _Set, scheduler: str) -> Group:
 
 def _pods_of_clique(name: str, clique: Field, scheduler: str) -> Pods:
     spec = clique / "spec"
-    pods = pods_of(name, clique_replicas(spec), spec / "podSpec")
+    pods = pods_of(name, clique_replicas(spec), spec / "podSpec", labels=clique / "labels")
     if scheduler != backend.SCHEDULER:
         return pods
     annotations = clique / "annotations"
