@@ -355,7 +355,7 @@ def _tree(root: Field, clique_set: _Set, scheduler: str) -> Group:
 
 def _pods_of_clique(name: str, clique: Field, scheduler: str) -> Pods:
     spec = clique / "spec"
-    pods = pods_of(name, clique_replicas(spec), spec / "podSpec")
+    pods = pods_of(name, clique_replicas(spec), spec / "podSpec", labels=clique / "labels")
     if scheduler != backend.SCHEDULER:
         return pods
     annotations = clique / "annotations"
