@@ -44,6 +44,21 @@ class SavedCluster:
         for name in names:
             del self.nodes[name]
 
+    def add_node(self, name: str, labels: dict[str, str], *, provider_id: str = "", **allocatable: str) -> Object:
+        """Add a Ready node with these labels, eight GPUs and these other resources; return it."""
+        node: Object = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "uid": name, "labels": labels},
+            "spec": {"providerID": provider_id} if provider_id else {},
+            "status": {
+                "allocatable": {"nvidia.com/gpu": "8", **allocatable},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+        self.nodes[name] = node
+        return node
+
     def copy(self, name: str, to: str) -> Object:
         """Add a node like another one, which no agent has annotated; return it."""
         copied = copy.deepcopy(self.nodes[name])

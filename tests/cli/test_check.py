@@ -285,14 +285,14 @@ def test_extended_resource_of_a_device_class_fits_by_free_devices(toposcope_on: 
         metadata: {name: seven}
         spec:
           nodeSelector: {kubernetes.io/hostname: h200-1}
-          containers: [{name: c, resources: {requests: {nvidia.com/gpu: 7}}}]
+          containers: [{name: c, resources: {limits: {nvidia.com/gpu: 7}}}]
         ---
         apiVersion: v1
         kind: Pod
         metadata: {name: eight}
         spec:
           nodeSelector: {kubernetes.io/hostname: h200-1}
-          containers: [{name: c, resources: {requests: {nvidia.com/gpu: 8}}}]
+          containers: [{name: c, resources: {limits: {nvidia.com/gpu: 8}}}]
         """,
     )
     out = toposcope_on(linked, "check -f work.yaml", code=1).out
@@ -387,3 +387,23 @@ def test_check_of_ten_thousand_documents_ends(tmp_path: Path, toposcope: Command
     many.write_text(line * 10_000)
     out = toposcope(f"check -f {many} --from {cluster}").out
     assert out.splitlines()[-1] == "10000 workloads checked"
+
+
+@regression
+def test_check_fills_in_a_template_of_osmo(toposcope_on: CommandOnCluster, write: Write) -> None:
+    write(
+        "work.yaml",
+        """
+workflow:
+  name: {{ name }}
+  resources: {default: {gpu: {{ gpus }} }}
+  tasks: [{name: a, resource: other}]
+default-values: {name: demo, gpus: 9}
+""",
+    )
+    ran = toposcope_on(busy, "check -f work.yaml", code=1)
+    assert "workflow/demo (OSMO)" in ran.out
+    assert "error: workflow.tasks[0].resource: resource 'other' is not in workflow.resources" in ran.out
+    write("work.yaml", "workflow: {name: x, pool: {{ pool }} }\n")
+    ran = toposcope_on(busy, "check -f work.yaml", code=2)
+    assert "work.yaml, document 1, line 1: this OSMO template has no value for pool: add it" in ran.err

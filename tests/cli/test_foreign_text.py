@@ -19,7 +19,7 @@ from toposcope.api.label_values import is_name
 from toposcope.cli.output import json_text, yaml_text
 from toposcope.cli.suggest import _text
 from toposcope.snapshot.decode import Decoder
-from toposcope.snapshot.model import NodeView
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.suggest import suggest
 from toposcope.text import escaped
 
@@ -137,7 +137,7 @@ def test_suggest_writes_a_document_for_each_suggestion(product: str, names: list
         node_with(names[1], labels_of_a_product),
         node_with(names[2], labels),
     ]
-    suggestions = suggest(nodes).suggestions
+    suggestions = suggest(Snapshot("a test", None, tuple(nodes), None)).suggestions
     text = _text(suggestions, "wide" if wide else "yaml")
     documents = list(yaml.safe_load_all(text))
     assert len(documents) == len(suggestions)

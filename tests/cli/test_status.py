@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Command, Ran, write_cluster
+from tests.cli.clusters import SavedCluster
+from tests.cli.conftest import Command, CommandOnCluster, Ran, write_cluster
 from tests.support.api import NODES, ApiUnderTest, create_namespace
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -191,3 +192,47 @@ def topology_with_one_level(*, generation: int) -> Object:
     topology = cluster_topology({"observedGeneration": 1, "levels": [level]})
     topology["metadata"]["generation"] = generation
     return topology
+
+
+def before_agents() -> SavedCluster:
+    """Two nodes with GPUs that no agent has labelled."""
+    cluster = SavedCluster(most=0)
+    for name in ("n0", "n1"):
+        cluster.add_node(name, {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "z"})
+    return cluster
+
+
+def before_agents_with_a_dead_node() -> SavedCluster:
+    cluster = before_agents()
+    cluster.nodes["n1"]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    return cluster
+
+
+@pytest.mark.regression
+def test_cluster_before_its_agents_is_healthy(toposcope_on: CommandOnCluster) -> None:
+    ran = toposcope_on(before_agents, "status")
+    assert ran.out.splitlines() == [
+        "no ClusterTopology: healthy",
+        "  controller  not known from files",
+        "  nodes       2 with 16 GPUs",
+        "  levels      zone > host",
+        "  published   nothing",
+        "note: no agent has labelled the nodes with gpu.topology/gpus yet: levels come",
+        "      from other labels, and NVLink domains and the health of GPUs are not known",
+        "  next: toposcope suggest",
+    ]
+    assert toposcope_on(before_agents, "status -o json").json["states"] == {}
+
+
+@pytest.mark.regression
+def test_node_that_is_not_ready_is_a_problem_before_agents(toposcope_on: CommandOnCluster) -> None:
+    out = toposcope_on(before_agents_with_a_dead_node, "status", code=1).out
+    assert "! nodes: 1 node not Ready: n1\n  next: toposcope nodes --state not-ready\n" in out
+
+
+@pytest.mark.regression
+def test_tree_before_agents_marks_no_node(toposcope_on: CommandOnCluster) -> None:
+    out = toposcope_on(before_agents, "tree --no-pods").out
+    assert "no-agent" not in out
+    assert "2 hosts, each 8 GPUs: n0, n1" in out
+    assert "note: no agent has labelled the nodes with gpu.topology/gpus yet" in out

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.regression
 
 def test_two_kinds_of_nodes_get_two_topologies(toposcope_on: CommandOnCluster) -> None:
     ran = toposcope_on(two_kinds, "suggest")
-    assert [document["metadata"]["name"] for document in ran.documents] == ["by-rack", "nvidia-l40s"]
+    assert [document["metadata"]["name"] for document in ran.documents] == ["cluster-rack", "cluster-base"]
     assert f"- key: {RACK}\n      operator: DoesNotExist" in ran.out
     assert "# 26 nodes, 136 GPUs: gb200-01, gb200-02, gb200-03, ..." in ran.out
     assert f"# Other nodes lack {RACK}: in one topology with these, schedulers would ignore them." in ran.out

@@ -23,8 +23,8 @@ from toposcope.api.cluster_topology import PATH
 from toposcope.controller.loop import Controller
 from toposcope.controller.options import Options
 from toposcope.controller.reconcile import Reconciler
-from toposcope.controller.segments import child_name
 from toposcope.controller.wiring import Wiring
+from toposcope.hierarchy.segments import child_name
 from toposcope.integrations.kai.publisher import KaiPublisher
 from toposcope.integrations.kueue.publisher import KueuePublisher
 from toposcope.kube.client import ApiClient, Request

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from tests.support.paths import FIXTURES
-from toposcope.explain.diagnosis import meaning
+from toposcope.explain.meanings import meaning
 
 MESSAGES = [
     pytest.param(

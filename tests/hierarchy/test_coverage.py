@@ -151,3 +151,62 @@ def test_rack_may_not_span_leaf_groups() -> None:
     levels = [GROUP_OF_LEAVES, RACK, NVLINK]
     (beginning,) = crossings_of(levels, "g1 r d", "g2 r d")
     assert beginning == "rack 'r' lies under leaf-group 'g1' and 'g2'"
+
+
+FABRIC = Level("fabric", "backend.coreweave.cloud/fabric")
+SUPERPOD = Level("block", "backend.coreweave.cloud/superpod")
+LEAFGROUP = Level("leaf", "backend.coreweave.cloud/leafgroup")
+
+
+def in_fabrics(*paths: str) -> list[NodeFacts]:
+    """A node for each path of zone, fabric, superpod and leafgroup."""
+    nodes = []
+    for number, path in enumerate(paths):
+        zone, fabric, superpod, leafgroup = path.split("/")
+        labels = {ZONE.key: zone, FABRIC.key: fabric, SUPERPOD.key: superpod, LEAFGROUP.key: leafgroup}
+        nodes.append(labelled(f"n{number}", labels))
+    return nodes
+
+
+def test_numbers_that_two_fabrics_use_are_reused_at_every_level() -> None:
+    """Superpod 1 above both fabrics would be one block in two zones; leaf 0 has one superpod by number, two by path."""
+    nodes = in_fabrics("za/FA/1/0", "za/FA/1/1", "zb/FB/1/0", "zb/FB/1/1")
+
+    superpods, leafs = crossings([ZONE, FABRIC, SUPERPOD, LEAFGROUP], nodes)
+
+    assert superpods.reused
+    assert superpods.sentence.startswith("block '1' lies under fabric 'FA' and 'FB'; ")
+    assert "the other way round" not in superpods.sentence
+    assert leafs.reused
+    assert leafs.sentence.startswith("leaf '0' lies under block 'FA/1' and 'FB/1' (2 of 2 values do so); ")
+
+
+def test_numbers_of_fabrics_in_one_zone_are_reused_too() -> None:
+    nodes = in_fabrics("z/FA/1/0", "z/FB/1/0", "z/FC/2/0")
+
+    superpods, leafs = crossings([ZONE, FABRIC, SUPERPOD, LEAFGROUP], nodes)
+
+    assert "the other way round" not in superpods.sentence
+    assert leafs.reused
+
+
+def test_leafs_numbered_in_each_fabric_are_reused_in_other_superpods() -> None:
+    """Leafs 0 to 3 of a fabric are in one superpod each, in the other fabric in another one."""
+    nodes = in_fabrics("z/FA/1/0", "z/FA/1/1", "z/FA/2/2", "z/FA/2/3", "z/FB/1/0", "z/FB/2/1", "z/FB/3/2", "z/FB/3/3")
+
+    _, leafs = crossings([ZONE, FABRIC, SUPERPOD, LEAFGROUP], nodes)
+
+    assert leafs.domain == "leaf"
+    assert leafs.reused
+
+
+def test_racks_that_cut_across_most_leafs_are_no_reused_names() -> None:
+    """Racks of four nodes, leafs of three: each rack has nodes in two of eight leafs."""
+    nodes = []
+    for number in range(24):
+        nodes.append(labelled(f"n{number}", {LEAFGROUP.key: f"{number // 3}", RACK.key: f"{100 + number // 4}"}))
+
+    (crossed,) = crossings([LEAFGROUP, RACK], nodes)
+
+    assert not crossed.reused
+    assert "the two levels cut across each other: leave one of them out of spec.levels" in crossed.sentence

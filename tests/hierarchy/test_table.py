@@ -3,7 +3,6 @@
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
 
 import pytest
 from toposcope.api.label_keys import HOSTNAME
@@ -69,33 +68,60 @@ def plain_cover(levels: Sequence[Level], nodes: Sequence[NodeFacts], values: Val
 def plain_crossings(levels: Sequence[Level], values: Values) -> list[tuple[str, str]]:
     """What each sentence begins with, and a word of its advice."""
     found = []
-    for broad, narrow in pairwise(levels):
-        crossing = plain_crossing(broad, narrow, values)
+    for place in range(1, len(levels)):
+        crossing = plain_crossing(levels[:place], levels[place], values)
         if crossing:
             found.append(crossing)
     return found
 
 
-def plain_crossing(broad: Level, narrow: Level, values: Values) -> tuple[str, str] | None:
-    parents = parents_by_value(broad, narrow, values)
-    several = []
-    for value, outer in parents.items():
-        if len(outer) > 1:
-            several.append(value)
+def plain_crossing(around: Sequence[Level], narrow: Level, values: Values) -> tuple[str, str] | None:
+    parents = paths_by_value(around, narrow, values)
+    several = {}
+    for value, paths in parents.items():
+        if len(paths) > 1:
+            several[value] = paths
     if not several:
         return None
     example = min(several)
-    first, second, *_others = sorted(parents[example])
-    beginning = f"{narrow.domain} {example!r} lies under {broad.domain} {first!r} and {second!r}"
+    first, second, *_others = sorted(several[example], key=lambda path: path[::-1])
+    length = 1
+    while first[-length:] == second[-length:]:
+        length += 1
+    ends = ["/".join(path[-length:]) for path in (first, second)]
+    beginning = f"{narrow.domain} {example!r} lies under {around[-1].domain} {ends[0]!r} and {ends[1]!r}"
     if len(several) > 1:
         beginning += f" ({len(several)} of {len(parents)} values do so)"
+    return f"{beginning}; ", word_of_advice(around, narrow, values)
 
-    word = "wrong cable"
-    if each_has_one_child(broad, narrow, values):
-        word = "other way round"
-    elif 2 * len(several) > len(parents):
-        word = "cut across"
-    return f"{beginning}; ", word
+
+def word_of_advice(around: Sequence[Level], narrow: Level, values: Values) -> str:
+    *above, broad = around
+    parents = paths_by_value(around, narrow, values)
+    several = [value for value in parents if len(parents[value]) > 1]
+    is_one = len(set(values[narrow.key])) == 1
+    stays = all(each_has_one_child(narrow, level, values) for level in above)
+    if stays and not is_one and each_has_one_child(broad, narrow, values):
+        return "other way round"
+    if 2 * len(several) <= len(parents):
+        return "wrong cable"
+    for depth in range(1, len(around) + 1):
+        if are_names_of_each(depth, parents):
+            return "ordinary where"
+    return "the two levels cut across"
+
+
+def are_names_of_each(depth: int, parents: dict[str, set[tuple[str, ...]]]) -> bool:
+    """Whether most crossing values are in half of the domains of this depth, in one domain below each."""
+    users = {path[:depth] for paths in parents.values() for path in paths}
+    crossing = [paths for paths in parents.values() if len(paths) > 1]
+    widespread = 0
+    for paths in crossing:
+        using = {path[:depth] for path in paths}
+        if len(using) < len(paths):
+            return False
+        widespread += len(using) >= len(users) / 2
+    return widespread > len(crossing) / 2
 
 
 def plain_sizes(levels: Sequence[Level], nodes: Sequence[NodeFacts], values: Values) -> tuple[LevelSize, ...]:
@@ -221,13 +247,13 @@ def check_crossings(levels: Sequence[Level], table: Table, values: Values) -> No
         assert word in crossing.sentence
 
 
-def parents_by_value(broad: Level, narrow: Level, values: Values) -> dict[str, set[str]]:
-    """The values of a broad level beside each value of a narrow one."""
-    parents: dict[str, set[str]] = defaultdict(set)
-    outer_values = values[broad.key]
-    for inner, outer in zip(values[narrow.key], outer_values, strict=True):
-        if inner is not None and outer is not None:
-            parents[inner].add(outer)
+def paths_by_value(around: Sequence[Level], narrow: Level, values: Values) -> dict[str, set[tuple[str, ...]]]:
+    """The domains of the levels around each value of a narrow one."""
+    parents: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+    for path in paths_of((*around, narrow), values):
+        complete = tuple(value for value in path if value is not None)
+        if len(complete) == len(path):
+            parents[complete[-1]].add(complete[:-1])
     return parents
 
 

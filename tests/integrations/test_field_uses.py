@@ -14,7 +14,10 @@ LISTS = yaml.safe_load("""
       example.com/Gang: Gang
       example.com/v2/Gang: GangV2
       example.com/Wrapper: Wrapper
+    plain: {swarm: Swarm}
     types:
+      Swarm:
+        used: [swarm.size]
       Object:
         parts: {metadata.labels: keys, metadata.annotations: keys}
         used: [apiVersion, kind, metadata.name]
@@ -83,6 +86,11 @@ def test_kind_without_lists_has_nothing_unread(uses: FieldUses) -> None:
     assert uses.unread({"apiVersion": "v1", "kind": "Pod", "spec": {"nodeName": "n1"}}) == ()
 
 
+def test_document_without_a_kind_is_told_by_a_field(uses: FieldUses) -> None:
+    assert uses.unread({"swarm": {"size": 1, "queen": "x"}}) == (UnreadField("swarm.queen", NEW_FIELD, is_known=False),)
+    assert uses.unread({"hive": {}}) == ()
+
+
 @pytest.mark.parametrize(
     ("key", "why"),
     [
@@ -103,11 +111,13 @@ def test_key_of_others_is_never_unread(uses: FieldUses) -> None:
 
 
 def test_object_in_a_field_is_read_by_its_own_kind(uses: FieldUses) -> None:
-    wrapped = [gang({"spread": 1}), {"kind": "Unheard"}]
+    pods = {"containers": [{"image": "x"}]}
+    unheard = {"apiVersion": "a/v1", "kind": "Unheard", "spec": pods}
+    wrapped = [gang({"spread": 1}), unheard, {"apiVersion": "v1", "kind": "Service"}]
     document = {"apiVersion": "example.com/v1", "kind": "Wrapper", "spec": {"wrapped": wrapped}}
     assert uses.unread(document) == (
         UnreadField("spec.wrapped[0].spec.spread", "it limits how many pods a domain takes"),
-        UnreadField("spec.wrapped[1]", NEW_FIELD, is_known=False),
+        UnreadField("spec.wrapped[1].spec", "Toposcope does not read the pods of this kind", is_known=False),
     )
 
 

@@ -75,6 +75,15 @@ def grove_topology(message: str, *, fix: str) -> Finding:
     return error("grove/kai-topology", "", f"{message}, so it cannot keep Grove's pods together", fix=fix)
 
 
+def priority_class(name: str) -> Object:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": 50,
+    }
+
+
 def levels(*keys: str) -> list[Object]:
     """Levels of a Topology."""
     return [{"nodeLabel": key} for key in keys]
@@ -243,6 +252,7 @@ def test_allocated_non_preemptible_counts_against_the_quota(queue: CheckedCluste
 def test_preemptible_label_frees_build_priority_from_the_quota(queue: CheckedCluster) -> None:
     queue.edit_workload(PRIORITY_CLASS, "build")
     queue.edit_workload(PREEMPTIBILITY, "preemptible")
+    queue.add(priority_class("build"))
 
     answer = queue.check()
 
@@ -252,6 +262,7 @@ def test_preemptible_label_frees_build_priority_from_the_quota(queue: CheckedClu
 
 def test_own_priority_class_is_not_bound_by_the_quota(queue: CheckedCluster) -> None:
     queue.edit_workload(PRIORITY_CLASS, "mine")
+    queue.add(priority_class("mine"))
 
     answer = queue.check()
 
@@ -314,7 +325,10 @@ def test_node_pool_is_part_of_the_name_of_the_queue(queue: CheckedCluster) -> No
     answer = queue.check()
 
     assert answer.findings == [no_queue("team-a", fix="did you mean 'team'?")]
-    assert answer.verdict == TWO_PODS_FIT
+    assert answer.verdict == (
+        "unclear: spec.template.metadata.labels[kai.scheduler/node-pool] is not read; "
+        "without it: fits: 2 pods on 2 nodes"
+    )
 
 
 def test_osmo_without_the_topology_of_its_pool_is_an_error(osmo: CheckedCluster) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.support.checked_cluster import GPU, NOT_CHECKED, CheckedCluster
+from tests.support.checked_cluster import GPU, CheckedCluster
 from tests.support.checking import error, warning
 from tests.support.documents import text
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from tests.support.checked_cluster import CheckedCluster
-from tests.support.checking import CheckQuestion, checker_of
+from tests.support.checking import checker_of
+from tests.support.recorded import CheckQuestion
 from tests.support.workloads import Object, template, workload
 from toposcope.placement.check import Checked
 
@@ -129,3 +130,39 @@ def test_kind_when_it_makes_no_pods_has_no_answer(
     cluster: CheckedCluster, version: str, kind: str, content: Object
 ) -> None:
     assert results(cluster, workload(version, kind, content)) == ()
+
+
+def app_wrapper(*components: Object, **metadata: Any) -> Object:
+    spec = {"components": [{"template": component} for component in components]}
+    wrapper = workload("workload.codeflare.dev/v1beta2", "AppWrapper", spec)
+    wrapper["metadata"] |= metadata
+    return wrapper
+
+
+def test_app_wrapper_of_one_object_has_its_answer(cluster: CheckedCluster) -> None:
+    cluster.workload = app_wrapper(deployment(), {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}})
+    assert cluster.check().verdict == FITS
+    cluster.workload = app_wrapper(deployment(replicas=3))
+    assert cluster.check().verdict.startswith("cannot fit: ")
+
+
+def test_app_wrapper_of_several_objects_is_unclear_where_each_fits(cluster: CheckedCluster) -> None:
+    first, second = results(cluster, app_wrapper(deployment(), deployment(replicas=3)))
+    assert first.verdict is not None
+    assert first.verdict.limitation == "the other objects that are created with it need room too"
+    assert second.verdict is not None
+    assert second.verdict.kind == "never"
+
+
+def test_app_wrapper_when_a_field_in_it_is_unread_is_unclear(cluster: CheckedCluster) -> None:
+    cluster.workload = app_wrapper(deployment(nodeName="n0"))
+    (unread,) = cluster.check().json["unread"]
+    assert unread["field"] == "spec.components[0].template.spec.template.spec.nodeName"
+
+
+def test_app_wrapper_in_a_queue_is_admitted_as_a_whole(cluster: CheckedCluster) -> None:
+    queue = {"kueue.x-k8s.io/queue-name": "queue"}
+    cluster.workload = app_wrapper(deployment(replicas=1), deployment(replicas=1), labels=queue)
+    answer = cluster.check()
+    assert answer.workload.splitlines()[0] == "Kueue appwrapper/train -n ml"
+    assert answer.verdict == FITS

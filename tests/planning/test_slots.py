@@ -5,10 +5,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.planning.clusters import GPU, RACKS, at_random, capacity, cluster, node, node_without_levels, pods
 from tests.support.saved import pod, saved
 from toposcope.cli.main import main
+from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.planning.capacity import View
 from toposcope.planning.slots import gpus_per_pod, shape_of, sizes_of, slots, without_repeats
 from toposcope.snapshot.model import Snapshot
@@ -59,6 +61,28 @@ def test_node_that_is_not_ready_counts_only_when_empty() -> None:
     not_ready = node("n1", "b0", "r0", ready=False)
     snapshot = cluster([RACKS[0], not_ready])
     slots_of_eight = counted(snapshot, 8)
+    assert slots_of_eight["host"] == (1, 1, 2)
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    ("key", "is_ready"),
+    [
+        pytest.param("node.kubernetes.io/unschedulable", True, id="cordoned"),
+        pytest.param("node.kubernetes.io/not-ready", False, id="not ready"),
+        pytest.param("node.kubernetes.io/unreachable", False, id="unreachable"),
+    ],
+)
+def test_taint_of_a_state_goes_with_it_when_empty(key: str, is_ready: bool) -> None:
+    """Kubernetes adds it to a node that is cordoned or not Ready."""
+    taint = Taint(key, "", "NoSchedule")
+    closed = msgspec.structs.replace(
+        node("n1", "b0", "r0"),
+        ready=is_ready,
+        schedulable=not is_ready,
+        taints=(taint,),
+    )
+    slots_of_eight = counted(cluster([RACKS[0], closed]), 8)
     assert slots_of_eight["host"] == (1, 1, 2)
 
 

@@ -37,6 +37,11 @@ PATHS: Final = {
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
     "LimitRange": "/api/v1/namespaces/default/limitranges",
+    "ResourceQuota": "/api/v1/namespaces/default/resourcequotas",
+    "PersistentVolumeClaim": "/api/v1/namespaces/default/persistentvolumeclaims",
+    "PersistentVolume": "/api/v1/persistentvolumes",
+    "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 }
 
 
@@ -216,9 +221,10 @@ def remove_owned(api: ApiUnderTest, workload: Object) -> None:
 def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     """What kube-scheduler does with the pods of a Job, which are gone afterwards."""
     name, spec = workload["metadata"]["name"], workload["spec"]
+    labels = {**spec["template"].get("metadata", {}).get("labels", {}), "job": name}
     pods = []
     for index in range(spec["parallelism"]):
-        pods.append(made("Pod", f"{name}-{index}", spec["template"]["spec"], labels={"job": name}))
+        pods.append(made("Pod", f"{name}-{index}", spec["template"]["spec"], labels=labels))
     create(api, pods)
     waiting: list[str] = []
 
@@ -268,17 +274,18 @@ def play(
     folder: Path,
     kueue: Sequence[Object] = (),
     holders: Iterable[Object] = (),
+    around: Sequence[Object] = (),
 ) -> Iterator[Comparison]:
     """Every workload alone: beside what the cluster runs and Kueue holds for others, then where all that has gone.
 
-    `kueue` is its configuration, where it is the one that is asked.
+    `kueue` is its configuration, where it is the one that is asked; `around` is what else `check` is to know.
     """
     create(api, [*cluster.nodes, *cluster.pods])
     for holder in holders:
         answer, _ = on_kueue(api, holder, flavors=3, stays=True)
         if answer == "pending":
             remove_owned(api, holder)
-    others = [*kueue, *workloads_of_kueue(api)] if kueue else []
+    others = [*kueue, *workloads_of_kueue(api)] if kueue else list(around)
 
     asked = []
     for workload in workloads:

@@ -5,14 +5,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.cluster import BLOCK, RACK, ZONE, History
+from toposcope.api.cluster_topology import Topology, read
 from toposcope.api.label_keys import GPU_PRESENT, GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.hierarchy import platforms
-from toposcope.snapshot.model import NOTHING, NodeView
+from toposcope.hierarchy.node import NodeFacts, node_facts
+from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 from toposcope.snapshot.suggest import Crossing, Suggestion, Suggestions, suggest
 
 LEAF = "fabric.topograph.run/tier-0"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+NVLINK_AND_HOST = [{"domain": "nvlink-domain", "key": NVLINK_DOMAIN}, {"domain": "host", "key": HOSTNAME}]
 
 
 def node_with(name: str, labels: Mapping[str, str]) -> NodeView:
@@ -57,7 +60,13 @@ def nodes_of(suggestion: Suggestion) -> str:
 
 
 def selector_of(suggestion: Suggestion) -> list[str]:
-    return [f"{requirement.operator} {requirement.key}" for requirement in suggestion.selector]
+    expressions = suggestion.selector.get("matchExpressions", [])
+    return [f"{expression['operator']} {expression['key']}" for expression in expressions]
+
+
+def suggested_for(nodes: list[NodeView], *topologies: Topology) -> Suggestions:
+    """What is suggested for these nodes."""
+    return suggest(Snapshot("a test", None, tuple(nodes), None, topologies))
 
 
 def described(crossing: Crossing) -> dict[str, Any]:
@@ -75,7 +84,7 @@ def test_suggest_when_all_nodes_are_alike_returns_one_topology() -> None:
         labels = {ZONE: "z", RACK: f"r{number // 2}"}
         nodes.append(gpu_node(f"n{number}", labels))
 
-    suggested = suggest(nodes)
+    suggested = suggested_for(nodes)
 
     suggestion = only(suggested)
     assert suggestion.name == "cluster"
@@ -100,16 +109,16 @@ def test_suggest_when_kinds_carry_different_keys_selects_by_key() -> None:
         labels = {ZONE: "z", GPU_PRODUCT: "NVIDIA-H100"}
         nodes.append(gpu_node(f"h{number}", labels))
 
-    suggested = suggest(nodes)
+    suggested = suggested_for(nodes)
 
     gb200, h100 = suggested.suggestions
-    assert gb200.name == "nvidia-gb200"
+    assert gb200.name == "cluster-rack"
     assert levels_of(gb200) == "zone > rack > nvlink-domain > host"
     assert gb200.gpus == 48
     assert nodes_of(gb200) == "g0 g1 g2 g3 g4 g5"
     assert selector_of(gb200) == [f"Exists {GPUS}", f"Exists {RACK}"]
     assert gb200.crossings == ()
-    assert h100.name == "nvidia-h100"
+    assert h100.name == "cluster-base"
     assert levels_of(h100) == "zone > nvlink-domain > host"
     assert h100.gpus == 32
     assert nodes_of(h100) == "h0 h1 h2 h3"
@@ -118,30 +127,31 @@ def test_suggest_when_kinds_carry_different_keys_selects_by_key() -> None:
     assert suggested.reasons == ()
 
 
-def test_suggest_when_products_are_unknown_names_topologies_by_level() -> None:
+def test_suggest_when_kinds_differ_names_topologies_by_level() -> None:
     nodes = [
         gpu_node("a", {RACK: "r"}),
-        gpu_node("b", {BLOCK: "b"}),
+        gpu_node("b", {BLOCK: "b1"}),
         gpu_node("c", {}),
     ]
 
-    suggested = suggest(nodes)
+    suggested = suggested_for(nodes)
 
     by_rack, by_block, others = suggested.suggestions
-    assert by_rack.name == "by-rack"
+    assert by_rack.name == "cluster-rack"
     assert levels_of(by_rack) == "rack > nvlink-domain > host"
     assert by_rack.gpus == 8
     assert nodes_of(by_rack) == "a"
     assert selector_of(by_rack) == [f"Exists {GPUS}", f"Exists {RACK}"]
     assert by_rack.crossings == ()
-    assert by_block.name == "by-block"
+    assert by_block.name == "cluster-block"
     assert levels_of(by_block) == "block > nvlink-domain > host"
     assert by_block.gpus == 8
     assert nodes_of(by_block) == "b"
     assert selector_of(by_block) == [f"Exists {GPUS}", f"Exists {BLOCK}"]
     assert by_block.crossings == ()
-    assert others.name == "others"
-    assert levels_of(others) == "nvlink-domain > host"
+    assert others.name == "cluster-base"
+    assert levels_of(others) == "host"
+    assert [level.domain for level in others.idle] == ["nvlink-domain"]
     assert others.gpus == 8
     assert nodes_of(others) == "c"
     assert selector_of(others) == [
@@ -153,28 +163,86 @@ def test_suggest_when_products_are_unknown_names_topologies_by_level() -> None:
     assert suggested.reasons == ()
 
 
-def test_suggest_when_products_are_equal_numbers_the_names() -> None:
-    nodes = [
-        gpu_node("a", {RACK: "r", GPU_PRODUCT: "X"}),
-        gpu_node("b", {GPU_PRODUCT: "X"}),
-    ]
+def test_suggest_when_kinds_want_one_name_adds_a_hash_as_the_controller_does() -> None:
+    """Two kinds of nodes with a leaf of another key each; `test_assess_segments.py` has the same of the controller."""
+    nodes = []
+    for number in range(2):
+        nodes.append(gpu_node(f"a{number}", {LEAF: "l"}))
+        nodes.append(gpu_node(f"b{number}", {"topology.nebius.com/tier-1": "l"}))
 
-    suggested = suggest(nodes)
+    suggested = suggested_for(nodes)
+
+    history = History(segments="Auto")
+    facts = [gpu_facts(node) for node in nodes]
+    history.look(facts)
+    history.look(facts, 601)
+    by_controller = {}
+    for entry in history.status["segments"]:
+        by_controller[f"cluster-{entry['name']}"] = entry["nodeSelector"]
+    assert len(by_controller) == 2
+    assert {suggestion.name: suggestion.selector for suggestion in suggested.suggestions} == by_controller
+
+
+def gpu_facts(node: NodeView) -> NodeFacts:
+    """The node as the controller keeps it."""
+    return node_facts(node.name, node.uid, tuple(node.places), node.values, ready=True, schedulable=True, gpus=8)
+
+
+def test_suggest_keeps_the_names_of_the_status() -> None:
+    """A segment keeps its name for its lifetime."""
+    levels = [{"domain": "rack", "key": RACK}, *NVLINK_AND_HOST]
+    status = {"segments": [{"name": "mine", "levels": levels}]}
+    topology = read({"metadata": {"name": "cluster"}, "status": status})
+    nodes = [gpu_node("a", {RACK: "r"}), gpu_node("b", {})]
+
+    suggested = suggested_for(nodes, topology)
+
+    assert [suggestion.name for suggestion in suggested.suggestions] == ["cluster-mine", "cluster-base"]
+
+
+def test_suggest_narrows_the_selector_of_the_topology_down() -> None:
+    labels = {"pool": "gpu"}
+    spec = {"nodeSelector": {"matchLabels": labels}, "minCoveragePercent": 90}
+    topology = read({"metadata": {"name": "cluster"}, "spec": spec})
+    nodes = [gpu_node("a", {RACK: "r", **labels}), gpu_node("b", labels), gpu_node("c", {})]
+
+    suggested = suggested_for(nodes, topology)
 
     with_rack, without_rack = suggested.suggestions
-    assert with_rack.name == "x-1"
-    assert levels_of(with_rack) == "rack > nvlink-domain > host"
-    assert with_rack.gpus == 8
+    assert with_rack.document()["nodeSelector"] == {
+        "matchLabels": labels,
+        "matchExpressions": [{"key": RACK, "operator": "Exists"}],
+    }
+    assert with_rack.coverage == 90
     assert nodes_of(with_rack) == "a"
-    assert selector_of(with_rack) == [f"Exists {GPUS}", f"Exists {RACK}"]
-    assert with_rack.crossings == ()
-    assert without_rack.name == "x-2"
-    assert levels_of(without_rack) == "nvlink-domain > host"
-    assert without_rack.gpus == 8
     assert nodes_of(without_rack) == "b"
-    assert selector_of(without_rack) == [f"Exists {GPUS}", f"DoesNotExist {RACK}"]
-    assert without_rack.crossings == ()
-    assert suggested.reasons == ()
+
+
+def test_suggest_keeps_names_that_each_fabric_uses() -> None:
+    """Superpod 1 is in both fabrics: two domains by their paths, and no reason to leave a level out."""
+    nodes = []
+    for number in range(8):
+        labels = {
+            ZONE: f"z{number // 4}",
+            "backend.coreweave.cloud/fabric": f"F{number // 4}",
+            "backend.coreweave.cloud/superpod": "1",
+            "backend.coreweave.cloud/leafgroup": f"{number // 2 % 2}",
+        }
+        nodes.append(gpu_node(f"n{number}", labels))
+
+    suggestion = only(suggested_for(nodes))
+
+    assert levels_of(suggestion) == "zone > fabric > block > leaf > nvlink-domain > host"
+    assert suggestion.crossings == ()
+
+
+def test_suggest_keeps_an_idle_level_that_the_topology_requires() -> None:
+    topology = read({"metadata": {"name": "cluster"}, "spec": {"required": ["nvlink-domain"]}})
+
+    suggestion = only(suggested_for([gpu_node("a", {}), gpu_node("b", {})], topology))
+
+    assert levels_of(suggestion) == "nvlink-domain > host"
+    assert suggestion.idle == ()
 
 
 def test_suggest_when_a_rack_spans_blocks_leaves_racks_out() -> None:
@@ -187,7 +255,7 @@ def test_suggest_when_a_rack_spans_blocks_leaves_racks_out() -> None:
         }
         nodes.append(gpu_node(f"n{number}", labels))
 
-    suggested = suggest(nodes)
+    suggested = suggested_for(nodes)
 
     suggestion = only(suggested)
     assert suggestion.name == "cluster"
@@ -211,11 +279,12 @@ def test_suggest_when_an_nvlink_domain_spans_leaves_leaves_the_leaf_out() -> Non
         labels = {LEAF: f"l{number % 2}", NVLINK_DOMAIN: f"u.{number // 4}"}
         nodes.append(gpu_node(f"n{number}", labels))
 
-    suggested = suggest(nodes)
+    suggested = suggested_for(nodes)
 
     suggestion = only(suggested)
     assert suggestion.name == "cluster"
     assert levels_of(suggestion) == "nvlink-domain > host"
+    assert suggestion.idle == ()
     assert suggestion.gpus == 64
     assert nodes_of(suggestion) == "n0 n1 n2 n3 n4 n5 n6 n7"
     assert selector_of(suggestion) == []
@@ -229,43 +298,67 @@ def test_suggest_when_an_nvlink_domain_spans_leaves_leaves_the_leaf_out() -> Non
     assert suggested.reasons == ()
 
 
-def test_suggest_without_agents_says_that_the_daemonset_is_missing() -> None:
+def test_suggest_before_there_are_agents_goes_by_the_other_labels() -> None:
+    nodes = [
+        node_without_agent("a", {ZONE: "z", RACK: "r"}),
+        node_without_agent("b", {ZONE: "z", RACK: "r"}),
+    ]
+
+    suggested = suggested_for(nodes)
+
+    suggestion = only(suggested)
+    assert suggestion.name == "cluster"
+    assert levels_of(suggestion) == "zone > rack > host"
+    assert selector_of(suggestion) == []
+    assert suggested.before_agents
+    assert suggested.reasons == ()
+
+
+def test_suggest_before_there_are_agents_divides_the_nodes() -> None:
+    """The selectors hold as soon as agents have labelled the nodes."""
     nodes = [
         node_without_agent("a", {RACK: "r"}),
         node_without_agent("b", {}),
     ]
 
-    suggested = suggest(nodes)
+    suggested = suggested_for(nodes)
 
-    assert suggested.suggestions == ()
+    with_rack, without_rack = suggested.suggestions
+    assert selector_of(with_rack) == [f"Exists {GPUS}", f"Exists {RACK}"]
+    assert selector_of(without_rack) == [f"Exists {GPUS}", f"DoesNotExist {RACK}"]
+
+
+def test_suggest_where_some_nodes_have_no_agent_says_so() -> None:
+    suggested = suggested_for([gpu_node("a", {RACK: "r"}), node_without_agent("b", {RACK: "r"})])
+
+    assert nodes_of(only(suggested)) == "a"
     assert suggested.reasons == (
-        "2 nodes have (a, b) GPUs but no label gpu.topology/gpus: is the agent's DaemonSet running there?",
+        "1 node has (b) GPUs but no label gpu.topology/gpus: is the agent's DaemonSet running there?",
     )
 
 
 def test_suggest_without_nodes_says_so() -> None:
-    suggested = suggest([])
+    suggested = suggested_for([])
 
     assert suggested.suggestions == ()
     assert suggested.reasons == ("there are no nodes with GPUs",)
 
 
 def test_suggest_when_a_value_is_a_placeholder_selects_around_it() -> None:
-    """The default selector would take the node in."""
+    """Where other nodes lack the label; the default selector would take the node in."""
     nodes = [
         gpu_node("a", {RACK: "r"}),
         gpu_node("b", {RACK: "no-topology"}),
+        gpu_node("c", {}),
     ]
 
-    suggested = suggest(nodes)
+    suggested = suggested_for(nodes)
 
-    suggestion = only(suggested)
-    assert suggestion.name == "others"
-    assert levels_of(suggestion) == "rack > nvlink-domain > host"
-    assert suggestion.gpus == 8
-    assert nodes_of(suggestion) == "a"
-    assert selector_of(suggestion) == [f"Exists {GPUS}", f"NotIn {RACK}"]
-    assert suggestion.crossings == ()
+    with_rack, without_rack = suggested.suggestions
+    assert levels_of(with_rack) == "rack > nvlink-domain > host"
+    assert nodes_of(with_rack) == "a"
+    assert selector_of(with_rack) == [f"Exists {GPUS}", f"Exists {RACK}", f"NotIn {RACK}"]
+    assert nodes_of(without_rack) == "c"
     assert suggested.reasons == (
         "1 node has (b) a placeholder (no-topology or an empty value) for a level; make sure it gets a value",
     )
@@ -278,7 +371,7 @@ def test_suggest_when_no_selector_tells_kinds_apart_returns_one_topology() -> No
         gpu_node("b", {ZONE: "z"}),
     ]
 
-    suggested = suggest(nodes)
+    suggested = suggested_for(nodes)
 
     suggestion = only(suggested)
     assert suggestion.name == "cluster"
@@ -315,19 +408,16 @@ def random_nodes(seed: int) -> list[NodeView]:
 
 
 def selected(suggestion: Suggestion, nodes: list[NodeView]) -> list[NodeView]:
-    """The nodes that the selector of a suggestion takes in."""
-    found = []
-    for node in nodes:
-        if all(requirement.holds(node) for requirement in suggestion.selector):
-            found.append(node)
-    return found
+    """The nodes that a ClusterTopology of the suggestion takes in."""
+    topology = read({"metadata": {"name": "cluster"}, "spec": suggestion.document()})
+    return [node for node in nodes if topology.selects(node)]
 
 
 @pytest.mark.parametrize("seed", range(150))
 def test_selectors_of_random_clusters_select_exactly_their_nodes(seed: int) -> None:
     nodes = random_nodes(seed)
 
-    suggested = suggest(nodes)
+    suggested = suggested_for(nodes)
 
     selected_once: list[str] = []
     for suggestion in suggested.suggestions:

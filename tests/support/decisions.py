@@ -37,7 +37,7 @@ from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
 from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.agents import AgentReports, agent_reports, agents_condition
-from toposcope.explain.diagnosis import meaning
+from toposcope.explain.meanings import meaning
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.hierarchy.table import table_of
 from toposcope.integrations.framework.system import Reading

@@ -119,7 +119,8 @@ class _Walk:
         if {KEYS, ANY_KIND} & {each.type for each in known}:
             return
         has_below = self.below(schema, known, path, is_covered=is_covered)
-        if not has_below and entry is None and not is_covered:
+        has_type = any(each.type for each in known)  # that of an object of which the schema says no more
+        if not has_below and not has_type and entry is None and not is_covered:
             self.missing.append(path)
 
     def below(self, schema: Schema, known: Known, path: str, *, is_covered: bool) -> bool:

@@ -19,6 +19,8 @@ JOINING_BY_DOTS: Final = LISTING_NODE_LABELS[0]
 """Who names a domain by the values of its levels, joined by dots."""
 NESTING: Final = ("Grove", *LISTING_NODE_LABELS)
 """Schedulers to whom a domain is a value within the domain around it."""
+LOSING_OWN_NAMES: Final = f"{LISTING_NODE_LABELS[-1]} 0.14 to 0.19.0"
+"""Who leaves out each node whose hostname is the value of the broadest level (kueue#14009)."""
 MAX_LEVELS: Final = 16
 LEVELS_TAKEN: Final = f"{enumerated(LISTING_NODE_LABELS)} take {MAX_LEVELS}"
 _MAX_LENGTH: Final = 63

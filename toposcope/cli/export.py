@@ -3,12 +3,13 @@ Helm values.
 """  # noqa: D205 - a paragraph of --help
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
+from toposcope.api.levels import LOSING_OWN_NAMES, Level
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.cli import command, errors
 from toposcope.cli.catalogue import of_flags
@@ -35,6 +36,7 @@ from toposcope.integrations.framework.levels import (
     UnreadableDocumentError,
 )
 from toposcope.integrations.registry import formats
+from toposcope.snapshot.levels import unpublished_of
 from toposcope.snapshot.scope import Scope, select_scope
 from toposcope.text import by_numbers, first_few, plural
 
@@ -226,8 +228,10 @@ def _of_levels(
     else:
         snapshot = command.load_snapshot(arguments, pods=False)
         scope = select_scope(snapshot, arguments.topology)
-        levels = TopologyLevels(scope.name or "cluster", scope.levels)
-        notes = tuple(_left_out(scope))
+        unpublished = unpublished_of(scope) if form.loses_own_names else ()
+        kept = [level for level in scope.levels if level not in unpublished]
+        levels = TopologyLevels(scope.name or "cluster", tuple(kept))
+        notes = (*_unpublished(unpublished), *_left_out(scope))
 
     levels = _chosen(levels, arguments)
     variant = _variant(form, arguments.variant)
@@ -282,6 +286,15 @@ def _converted(file: str, catalogue: Catalogue) -> TopologyLevels:
         raise errors.CommandError(f"--convert {file}: {error}") from error
     except OSError as error:
         raise errors.CommandError(f"--convert {file}: {error.strerror}") from error
+
+
+def _unpublished(levels: Sequence[Level]) -> Iterator[str]:
+    """A note on each level that is not written, as the controller does not publish it."""
+    for level in levels:
+        yield (
+            f"level {level.domain} ({level.key}) is left out: it is each node's own name, "
+            f"and {LOSING_OWN_NAMES} leaves such nodes out of a topology that begins with it"
+        )
 
 
 def _left_out(scope: Scope) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.cli import command, errors
+from toposcope.cli.hints import hint_lines, hints_field
 from toposcope.cli.output import counted, level_notes, names_of, show_document, without_agent
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
@@ -45,7 +46,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             remarks.append(without_agent(scope))
         is_wide = output == "wide"
         notes = [*level_notes(scope).values(), *crossings.notes]
-        lines = _page(screen, levels, remarks, notes, is_wide=is_wide)
+        lines = list(_page(screen, levels, remarks, notes, is_wide=is_wide))
+        lines += hint_lines(screen, scope)
         screen.show(lines)
 
     has_problems = bool(problems) or any(level.problem for level in levels)
@@ -66,6 +68,7 @@ def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str])
         "withoutAgent": names_of(scope.without_agent),
         "levels": [_level(level) for level in levels],
         "problems": list(problems),
+        **hints_field(scope),
     }
 
 

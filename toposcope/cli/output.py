@@ -113,8 +113,19 @@ def without_agent(scope: Scope) -> str:
     return f"not counted: {nodes} with {gpus} {has} no label {GPUS}: {names}; {IS_IT_RUNNING}"
 
 
+_BEFORE_AGENTS: Final = (
+    f"no agent has labelled the nodes with {GPUS} yet: levels come from other labels, "
+    "and NVLink domains and the health of GPUs are not known"
+)
+
+
 def level_notes(scope: Scope) -> dict[str, str]:
-    """The field of a document that says which levels it has, where status and labels disagree."""
+    """The field of a document that says which levels it has, and how far they can be known.
+
+    Where status and labels disagree, or there are no agents yet.
+    """
+    if scope.is_before_agents:
+        return {"note": _BEFORE_AGENTS}
     if scope.disagreement is None:
         return {}
     return {"note": scope.disagreement.note}

@@ -14,15 +14,16 @@ from typing import Any, Final
 
 from toposcope.api import conditions
 from toposcope.cli import command, errors
+from toposcope.cli.hints import hints_field, hints_of
 from toposcope.cli.output import counted, gpus_of, level_notes, show_document
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.document import Field
 from toposcope.kube.errors import ApiError
-from toposcope.snapshot.filters import marks
+from toposcope.snapshot.filters import Mark, marks
 from toposcope.snapshot.scope import Scope, select_scope
-from toposcope.text import Command, shell
+from toposcope.text import Command, first_few, shell
 
 _WIDTH: Final = 80
 _MOST_FINDINGS: Final = 5
@@ -37,6 +38,7 @@ _STATE_OF_NODES: Final = {
 """By condition: the state of the nodes that it is about."""
 _ABOUT_LEVELS: Final = (conditions.HIERARCHY_CONSISTENT, conditions.LEVELS_AVAILABLE)
 _CONTROLLER: Final = shell("kubectl get pods -A -l app.kubernetes.io/component=controller")
+_SUGGEST: Final = shell("toposcope suggest")
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces"
 
 
@@ -138,6 +140,10 @@ def _lease(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
 
 def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
     """Everything that needs attention, the worst first."""
+    if scope.is_before_agents:
+        yield from _not_ready(scope)
+        return
+
     if controller.is_lost:
         yield _Finding("controller", f"{controller.words}: the rest may be stale", _CONTROLLER)
 
@@ -146,7 +152,7 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
             "topology",
             "there is no ClusterTopology, so nothing is published: "
             "the levels below come from labels alone",
-            shell("toposcope suggest"),
+            _SUGGEST,
         )
         return
 
@@ -162,6 +168,14 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
                 message=f"{condition.reason}: {condition.message}",
                 next=_next_step(condition.type, scope.name),
             )
+
+
+def _not_ready(scope: Scope) -> Iterator[_Finding]:
+    """The nodes that are not Ready, which a controller would count."""
+    names = [node.name for node in scope.nodes if not node.ready]
+    if names:
+        text = f"{counted(len(names), 'node')} not Ready: {first_few(names)}"
+        yield _Finding("nodes", text, shell("toposcope nodes --state not-ready"))
 
 
 def _needs_attention(condition: conditions.Condition) -> bool:
@@ -186,10 +200,6 @@ def _next_step(condition: str, topology: str) -> Command:
 def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
     status = scope.topology.status if scope.topology else {}
-    states: Counter[str] = Counter()
-    for node in scope.nodes:
-        for mark in marks(node):
-            states[mark.value] += 1
     return {
         "topology": scope.name or None,
         **level_notes(scope),
@@ -197,11 +207,23 @@ def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]
         "controller": controller.words,
         "nodes": len(scope.nodes),
         "gpus": gpus_of(scope.nodes),
-        "states": dict(states),
+        "states": _states(scope),
         "levels": [level.domain for level in scope.levels],
         "published": list(_published(status)),
         "findings": [finding.document() for finding in findings],
+        **hints_field(scope),
     }
+
+
+def _states(scope: Scope) -> dict[str, int]:
+    """How many nodes have each mark; where there are no agents yet, that is none."""
+    states: Counter[str] = Counter()
+    for node in scope.nodes:
+        for mark in marks(node):
+            states[mark.value] += 1
+    if scope.is_before_agents:
+        del states[Mark.NO_AGENT.value]
+    return dict(states)
 
 
 def _published(status: Any) -> Iterator[dict[str, Any]]:
@@ -233,9 +255,8 @@ def _page(
     for title, text in _rows(whole).items():
         yield from _wrapped(f"  {title:<12}", text, most=2)
 
-    for note in level_notes(scope).values():
-        for line in _wrapped("note: ", note, most=None):
-            yield screen.paint(line, "dim")
+    for line in _remarks(scope):
+        yield screen.paint(line, "dim")
 
     shown = findings
     most_lines = None
@@ -247,9 +268,20 @@ def _page(
         yield from _wrapped("! ", text, most=most_lines)
         yield Whole(f"  next: {finding.next}")
 
+    if scope.is_before_agents:
+        yield Whole(f"  next: {_SUGGEST}")
+
     more = len(findings) - len(shown)
     if more:
         yield f"and {more} more: toposcope status -o wide"
+
+
+def _remarks(scope: Scope) -> Iterator[str]:
+    """The lines about levels: where status and labels disagree, and hints."""
+    for note in level_notes(scope).values():
+        yield from _wrapped("note: ", note, most=None)
+    for hint in hints_of(scope):
+        yield from _wrapped("hint: ", hint.message, most=None)
 
 
 def _rows(whole: Mapping[str, Any]) -> dict[str, str]:

@@ -6,9 +6,12 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from toposcope.api.cluster_topology import API_VERSION, GROUP, KIND, USUAL_COVERAGE
+from toposcope.api.cluster_topology import API_VERSION, GROUP, KIND
+from toposcope.api.label_keys import GPUS
+from toposcope.api.levels import LOSING_OWN_NAMES
 from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen, whole
 from toposcope.cli.errors import exit_code
+from toposcope.cli.hints import hints_of
 from toposcope.cli.output import (
     form_and_file,
     json_text,
@@ -19,11 +22,12 @@ from toposcope.cli.output import (
     yaml_text,
 )
 from toposcope.cli.terminal import Screen, complain
+from toposcope.controller.assess.diagnostics import OWN_NAME
 from toposcope.integrations.dra.supply import LINKS
 from toposcope.integrations.registry import LEAVING_OUT_FROM_ADMISSION
 from toposcope.snapshot.model import Snapshot
-from toposcope.snapshot.scope import MAIN, TopologyNotFoundError, choose_topology
-from toposcope.snapshot.suggest import Suggestion, suggest
+from toposcope.snapshot.scope import MAIN, select_scope
+from toposcope.snapshot.suggest import Suggestion, Suggestions, suggest
 from toposcope.text import by_numbers, enumerated, first_few, plural
 
 _FEW_NAMES: Final = 3
@@ -76,7 +80,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         return suggest_claim.run_taints(screen, arguments)
 
     snapshot = load_snapshot(arguments, pods=False)
-    suggestions, reasons = suggest(snapshot.nodes, snapshot.catalogue, _coverage(snapshot))
+    suggested = suggest(snapshot)
+    suggestions, reasons = suggested.suggestions, suggested.reasons
     if suggestions:
         form, file = form_and_file(arguments.output)
         write_output(screen, _text(suggestions, form), file)
@@ -84,18 +89,20 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     about = "warning" if suggestions else "toposcope suggest"
     for reason in reasons:
         complain(f"{about}: {reason}")
-    for note in _notes(snapshot, suggestions):
+    for note in _notes(snapshot, suggested):
         complain(f"note: {note}")
+    for hint in hints_of(select_scope(snapshot, _hinted(snapshot))):
+        if hint.reason != OWN_NAME:  # a comment says that
+            complain(f"hint: {hint.message}")
     return exit_code(ok=bool(suggestions) and not reasons)
 
 
-def _coverage(snapshot: Snapshot) -> int:
-    """`spec.minCoveragePercent` of the ClusterTopology; the default unless there is just one."""
-    try:
-        topology = choose_topology(snapshot.topologies, None)
-    except TopologyNotFoundError:
-        topology = None
-    return topology.min_coverage if topology else USUAL_COVERAGE
+def _hinted(snapshot: Snapshot) -> str | None:
+    """The ClusterTopology whose nodes' labels are looked at: `cluster`, or any; None: none."""
+    names = [topology.name for topology in snapshot.topologies]
+    if MAIN in names or not names:
+        return None
+    return min(names)
 
 
 def _text(suggestions: Sequence[Suggestion], form: str) -> str:
@@ -149,6 +156,12 @@ def _why(suggestion: Suggestion, total: int, *, is_wide: bool) -> Iterator[str]:
         yield f"Other nodes lack {own}: in one topology with these, schedulers would ignore them."
 
     yield from _left_out(suggestion)
+    for level in suggestion.idle:
+        yield (
+            f"Left out: {level.domain} ({level.key}) is each node's own name and adds nothing to "
+            f"host; {LOSING_OWN_NAMES} leaves out nodes that are called like a first level. "
+            "Where workloads ask for it by name, list it first."
+        )
     if count < total * _SMALL_SHARE:
         yield (
             "So few nodes may just be missing a label. "
@@ -176,19 +189,28 @@ def _left_out(suggestion: Suggestion) -> Iterator[str]:
         )
 
 
-def _notes(snapshot: Snapshot, suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
-    for suggestion in suggestions:
-        lacking = sorted(suggestion.lacking, key=by_numbers)
-        if lacking:
-            lack = plural(len(lacking), "1 node lacks", f"{len(lacking)} nodes lack")
-            yield (
-                f"{lack} a level of {suggestion.name}, "
-                f"and {_SCHEDULERS} leave such a node out: {first_few(lacking)}"
-            )
+def _notes(snapshot: Snapshot, suggested: Suggestions) -> Iterator[str]:
+    suggestions = suggested.suggestions
+    if suggested.before_agents and suggestions:
+        yield (
+            f"no agent has labelled the nodes with {GPUS} yet: install the agent, "
+            "which adds the levels that it finds on the nodes; then run this again"
+        )
+    outside = sorted(suggested.outside, key=by_numbers)
+    if outside:
+        are = plural(len(outside), "1 node is", f"{len(outside)} nodes are")
+        yield f"{are} outside ClusterTopology {MAIN}, and in none of these: {first_few(outside)}"
+    yield from _notes_on_lacking(suggestions)
+    yield from _notes_on_existing(snapshot, suggestions)
 
+
+def _notes_on_existing(snapshot: Snapshot, suggestions: Sequence[Suggestion]) -> Iterator[str]:
+    """What applying the suggestions does to the ClusterTopologies that exist."""
     names = {suggestion.name for suggestion in suggestions}
     for topology in snapshot.topologies:
-        if topology.name in names:
+        if topology.name in names and topology.owner:
+            yield f"ClusterTopology {topology.name} is kept up to date by the controller"
+        elif topology.name in names:
             yield f"ClusterTopology {topology.name} already exists; applying this changes it"
         elif topology.name == MAIN and len(suggestions) > 1 and not topology.divided:
             yield (
@@ -196,4 +218,16 @@ def _notes(snapshot: Snapshot, suggestions: tuple[Suggestion, ...]) -> Iterator[
                 "it publishes the levels that all of them have; delete it if nothing uses it, or, "
                 "instead of these, set its spec.segments to Auto, and the controller keeps "
                 "a topology for each kind"
+            )
+
+
+def _notes_on_lacking(suggestions: Sequence[Suggestion]) -> Iterator[str]:
+    """A note on the nodes of each suggestion that lack one of its levels."""
+    for suggestion in suggestions:
+        lacking = sorted(suggestion.lacking, key=by_numbers)
+        if lacking:
+            lack = plural(len(lacking), "1 node lacks", f"{len(lacking)} nodes lack")
+            yield (
+                f"{lack} a level of {suggestion.name}, "
+                f"and {_SCHEDULERS} leave such a node out: {first_few(lacking)}"
             )

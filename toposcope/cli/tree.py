@@ -14,6 +14,7 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.levels import Level
 from toposcope.cli import command, errors, summary
+from toposcope.cli.hints import hint_lines, hints_field
 from toposcope.cli.output import (
     counted,
     gpus_of,
@@ -302,6 +303,7 @@ def document(
         "origin": scope.origin.value,
         **level_notes(scope),
         "levels": levels,
+        **hints_field(scope),
     }
     lacking_nodes, lacking_gpus = left_out(root)
     if lacking_nodes:
@@ -441,6 +443,7 @@ def _page(
 
     for note in level_notes(scope).values():
         yield screen.paint(f"note: {note}", "dim")
+    yield from hint_lines(screen, scope)
 
 
 def _heading(scope: Scope) -> str:

@@ -58,6 +58,7 @@ class Memory:
         yield self.levels.gone
         yield self.levels.unneeded
         yield self.levels.turned
+        yield self.levels.idle
         yield self.unavailable
         yield self.new_segments
         yield self.lost_segments

@@ -19,6 +19,7 @@ from toposcope.api.label_keys import (
     STATE,
 )
 from toposcope.hardware.rails import Switch, parse_rails
+from toposcope.hierarchy.fault_domains import AZURE, ZONE_KEYS, zone_of
 from toposcope.hierarchy.node import (
     OWN_NAME,
     Hardware,
@@ -51,6 +52,7 @@ class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 class _Spec(msgspec.Struct, frozen=True, gc=False):
     unschedulable: bool = False
+    provider_id: str | None = msgspec.field(default=None, name="providerID")
 
 
 class _Condition(msgspec.Struct, frozen=True, gc=False):
@@ -133,6 +135,9 @@ class NodeDecoder:
         name = node.metadata.name
         labels = node.metadata.labels or {}
         annotations = node.metadata.annotations
+        provider = node.spec.provider_id
+        if provider and provider.startswith(AZURE):
+            labels = _without_fault_domain(labels)
         switches: _Switches = ()
         ports: _Ports = ()
         if annotations:
@@ -211,6 +216,16 @@ class NodeDecoder:
         grew = tracked != self._tracked
         self._tracked = tracked
         return grew
+
+
+def _without_fault_domain(labels: dict[str, str]) -> dict[str, str]:
+    """The labels of a node of Azure, with words for a fault domain in place of a zone."""
+    zones = {}
+    for key in ZONE_KEYS:
+        value = labels.get(key)
+        if value is not None:
+            zones[key] = zone_of(value)
+    return {**labels, **zones}
 
 
 def _hardware(labels: dict[str, str], offered: int) -> Hardware:

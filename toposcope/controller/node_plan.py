@@ -30,8 +30,8 @@ def planned(topology: Topology, assessment: Assessment) -> PlannedTopology | Non
     if not topology.unique and not topology.slinky:
         return None
     names = None
-    if topology.slinky and assessment.publishable:
-        names = slurm_names(assessment.publishable, assessment.selected)
+    if topology.slinky and assessment.unexpired:
+        names = slurm_names(assessment.unexpired, assessment.selected)
     levels = []
     for level in assessment.effective.levels:
         if not own_input(level.key):

@@ -11,20 +11,26 @@ inferred from its own nodes, and status, publishing and requirements work as for
 ownerReference ties it to its parent.
 """
 
-import hashlib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import SEGMENTS_PUBLISHED, Condition
-from toposcope.api.label_keys import GPUS
 from toposcope.api.levels import Level
 from toposcope.controller.memory import Memory
 from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.hierarchy.coverage import MOST_NAMES, some_names
-from toposcope.hierarchy.segments import Path, Segment, Segmentation, divide, whole
+from toposcope.hierarchy.segments import (
+    Path,
+    Segment,
+    Segmentation,
+    child_name,
+    divide,
+    names_of,
+    selector_of,
+    whole,
+)
 from toposcope.hierarchy.table import Table
 from toposcope.text import listing, plural
 
@@ -40,11 +46,6 @@ _LEVEL_BYTES: Final = 26
 """JSON around the name and the key of a level."""
 _MOST_DESCRIBED: Final = 4
 """Segments that a message describes; the status lists them all."""
-_BASE: Final = "base"
-"""Nodes that carry only the levels that all nodes carry."""
-_HASH_DIGITS: Final = 6
-_PARENT_HASH_DIGITS: Final = 10
-_LONGEST_NAME: Final = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +260,9 @@ class _Selection:
         several = len(listed) + len(kept) + len(self.settling) > 1
         if not several and not self.topology.divided:
             listed, kept = [], []
-        names = _names(listed, self.known, kept)
+        present_names = {path: segment.name for path, segment in self.known.items()}
+        taken = [segment.name for segment in kept]
+        names = names_of(listed, present_names, taken)
         entries = list(kept)
         for segment in listed:
             entry = ListedSegment(
@@ -268,7 +271,7 @@ class _Selection:
                 nodes=segment.nodes,
                 gpus=segment.gpus,
                 examples=segment.examples,
-                selector=_selector(self.topology, segment),
+                selector=selector_of(self.topology.spec, segment),
             )
             entries.append(entry)
         largest_first = sorted(entries, key=lambda entry: (-entry.nodes, entry.name))
@@ -299,86 +302,6 @@ def _from_status(topology: Topology) -> tuple[ListedSegment, ...]:
         )
         segments.append(segment)
     return tuple(segments)
-
-
-def _names(
-    listed: Sequence[Segment], known: Mapping[Path, ListedSegment], kept: Sequence[ListedSegment]
-) -> dict[Path, str]:
-    """A name for each segment.
-
-    Its present one, else its narrowest own level, with a hash if that name is taken.
-
-    New segments that want the same name all get a hash, whatever their sizes, so that names do not
-    change with counts. But a single node, which may carry any label, does not change the name that
-    several nodes have without it.
-    """
-    names = {}
-    new = []
-    for segment in listed:
-        if segment.levels in known:
-            names[segment.levels] = known[segment.levels].name
-        else:
-            new.append(segment)
-    taken = set(names.values())
-    taken.update(segment.name for segment in kept)
-    wanted = _Wanted(new)
-    for segment in new:
-        name = _wanted_name(segment)
-        if name in taken or wanted.by_rivals(segment):
-            name = f"{name}-{_hash(segment.levels)}"
-        names[segment.levels] = name
-    return names
-
-
-class _Wanted:
-    """How many new segments want each name."""
-
-    def __init__(self, segments: Iterable[Segment]) -> None:
-        self._by_any: Counter[str] = Counter()
-        self._by_several_nodes: Counter[str] = Counter()
-        for segment in segments:
-            name = _wanted_name(segment)
-            self._by_any[name] += 1
-            if segment.nodes > 1:
-                self._by_several_nodes[name] += 1
-
-    def by_rivals(self, segment: Segment) -> bool:
-        """Whether another segment that counts wants the same name."""
-        counts = self._by_several_nodes if segment.nodes > 1 else self._by_any
-        return counts[_wanted_name(segment)] > 1
-
-
-def _wanted_name(segment: Segment) -> str:
-    return segment.own[-1].domain if segment.own else _BASE
-
-
-def _hash(path: Path) -> str:
-    keys = [level.key for level in path]
-    text = "\n".join(keys)
-    digest = hashlib.sha256(text.encode())
-    return digest.hexdigest()[:_HASH_DIGITS]
-
-
-def _selector(topology: Topology, segment: Segment) -> dict[str, Any]:
-    """The topology's node selector, narrowed down to the segment."""
-    whole_selector = topology.spec.get("nodeSelector")
-    if not whole_selector:
-        every_gpu_node = {"key": GPUS, "operator": "Exists"}
-        whole_selector = {"matchExpressions": [every_gpu_node]}
-    expressions = list(whole_selector.get("matchExpressions") or ())
-    for key in segment.has:
-        expressions.append({"key": key, "operator": "Exists"})
-        if key in segment.unlike:
-            values = list(segment.unlike[key])
-            expressions.append({"key": key, "operator": "NotIn", "values": values})
-    for key in segment.lacks:
-        expressions.append({"key": key, "operator": "DoesNotExist"})
-    selector: dict[str, Any] = {}
-    labels = whole_selector.get("matchLabels")
-    if labels:
-        selector["matchLabels"] = dict(labels)
-    selector["matchExpressions"] = expressions
-    return selector
 
 
 def _unassigned(division: Segmentation, listed: Sequence[Segment]) -> int:
@@ -543,21 +466,6 @@ def _entry(topology: Topology, segment: ListedSegment, written: set[str]) -> dic
     if child in written:
         entry["clusterTopology"] = child
     return entry
-
-
-def child_name(parent: str, segment: str) -> str:
-    """The name of a segment's ClusterTopology: `<parent>-<segment>`.
-
-    The end of a parent's name that is too long for that is replaced by a hash.
-    """
-    name = f"{parent}-{segment}"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    digest = hashlib.sha256(parent.encode()).hexdigest()
-    end = f"-{digest[:_PARENT_HASH_DIGITS]}-{segment}"
-    room = _LONGEST_NAME - len(end)
-    beginning = parent[:room].rstrip("-.")
-    return beginning + end
 
 
 def child_spec(parent: Topology, segment: ListedSegment) -> dict[str, Any]:

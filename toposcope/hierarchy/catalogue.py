@@ -6,10 +6,22 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from toposcope.api.label_keys import PREFIX
 from toposcope.api.levels import Level
-from toposcope.hierarchy.platforms import KEYS, MISTAKEN, PLACEHOLDERS, RETIRED, UNKNOWN
+from toposcope.hierarchy.platforms import (
+    KEYS,
+    MISTAKEN,
+    NAMES,
+    PLACEHOLDERS,
+    RETIRED,
+    UNKNOWN,
+    YOURS,
+)
 
 _SEPARATORS: Final = re.compile(r"[-._]")
+_BEGINNINGS: Final = ("topology-", "network-")
+_ENDS: Final = ("-id", "-name")
+"""What may stand beside the name of a domain in the name of a label."""
 NEAR_MISS: Final = "NearMiss"
 RETIRED_KEY: Final = "RetiredKey"
 NOT_ACCEPTED: Final = "NotAccepted"
@@ -107,6 +119,25 @@ class Catalogue:
         if right is None:
             return None
         return Advice(NEAR_MISS, right, "nothing writes it")
+
+    def advise_by_name(self, key: str) -> Advice | None:
+        """Advice about a label of one's own whose name is that of a level, if it is."""
+        domain = self._domain_named(key)
+        if domain is None or key in self.level_keys:
+            return None
+        return Advice(NEAR_MISS, "", YOURS.format(domain))
+
+    def _domain_named(self, key: str) -> str | None:
+        """The domain that a label of one's own may stand for, by its name; None: it names none."""
+        if key.startswith(PREFIX):
+            return None
+        name = _fold(key.rpartition("/")[2])
+        for beginning in _BEGINNINGS:
+            name = name.removeprefix(beginning)
+        for end in _ENDS:
+            name = name.removesuffix(end)
+        domain = NAMES.get(name)
+        return domain if domain in self.keys else None
 
     @cached_property
     def _folded(self) -> Mapping[str, str]:

@@ -5,28 +5,27 @@ across blocks.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import chain, compress
 from operator import not_
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN
+from toposcope.api.label_keys import HOSTNAME, LEAF, LEAF_GROUP, NVLINK_DOMAIN
 from toposcope.api.levels import JOINING_BY_DOTS, NESTING, Level
 from toposcope.api.requirement import Labelled
 from toposcope.hierarchy.catalogue import Catalogue
+from toposcope.hierarchy.fault_domains import written
 from toposcope.hierarchy.node import OWN_VALUES, NodeFacts
 from toposcope.hierarchy.platforms import PLACEHOLDERS
-from toposcope.hierarchy.table import Table, table_of
+from toposcope.hierarchy.table import Crossing, Path, Table, table_of
 from toposcope.text import enumerated, listing
 
 MOST_NAMES: Final = 10
 """How many node names a message or status carries: a list of all of them would outgrow etcd's
 object limit."""
 
-Path: TypeAlias = tuple[str, ...]
-"""The values of a domain, from the broadest level down."""
 _LEAVES: Final = frozenset({LEAF, LEAF_GROUP})
 _RACK: Final = "rack"
 _NVLINK: Final = frozenset({"nvlink-domain", "nvlink-partition"})
@@ -78,13 +77,13 @@ def placeholder_words(nodes: Table, key: str) -> str:
 
     Empty if none does.
     """
-    if nodes.placeholders.isdisjoint(nodes.distinct(key)):
+    if nodes.no_places.isdisjoint(nodes.distinct(key)):
         return ""
     counts: dict[str, int] = {}
     labels = nodes.labels(key)
     for label, count in zip(labels, nodes.weights, strict=True):
-        if label in nodes.placeholders:
-            value = repr(label)
+        if label in nodes.no_places:
+            value = repr(written(label))
             before = counts.get(value, 0)
             counts[value] = before + count
     words = []
@@ -169,6 +168,25 @@ def widely_carried(
     return wide
 
 
+def idle_levels(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Level, ...]:
+    """The broadest levels that add nothing above the host: each of their domains is one node.
+
+    It is called as the node is, as an NVLink domain that no NVLink leaves. Not one with a name of
+    its own, such as the only node so far in a rack.
+    """
+    table = table_of(nodes)
+    if not levels or levels[-1].key != HOSTNAME:
+        return ()
+    idle = []
+    for level in levels[:-1]:
+        column = table.column(level.key)
+        carrying = len(table) - column.missing
+        if not carrying or column.own < carrying:
+            break
+        idle.append(level)
+    return tuple(idle)
+
+
 def partly_carried(
     levels: Iterable[Level], nodes: Iterable[NodeFacts], catalogue: Catalogue
 ) -> tuple[Level, ...]:
@@ -192,6 +210,23 @@ def partly_carried(
             best = max(counts, key=counts.__getitem__)
             further.append(Level(domain, best))
     return tuple(further)
+
+
+def carried_by_others(
+    level: Level, nodes: Iterable[NodeFacts], catalogue: Catalogue
+) -> tuple[Level, ...]:
+    """The same level by other keys, which nodes carry that lack it."""
+    table = table_of(nodes)
+    ours = table.column(level.key).values
+    others = []
+    for key in catalogue.keys.get(level.domain, ()):
+        if key == level.key:
+            continue
+        theirs = table.column(key).values
+        beside = zip(ours, theirs, strict=True)
+        if any(own is None and other is not None for own, other in beside):
+            others.append(Level(level.domain, key))
+    return tuple(others)
 
 
 def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
@@ -300,59 +335,68 @@ class CrossedLevels(NamedTuple):
 def crossings(
     levels: Sequence[Level], nodes: Iterable[NodeFacts], passing: Collection[str] = ()
 ) -> list[CrossedLevels]:
-    """Which values lie under two parents, a sentence for each two neighbouring levels.
+    """Which values lie in two domains of the level above, a sentence for each such level.
 
-    The first by name, and how many. Most schedulers take such a value for two domains. This is
-    reported, not corrected: only an admin can tell a reused name from a cable in the wrong switch.
-    NVLink needs no leaf switch, so a domain of it may span several: there the next level above
-    counts. Nothing is said of `passing` values, which nodes are leaving or joining.
+    The first by name, and how many. A domain is its whole path: where superpod 1 is in two fabrics,
+    leaf 0 of superpod 1 is in two superpods. Most schedulers take such a value for two domains.
+    This is reported, not corrected: only an admin can tell a reused name from a cable in the wrong
+    switch. NVLink needs no leaf switch, so a domain of it may span several: there the next level
+    above counts. Nothing is said of `passing` values, which nodes are leaving or joining.
     """
     table = table_of(nodes)
     crossed: list[CrossedLevels] = []
-    for broad, narrow in _neighbours(levels):
-        column = table.column(narrow.key)
-        if column.unique or table.nests(broad.key, narrow.key):
+    above_cross = False
+    for place, narrow in enumerate(levels):
+        path = _path_around(levels, place)
+        if not path or table.column(narrow.key).unique:
             continue
-        keys = broad.key, narrow.key
-        expanded = table.expanded_for_levels(keys)
-        crossing = _crossing(broad, narrow, expanded, passing)
+        around = path if above_cross else path[-1:]
+        if all(table.nests(level.key, narrow.key) for level in around):
+            continue
+        above_cross = True
+        keys = [level.key for level in path]
+        expanded = table.expanded_for_levels([*keys, narrow.key])
+        crossing = _crossing(path, narrow, expanded, passing)
         if crossing:
             crossed.append(crossing)
     return crossed
 
 
-def _neighbours(levels: Sequence[Level]) -> Iterator[tuple[Level, Level]]:
-    """Each level with the nearest one above it in which its domains have to lie."""
-    for place, narrow in enumerate(levels):
-        for broad in reversed(levels[:place]):
-            if narrow.key == NVLINK_DOMAIN and broad.key in _LEAVES:
-                continue
-            yield broad, narrow
-            break
+def _path_around(levels: Sequence[Level], place: int) -> Sequence[Level]:
+    """The levels above one in which its domains have to lie, broadest first."""
+    above = levels[:place]
+    if NVLINK_DOMAIN not in [level.key for level in levels[: place + 1]]:
+        return above
+    return [level for level in above if level.key not in _LEAVES]
 
 
 def _crossing(
-    broad: Level, narrow: Level, table: Table, passing: Collection[str]
+    path: Sequence[Level], narrow: Level, table: Table, passing: Collection[str]
 ) -> CrossedLevels | None:
-    """What crosses between two neighbouring levels; None if nothing does."""
-    crossing, total = table.crossing(broad.key, narrow.key)
-    several = _without(passing, crossing) if passing else crossing
+    """What crosses between a level and the one above; None if nothing does."""
+    broad = path[-1]
+    found = table.crossing([level.key for level in path], narrow.key)
+    several = _without(passing, found.parents) if passing else found.parents
     if not several:
         return None
 
-    is_reversed = table.nests(narrow.key, broad.key)
-    is_reused = not is_reversed and 2 * len(several) > total
+    found = found._replace(parents=several)
+    is_reversed = _is_reversed(path, narrow, table)
+    # NVLink domains have unique names.
+    may_repeat = not is_reversed and narrow.domain not in _NVLINK
+    is_reused = may_repeat and _are_reused(found, len(path))
     name = min(several)
-    first, second = nsmallest(2, several[name])
+    first, second = _two_names(several[name])
     many = ""
     if len(several) > 1:
-        many = f" ({len(several)} of {total} values do so)"
-    advice = _advice(
-        broad,
-        narrow,
-        is_reversed=is_reversed,
-        is_reused=is_reused,
-    )
+        many = f" ({len(several)} of {found.total} values do so)"
+    if is_reversed:
+        advice = (
+            f"each {broad.domain} lies within one {narrow.domain}: "
+            "list them in spec.levels the other way round"
+        )
+    else:
+        advice = _advice(broad, narrow, found, is_reused=is_reused)
     sentence = (
         f"{narrow.domain} {name!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
         f"{enumerated(NESTING)} treat it as one {narrow.domain} domain in each, "
@@ -367,14 +411,81 @@ def _crossing(
     )
 
 
-def _advice(broad: Level, narrow: Level, *, is_reversed: bool, is_reused: bool) -> str:
-    if is_reversed:
-        order = f"each {broad.domain} lies within one {narrow.domain}"
-        return f"{order}: list them in spec.levels the other way round"
+def _is_reversed(path: Sequence[Level], narrow: Level, table: Table) -> bool:
+    """Whether the level and the one above nest the other way round.
+
+    Not where names that repeat would become one domain: the narrow level would cross another one in
+    its new place, has one value for all, or numbers for names.
+    """
+    *above, broad = path
+    if not table.nests(narrow.key, broad.key):
+        return False
+    if _are_rack_and_nvlink(broad, narrow):
+        return True
+    column = table.column(narrow.key)
+    if column.uniform or all(value is None or value.isdecimal() for value in column.values):
+        return False
+    return all(table.nests(level.key, narrow.key) for level in above)
+
+
+def _are_reused(crossing: Crossing, depth: int) -> bool:
+    """Whether the values are names that each domain of a level above, or of one around it, uses.
+
+    Then most of them are in at least half of those domains, and in each of these in one domain of
+    the level above. `depth` is the number of levels above.
+    """
+    if not _do_most_cross(crossing):
+        return False
+    for end in range(1, depth + 1):
+        users = {domain[:end] for domain in crossing.domains}
+        if _are_used_by(crossing, users, end):
+            return True
+    return False
+
+
+def _are_used_by(crossing: Crossing, users: Collection[Path], depth: int) -> bool:
+    """Whether these domains, paths of this depth, each use the crossing values once."""
+    widespread = 0
+    for domains in crossing.parents.values():
+        using = {domain[:depth] for domain in domains}
+        if len(using) < len(domains):
+            return False
+        if len(using) > 1 and 2 * len(using) >= len(users):
+            widespread += 1
+    return 2 * widespread > len(crossing.parents)
+
+
+def _do_most_cross(crossing: Crossing) -> bool:
+    """Whether more than half of the values lie in several domains."""
+    return 2 * len(crossing.parents) > crossing.total
+
+
+def _two_names(domains: Iterable[Path]) -> tuple[str, str]:
+    """The first two domains by name: their own values, with those around them if these are equal.
+
+    As in `block-1/rack-3`.
+    """
+    first, second = nsmallest(2, domains, key=_from_the_narrowest)
+    length = 1
+    while first[-length:] == second[-length:]:
+        length += 1
+    return "/".join(first[-length:]), "/".join(second[-length:])
+
+
+def _from_the_narrowest(domain: Path) -> Path:
+    return domain[::-1]
+
+
+def _advice(broad: Level, narrow: Level, crossing: Crossing, *, is_reused: bool) -> str:
     if is_reused:
         return (
             f"ordinary where each {broad.domain} uses the same names; "
             "where the two levels cut across each other, give each a ClusterTopology of its own"
+        )
+    if _do_most_cross(crossing):
+        return (
+            "the two levels cut across each other: "
+            "leave one of them out of spec.levels, or give each a ClusterTopology of its own"
         )
     spanning = f"a {narrow.domain} that spans several {broad.domain} domains"
     return f"a reused name, {spanning}, or a wrong cable"
@@ -388,14 +499,14 @@ def _are_rack_and_nvlink(broad: Level, narrow: Level) -> bool:
 
 
 def _without(
-    passing: Collection[str], crossing: Mapping[str, Collection[str]]
-) -> dict[str, Collection[str]]:
-    """The values that lie under several others that are not passing."""
-    staying: dict[str, Collection[str]] = {}
+    passing: Collection[str], crossing: Mapping[str, Collection[Path]]
+) -> dict[str, Collection[Path]]:
+    """The values that lie in several domains whose own values are not passing."""
+    staying: dict[str, Collection[Path]] = {}
     for value, around in crossing.items():
         if value in passing:
             continue
-        others = set(around).difference(passing)
+        others = [domain for domain in around if domain[-1] not in passing]
         if len(others) > 1:
             staying[value] = others
     return staying

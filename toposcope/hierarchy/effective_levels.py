@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
 from toposcope.api.levels import MAX_LEVELS, Level
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
-from toposcope.hierarchy.coverage import lies_around, nested, widely_carried
+from toposcope.hierarchy.coverage import idle_levels, lies_around, nested, widely_carried
 from toposcope.hierarchy.table import Table
 from toposcope.hierarchy.timers import Timers
 
@@ -38,6 +38,10 @@ class LevelTimers:
     turned: Timers[tuple[str, Side]] = field(default_factory=Timers)
     """By domain: levels that stand on this side of the racks by the labels, and on the other in the
     status."""
+    idle: Timers[str] = field(default_factory=Timers)
+    """By label key: levels that add nothing above the host since this controller saw them do so."""
+    busy: set[str] = field(default_factory=set)
+    """Keys of levels that this controller saw add something above the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,36 @@ def inferred_levels(
         return lies_around(level, rack, above, nodes) is True
 
     return nested(levels, is_around)
+
+
+def unpublished_levels(
+    topology: Topology,
+    levels: Sequence[Level],
+    nodes: Table,
+    timers: LevelTimers,
+    now: float,
+) -> tuple[Level, ...]:
+    """The broadest levels that published lists of levels must not begin with.
+
+    They add nothing above the host, and neither the spec lists nor requires them. One that did add
+    something is published for the grace period after that.
+    """
+    if topology.levels is not None:
+        return ()
+    idle = idle_levels(levels, nodes)
+    idle_keys = {level.key for level in idle}
+    timers.busy.update(level.key for level in levels if level.key not in idle_keys)
+    timers.idle.keep_only(idle_keys)
+    unpublished = []
+    for level in idle:
+        if level.domain in topology.required:
+            break
+        if level.key in timers.busy:
+            if not timers.idle.overdue(level.key, now, topology.grace):
+                break
+            timers.busy.discard(level.key)
+        unpublished.append(level)
+    return tuple(unpublished)
 
 
 def effective_levels(

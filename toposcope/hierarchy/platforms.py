@@ -42,12 +42,16 @@ MISTAKEN: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Keys that are not levels, to the key that was meant, and why."""
 
-_YOURS: Final = (
+YOURS: Final = (
     "no platform writes it; if you do, give it the domain {!r} in the controller's --config FILE"
 )
+"""What to do about a label of one's own, by the domain that it may stand for."""
 
 UNKNOWN: Final[Mapping[str, str]] = {
-    key: _YOURS.format(domain) for key, domain in _WRITTEN["yours"].items()
+    key: YOURS.format(domain) for key, domain in _WRITTEN["yours"].items()
 } | {"ib/torset": "its values are renumbered whenever the job that writes them runs"}
 """Keys that look like a level, without one that could have been meant, and what to do about
 them."""
+
+NAMES: Final[Mapping[str, str]] = _WRITTEN["names"]
+"""Names that people give to labels of their own, to the domain that they may mean."""

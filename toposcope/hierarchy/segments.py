@@ -5,20 +5,29 @@ different keys (GB200 racks beside H100 racks) needs a topology for each kind, o
 levels that all of them have.
 """
 
+import hashlib
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
+from toposcope.api.label_keys import GPUS
 from toposcope.api.levels import Level
 from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.hierarchy.coverage import widely_carried
+from toposcope.hierarchy.fault_domains import written
 from toposcope.hierarchy.table import Table
 
 EXAMPLES: Final = 3
 """How many of a segment's nodes are named."""
+_BASE: Final = "base"
+"""Nodes that carry only the levels that all nodes carry."""
+_HASH_DIGITS: Final = 6
+_PARENT_HASH_DIGITS: Final = 10
+_LONGEST_NAME: Final = 253
 
 Path = tuple[Level, ...]
 """Levels, broadest first: the identity of a segment, also from one pass to the next."""
@@ -245,7 +254,7 @@ def _placeholders(nodes: Table, telling: Iterable[Level]) -> dict[str, tuple[str
     """The placeholders that nodes have as values of the telling levels, by their keys."""
     placeholders = {}
     for level in telling:
-        unlike = nodes.placeholders.intersection(nodes.labels(level.key))
+        unlike = nodes.no_places.intersection(nodes.labels(level.key))
         if unlike:
             placeholders[level.key] = tuple(sorted(unlike))
     return placeholders
@@ -332,7 +341,7 @@ class _Division:
             own.append(level)
             has.append(level.key)
             if level.key in self.unlike:
-                unlike[level.key] = self.unlike[level.key]
+                unlike[level.key] = tuple(map(written, self.unlike[level.key]))
         return Segment(
             levels=path,
             own=tuple(own),
@@ -361,3 +370,100 @@ class _Division:
                 lacking.append(first)
         lacking.sort(key=rank)
         return tuple(lacking)
+
+
+def names_of(
+    segments: Sequence[Segment],
+    present: Mapping[Path, str] = MappingProxyType({}),
+    others: Iterable[str] = (),
+) -> dict[Path, str]:
+    """A name for each segment, by its levels.
+
+    Its present one, else its narrowest own level, with a hash if that name is taken: by a segment
+    with a present name, or by `others`.
+
+    New segments that want the same name all get a hash, whatever their sizes, so that names do not
+    change with counts. But a single node, which may carry any label, does not change the name that
+    several nodes have without it.
+    """
+    names = {}
+    new = []
+    for segment in segments:
+        if segment.levels in present:
+            names[segment.levels] = present[segment.levels]
+        else:
+            new.append(segment)
+    taken = {*names.values(), *others}
+    wanted = _Wanted(new)
+    for segment in new:
+        name = _wanted_name(segment)
+        if name in taken or wanted.by_rivals(segment):
+            name = f"{name}-{_hash(segment.levels)}"
+        names[segment.levels] = name
+    return names
+
+
+class _Wanted:
+    """How many new segments want each name."""
+
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        self._by_any: Counter[str] = Counter()
+        self._by_several_nodes: Counter[str] = Counter()
+        for segment in segments:
+            name = _wanted_name(segment)
+            self._by_any[name] += 1
+            if segment.nodes > 1:
+                self._by_several_nodes[name] += 1
+
+    def by_rivals(self, segment: Segment) -> bool:
+        """Whether another segment that counts wants the same name."""
+        counts = self._by_several_nodes if segment.nodes > 1 else self._by_any
+        return counts[_wanted_name(segment)] > 1
+
+
+def _wanted_name(segment: Segment) -> str:
+    return segment.own[-1].domain if segment.own else _BASE
+
+
+def _hash(path: Path) -> str:
+    keys = [level.key for level in path]
+    text = "\n".join(keys)
+    digest = hashlib.sha256(text.encode())
+    return digest.hexdigest()[:_HASH_DIGITS]
+
+
+def selector_of(parent: Mapping[str, Any], segment: Segment) -> dict[str, Any]:
+    """The node selector of the parent's spec, narrowed down to the segment."""
+    whole_selector = parent.get("nodeSelector")
+    if not whole_selector:
+        every_gpu_node = {"key": GPUS, "operator": "Exists"}
+        whole_selector = {"matchExpressions": [every_gpu_node]}
+    expressions = list(whole_selector.get("matchExpressions") or ())
+    for key in segment.has:
+        expressions.append({"key": key, "operator": "Exists"})
+        if key in segment.unlike:
+            values = list(segment.unlike[key])
+            expressions.append({"key": key, "operator": "NotIn", "values": values})
+    for key in segment.lacks:
+        expressions.append({"key": key, "operator": "DoesNotExist"})
+    selector: dict[str, Any] = {}
+    labels = whole_selector.get("matchLabels")
+    if labels:
+        selector["matchLabels"] = dict(labels)
+    selector["matchExpressions"] = expressions
+    return selector
+
+
+def child_name(parent: str, segment: str) -> str:
+    """The name of a segment's ClusterTopology: `<parent>-<segment>`.
+
+    The end of a parent's name that is too long for that is replaced by a hash.
+    """
+    name = f"{parent}-{segment}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(parent.encode()).hexdigest()
+    end = f"-{digest[:_PARENT_HASH_DIGITS]}-{segment}"
+    room = _LONGEST_NAME - len(end)
+    beginning = parent[:room].rstrip("-.")
+    return beginning + end

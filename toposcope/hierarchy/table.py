@@ -13,8 +13,9 @@ from functools import cached_property
 from heapq import nsmallest
 from itertools import chain, compress, repeat
 from operator import and_, attrgetter, eq, mul
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
+from toposcope.hierarchy.fault_domains import FAULT_DOMAINS
 from toposcope.hierarchy.node import OWN_HOSTNAME, OWN_VALUES, Hardware, NodeFacts, Traits
 from toposcope.hierarchy.platforms import PLACEHOLDERS
 
@@ -27,6 +28,8 @@ _HARDWARE_OF: Final = attrgetter("hardware")
 
 Machines: TypeAlias = Collection[tuple[Hardware, int]]
 """Hardware, and how many nodes have it; equal hardware may come several times."""
+Path: TypeAlias = tuple[str, ...]
+"""The values of a domain, from the broadest level down."""
 Parents: TypeAlias = dict[str | None, str | None]
 """The value of a broad level around each value of a narrow one."""
 
@@ -57,12 +60,14 @@ class Column:
 
 
 class Crossing(NamedTuple):
-    """The values of a narrow level that lie under several values of a broad one."""
+    """The values of a narrow level that lie in several domains of a broad one."""
 
-    parents: Mapping[str, Collection[str]]
-    """By narrow value."""
+    parents: Mapping[str, Collection[Path]]
+    """By narrow value: the domains."""
+    domains: Collection[Path]
+    """All domains of the broad level that have a narrow value."""
     total: int
-    """Number of narrow values that lie under any."""
+    """Number of narrow values that lie in any."""
 
 
 class Table:
@@ -103,6 +108,8 @@ class Table:
             nodes = {node.name: node for node in nodes}
         self._nodes = nodes
         self.placeholders = placeholders
+        self.no_places = placeholders | FAULT_DOMAINS
+        """Values that name no place."""
         self._expanded_traits: dict[str, Traits] = {}
         """Traits of nodes that are groups of their own, by name."""
         groups, weights = _weighed(self)
@@ -305,8 +312,8 @@ class Table:
         return False
 
     def _column(self, values: list[str | None], distinct: set[str | None]) -> Column:
-        if not distinct.isdisjoint(self.placeholders):
-            values = [None if value in self.placeholders else value for value in values]
+        if not distinct.isdisjoint(self.no_places):
+            values = [None if value in self.no_places else value for value in values]
             distinct = set(values)
         own_values = OWN_VALUES & distinct
         shared = len(distinct) - len(own_values)
@@ -392,29 +399,33 @@ class Table:
             self._parents[pair] = _parents(outer, inner, self.weights)
         return self._parents[pair]
 
-    def crossing(self, broad: str, narrow: str) -> Crossing:
-        """The values of `narrow` that lie under several of `broad`.
+    def crossing(self, path: Sequence[str], narrow: str) -> Crossing:
+        """The values of `narrow` that lie in several domains of the last level of `path`.
 
-        No value of `broad` may be a node's own.
+        A domain is the whole path of values; `path` has the keys from the broadest level down. No
+        value of its last level may be a node's own.
         """
-        parents: dict[str, set[str]] = {}
+        parents: dict[str, set[Path]] = {}
         own = 0
+        columns = [self.column(key).values for key in path]
+        domains = zip(*columns, strict=True)
         inner_values = self.column(narrow).values
-        outer_values = self.column(broad).values
-        for inner, outer, nodes in zip(inner_values, outer_values, self.weights, strict=True):
-            if outer is None or inner is None:
+        for inner, domain, nodes in zip(inner_values, domains, self.weights, strict=True):
+            if inner is None or None in domain:
                 continue
             if inner in OWN_VALUES:
                 own += nodes
             else:
-                parents.setdefault(inner, set()).add(outer)
+                values = cast(Path, domain)
+                parents.setdefault(inner, set()).add(values)
 
         several = {}
         for inner, around in parents.items():
             if len(around) > 1:
                 several[inner] = around
+        every = set(chain.from_iterable(parents.values()))
         total = len(parents) + own
-        return Crossing(several, total)
+        return Crossing(several, every, total)
 
     def domains(self, keys: Sequence[str]) -> list[int]:
         """The number of domains at each level; `keys` from the broadest level down.

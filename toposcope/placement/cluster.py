@@ -13,6 +13,7 @@ from toposcope.integrations.framework.constraints import (
     Admission,
     Decision,
     GpuShare,
+    Group,
     Workload,
     pods_in,
 )
@@ -21,8 +22,10 @@ from toposcope.integrations.readings import READS
 from toposcope.integrations.registry import placements
 from toposcope.placement.cluster_facts import cluster_facts, with_held, with_pods
 from toposcope.placement.devices import with_extended
+from toposcope.placement.neighbours import Neighbours
 from toposcope.placement.nodes import by_state, nodes_of
 from toposcope.placement.room import Node
+from toposcope.placement.rule_state import Beside, has_rules
 from toposcope.snapshot.model import PodView, Snapshot
 
 
@@ -34,6 +37,19 @@ class Question(framework.Question):
     partial: bool
     """As in `Room`."""
     on: "Cluster"
+
+    def beside(self, groups: Sequence[Group], *, emptied: bool) -> Beside | None:
+        """The rules between the pods of these groups and those that run; None: there are none."""
+        neighbours = self.on.neighbours
+        if not has_rules(groups) and not neighbours.repelling:
+            return None
+        known = None if emptied else neighbours
+        return Beside(groups, self.nodes, known, ignores_spread=self.ignores_spread)
+
+    @property
+    def ignores_spread(self) -> bool:
+        """Whether the workload's scheduler does not go by spread constraints."""
+        return any(placement.ignores_spread(self.workload) for placement in placements())
 
     def about(self, workload: Workload) -> "Question":
         """The same about another workload."""
@@ -75,6 +91,12 @@ class Cluster:
         return Claims.of((*self.snapshot.objects, *self._documents))
 
     @cached_property
+    def neighbours(self) -> Neighbours:
+        """The running pods, as the rules of other pods see them."""
+        nodes = {node.name: node for node in nodes_of(self.snapshot, None, {})}
+        return Neighbours(self.snapshot.pods or (), nodes)
+
+    @cached_property
     def pods_on(self) -> Mapping[str, Sequence[PodView]]:
         """The pods of each node; computed only where pods have to be drained, or share GPUs."""
         pods: dict[str, list[PodView]] = {}
@@ -111,33 +133,37 @@ class Cluster:
 
     def _nodes_for(self, workload: Workload) -> list[Node]:
         """The nodes as the workload's scheduler sees them."""
-        own = None
-        if workload.admission:
-            own = workload.admission.own
-        extended = set()
-        shares = set()
-        for pods in pods_in(workload.groups):
-            if pods.share:
-                shares.add(pods.share)
-            for resource, _ in pods.requests:
-                if resource in self.claims.extended:
-                    extended.add(resource)
-
         topology = self.topology(workload)
         places: Mapping[str, Mapping[str, str]] = {}
         if topology is not None:
             places = topology.places
-        seen = _Seen(
+
+        seen = self._seen_by(workload, has_places=bool(places))
+        nodes = self._nodes.get(seen)
+        if nodes is None:
+            nodes = self._nodes_seen(seen)
+            if places:
+                nodes = list(_in_places(nodes, places))
+            self._nodes[seen] = nodes
+        return nodes
+
+    def _seen_by(self, workload: Workload, *, has_places: bool) -> _Seen:
+        """What decides how the workload's scheduler sees the nodes."""
+        own = None
+        if workload.admission:
+            own = workload.admission.own
+        extended = set()
+        for pods in pods_in(workload.groups):
+            for resource, _ in pods.requests:
+                if resource in self.claims.extended:
+                    extended.add(resource)
+        return _Seen(
             by_state=any(placement.asks_nodes(workload) for placement in placements()),
             own=own,
             extended=frozenset(extended),
-            shares=frozenset(shares),
-            topology=f"{workload.system}/{workload.topology}" if places else "",
+            shares=_shares_of(workload),
+            topology=f"{workload.system}/{workload.topology}" if has_places else "",
         )
-        if seen not in self._nodes:
-            nodes = self._nodes_seen(seen)
-            self._nodes[seen] = list(_in_places(nodes, places)) if places else nodes
-        return self._nodes[seen]
 
     def _nodes_seen(self, seen: _Seen) -> list[Node]:
         held = {}
@@ -172,6 +198,12 @@ def _in_places(nodes: Iterable[Node], places: Mapping[str, Mapping[str, str]]) -
     for node in nodes:
         domains = places.get(node.name)
         yield replace(node, labels={**node.labels, **domains}) if domains else node
+
+
+def _shares_of(workload: Workload) -> frozenset[GpuShare]:
+    """The parts of GPUs that its pods ask for."""
+    shares = [pods.share for pods in pods_in(workload.groups)]
+    return frozenset(filter(None, shares))
 
 
 def _requests_of(pods: Iterable[PodView]) -> Counter[str]:

@@ -23,7 +23,7 @@ class Answer:
 
 def line_of(document: Document, field: str) -> int:
     """The line of a field in its file; 0 where unknown."""
-    if not document.place.line:
+    if not document.place.line or not document.text:  # a template: its lines are not the file's
         return 0
     _, line = locate(bytes(document.text), f"$.{field}", document.inside)
     return document.place.line + line - 1

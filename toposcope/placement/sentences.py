@@ -36,6 +36,9 @@ _EXCLUSIONS: Final = {
     ExclusionKind.TAINT: "has taint {}",
     ExclusionKind.OBSTACLE: "is {}",
     ExclusionKind.LEVEL: "lacks label {}",
+    ExclusionKind.VOLUME: "cannot use the volume of claim {}",
+    ExclusionKind.KEY: "lacks label {}, which pod affinity or spread constraints go by",
+    ExclusionKind.NEIGHBOURS: "{}",
 }
 
 
@@ -101,6 +104,8 @@ def advice(verdict: Verdict) -> Iterator[str]:
     for remedy in verdict.remedies:
         if remedy.act == "tolerate":
             yield from _tolerations(remedy)
+        elif remedy.act == "preempt":
+            yield _preemption(remedy)
         else:
             yield _with_more_nodes(remedy, verdict.name(remedy.domain))
 
@@ -115,6 +120,13 @@ def _tolerations(remedy: Remedy) -> Iterator[str]:
     yield "  add to the spec of its pod template, if these nodes are meant for it:"
     for line in as_yaml(remedy.taints):
         yield f"    {line}"
+
+
+def _preemption(remedy: Remedy) -> str:
+    count = _pods(len(remedy.pods))
+    pods = listing(remedy.pods, _MOST_NAMES)
+    nodes = listing(remedy.nodes, _MOST_NAMES)
+    return f"kube-scheduler would evict {count} of lower priority to make room: {pods} (on {nodes})"
 
 
 def _with_more_nodes(remedy: Remedy, domain: str) -> str:

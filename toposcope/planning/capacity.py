@@ -13,11 +13,13 @@ from typing import NamedTuple
 
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
 from toposcope.integrations.framework.constraints import Pods
+from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.packing import Path, add_pods, times_by_name
 from toposcope.kube.pod_resources import is_gpu
 from toposcope.placement.nodes import nodes_of
 from toposcope.placement.room import Node, path_of
 from toposcope.planning.gangs import Gang
+from toposcope.snapshot.filters import TAINTS_OF_STATES
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope
 
@@ -30,7 +32,7 @@ class View(StrEnum):
     ENDED = "ended"
     """The same once all that ends by itself has ended: Jobs, and pods that nobody owns."""
     EMPTY = "empty"
-    """All of it, as if every node were Ready and not cordoned."""
+    """All of it, as if every node were Ready and not cordoned; taints of these states go too."""
 
 
 Labels = tuple[tuple[str, str], ...]
@@ -196,9 +198,12 @@ class Capacity:
         for number in numbers:
             node = self.nodes[number]
             slots[number] = 0
+            taints = node.taints
+            if taints and view is View.EMPTY:
+                taints = tuple(taint for taint in taints if taint.key not in TAINTS_OF_STATES)
             if node.obstacle and view is not View.EMPTY:
                 continue
-            if _may_use(node, pods, allowed):
+            if _may_use(node, pods, taints, allowed):
                 offered = self.offered(number, view)
                 slots[number] = times_by_name(offered, pods.requests)
 
@@ -327,20 +332,22 @@ def with_amounts(offered: Mapping[str, int], more: Mapping[str, int]) -> Mapping
     return total
 
 
-def _may_use(node: Node, pods: Pods, known: dict[tuple[object, ...], bool]) -> bool:
-    """Whether the pods may use the node as far as its labels and taints say."""
+def _may_use(
+    node: Node, pods: Pods, taints: tuple[Taint, ...], known: dict[tuple[object, ...], bool]
+) -> bool:
+    """Whether the pods may use the node with these taints as far as its labels say."""
     wants = pods.node_filter
-    if not (wants.selector or wants.terms or node.taints):
+    if not (wants.selector or wants.terms or taints):
         return True
 
     values = [node.labels.get(key) for key, _ in wants.selector]
     name = node.name if wants.terms else ""
-    look = name, tuple(values), node.taints
+    look = name, tuple(values), taints
     may = known.get(look)
     if may is None:
         # pods with GPUs tolerate these
-        taints = [taint for taint in node.taints if not is_gpu(taint.key)]
-        rejection = wants.rejection(node.name, node.labels, taints)
+        repelling = [taint for taint in taints if not is_gpu(taint.key)]
+        rejection = wants.rejection(node.name, node.labels, repelling)
         may = rejection is None
         known[look] = may
     return may

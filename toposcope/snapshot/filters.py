@@ -16,6 +16,7 @@ from toposcope.errors import ToposcopeError
 from toposcope.hardware.rails import reported
 from toposcope.hardware.topology import State
 from toposcope.hierarchy.coverage import level_value
+from toposcope.hierarchy.fault_domains import FAULT_DOMAINS, ZONE_KEYS, zone_of
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.kube.pod_resources import is_gpu
 from toposcope.snapshot.model import NodeView
@@ -108,14 +109,14 @@ FAULTS = frozenset({Mark.NOT_READY, Mark.DEGRADED, Mark.UNKNOWN})
 """Marks of something broken; the others may be intended."""
 
 
-_TAINTS_OF_OTHER_MARKS: Final = frozenset(
+TAINTS_OF_STATES: Final = frozenset(
     {
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",
         "node.kubernetes.io/unschedulable",
     }
 )
-"""Keys of taints that repeat what other marks say."""
+"""Keys of the taints that Kubernetes adds where a node is cordoned or not Ready."""
 _AKS: Final = ("sku", "gpu")
 
 
@@ -128,7 +129,7 @@ def repelling(node: NodeView) -> tuple[Taint, ...]:
     """
     taints = []
     for taint in node.taints:
-        if taint.key in _TAINTS_OF_OTHER_MARKS:
+        if taint.key in TAINTS_OF_STATES:
             continue
         if not is_gpu(taint.key) and (taint.key, taint.value) != _AKS:
             taints.append(taint)
@@ -264,7 +265,10 @@ def lacking(scope: Scope, node: NodeView) -> tuple[str, ...]:
 
 def value_at(scope: Scope, node: NodeView, key: str) -> str | None:
     """The node's domain value at a level; None also for what some tools write for "unknown"."""
-    return level_value(node, key, scope.catalogue.placeholders)
+    value = level_value(node, key, scope.catalogue.placeholders)
+    if value is not None and node.is_of_azure and key in ZONE_KEYS:
+        return None if zone_of(value) in FAULT_DOMAINS else value
+    return value
 
 
 def _in_domain(key: str, value: str) -> Callable[[NodeView], bool]:

@@ -1,8 +1,8 @@
 """The levels of a topology: label, nodes that carry it, domains, and who requires it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Any, NamedTuple
 
@@ -11,16 +11,20 @@ from toposcope.api.conditions import HIERARCHY_CONSISTENT, NAMES_MIXED, Conditio
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import (
     Coverage,
+    carried_by_others,
     cover,
     crossings,
+    idle_levels,
     lacking_any,
     nodes_needed,
     partly_carried,
 )
+from toposcope.hierarchy.effective_levels import LevelTimers, unpublished_levels
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.features import condition
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Origin, Scope
+from toposcope.text import enumerated
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class LevelView:
     """The number of workloads that require it, by the controller's last count."""
     preferring: int
     """The number of workloads that only prefer it."""
+    elsewhere: tuple[str, ...] = ()
+    """Other keys of the same level, which nodes carry that lack this one."""
 
     @property
     def required(self) -> bool:
@@ -95,7 +101,16 @@ class LevelView:
             lack = "1 node lacks"
         all_nodes = self.nodes + self.missing
         everybody = "all" if self.needed == all_nodes else "at least"
-        return f"{lack} it{self.placeholders} and {everybody} {self.needed:,} must carry it"
+        must = f"{everybody} {self.needed:,} must carry it"
+        return f"{lack} it{self.placeholders}{self._instead} and {must}"
+
+    @property
+    def _instead(self) -> str:
+        """Which other keys nodes have that lack it; empty: none."""
+        if not self.elsewhere:
+            return ""
+        keys = enumerated(self.elsewhere)
+        return f" (others have {keys}: toposcope suggest divides the nodes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +159,22 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     for level in partial:
         (coverage,) = cover([level], table)
         sizes = _sizes([level], table) if sized else None
-        views.append(_view(coverage, requests, needed=needed, sizes=sizes, in_topology=False))
+        view = _view(coverage, requests, needed=needed, sizes=sizes, in_topology=False)
+        others = carried_by_others(level, table, scope.catalogue)
+        elsewhere = tuple(other.key for other in others)
+        views.append(replace(view, elsewhere=elsewhere))
 
+    for name in _unmet(requests, views):
+        views.append(_missing_view(name, requests, needed=needed, nodes=len(scope.nodes)))
+    return tuple(views)
+
+
+def _unmet(requests: _Requests, views: Iterable[LevelView]) -> list[str]:
+    """The levels that somebody asks for and that are none of these, by name."""
     present: set[str] = set()
     for view in views:
         present.update((view.domain, view.key))
-    for name in requests.names:
-        if name not in present:
-            views.append(_missing_view(name, requests, needed=needed, nodes=len(scope.nodes)))
-    return tuple(views)
+    return [name for name in requests.names if name not in present]
 
 
 def _partial_levels(scope: Scope) -> tuple[Level, ...]:
@@ -160,7 +182,11 @@ def _partial_levels(scope: Scope) -> tuple[Level, ...]:
     if scope.origin is Origin.SPEC:
         return ()
     table = scope.table_with(scope.catalogue.level_keys)
-    return partly_carried(scope.levels, table, scope.catalogue)
+    partial: list[Level] = []
+    for best in partly_carried(scope.levels, table, scope.catalogue):
+        partial.append(best)
+        partial += carried_by_others(best, table, scope.catalogue)
+    return tuple(partial)
 
 
 def _view(
@@ -208,6 +234,15 @@ def _missing_view(name: str, requests: _Requests, *, needed: int, nodes: int) ->
         by_spec=name in requests.spec,
         workloads=requests.workloads.get(name, 0),
         preferring=requests.preferring.get(name, 0),
+    )
+
+
+def unpublished_of(scope: Scope) -> tuple[Level, ...]:
+    """The broadest levels that add nothing above the host, and that the spec does not ask for."""
+    if scope.topology is None:
+        return idle_levels(scope.levels, scope.table())
+    return unpublished_levels(
+        scope.topology, scope.levels, scope.table(), timers=LevelTimers(), now=0.0
     )
 
 

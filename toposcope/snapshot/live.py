@@ -13,6 +13,7 @@ from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
 from toposcope.integrations.dra import api as dra
 from toposcope.integrations.dra.compute_domains import COMPUTE_DOMAIN, DRIVER
 from toposcope.integrations.framework.plugin import Plugin
+from toposcope.integrations.framework.pod_kinds import POD_KINDS
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.registry import DECISIVE, PUBLISHED
 from toposcope.kube.client import ApiClient, Request
@@ -232,15 +233,18 @@ class _Reader:
 
     def objects(self) -> tuple[Mapping[str, Any], ...]:
         """Other objects that decide what schedulers admit."""
-        refused: dict[str, ApiError] = {}
         objects = []
+        refused: dict[str, ApiError] = {}
+        refused_of_pods: dict[str, ApiError] = {}
         for kind in DECISIVE:
             keep = keepers()[kind.key]
-            for document in self._served(kind, partial(_read_as, kind.kind), refused):
+            where = refused_of_pods if kind in POD_KINDS else refused
+            for document in self._served(kind, partial(_read_as, kind.kind), where):
                 kept = keep(document)
                 if kept is not None:
                     objects.append(kept)
 
+        self._warn(refused_of_pods, "what these add to pods, or refuse of them, is unknown")
         self._warn(refused, "queues, quota and PodGroups are unknown")
         return tuple(objects)
 

@@ -15,6 +15,7 @@ from toposcope.errors import ToposcopeError
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.hierarchy.coverage import cover, nodes_needed, partly_carried, some_names
 from toposcope.hierarchy.effective_levels import LevelTimers, effective_levels, inferred_levels
+from toposcope.hierarchy.fault_domains import ZONE_KEYS, zone_of
 from toposcope.hierarchy.node import OWN_NAME, NodeFacts, Traits
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.features import condition
@@ -87,6 +88,11 @@ class Scope:
     def path(self) -> str:
         """The levels in one line."""
         return _path(self.levels)
+
+    @property
+    def is_before_agents(self) -> bool:
+        """Whether no agent has labelled a node yet, and there is no ClusterTopology either."""
+        return self.topology is None and bool(self.nodes) and self.nodes[0].without_agent
 
     def table(self) -> Table:
         """The nodes by their level labels, for everything that counts domains."""
@@ -280,6 +286,8 @@ def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
 
         name = node.name
         values = pick.values_of(node.values)
+        if node.is_of_azure:
+            values = _without_fault_domain(pick.keys, values)
         if name in values:
             values = tuple([OWN_NAME if value == name else value for value in values])
         content = keys_id, values, node.ready, node.schedulable, id(node.allocatable)
@@ -295,6 +303,18 @@ def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
         all_facts.append(NodeFacts(name, node.uid, traits))
 
     return all_facts
+
+
+def _without_fault_domain(keys: Sequence[str], values: Sequence[str]) -> tuple[str, ...]:
+    """The values of a node of Azure, with words for a fault domain in place of a zone.
+
+    More values may follow than there are keys.
+    """
+    zones = list(values)
+    for place, key in enumerate(keys):
+        if key in ZONE_KEYS:
+            zones[place] = zone_of(values[place])
+    return tuple(zones)
 
 
 class _Pick(NamedTuple):

@@ -1,30 +1,38 @@
-"""Suggests ClusterTopologies for the nodes: one for each group of nodes with the same level keys.
+"""Suggests ClusterTopologies for the nodes: one for each segment that the controller would find.
 
 Schedulers ignore nodes that lack a level of a topology, so groups of nodes with different keys need
-topologies of their own. A suggestion is only made if its selector matches exactly its nodes and its
-levels nest. A level that nearly all of its nodes carry is suggested, with the names of the few that
-lack it: the admin decides what to do about these.
+topologies of their own. Division, names and selectors are those of `spec.segments: Auto`; beside
+that a suggestion lists its levels, as far as they nest, and says what was left out. A level that
+nearly all of its nodes carry is suggested, with the names of the few that lack it: the admin
+decides what to do about these.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any, Final, NamedTuple
 
-from toposcope.api.cluster_topology import USUAL_COVERAGE
-from toposcope.api.label_keys import GPU_PRODUCT, GPUS, NVLINK_DOMAIN
-from toposcope.api.levels import Level
-from toposcope.api.requirement import Requirement
-from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
-from toposcope.hierarchy.segments import Segment, divide, whole
-from toposcope.hierarchy.table import Table
-from toposcope.snapshot.model import NodeView
-from toposcope.snapshot.scope import MAIN, table_of
+import msgspec
 
-_EXISTS: Final = "Exists"
-_ABSENT: Final = "DoesNotExist"
-_NOT_IN: Final = "NotIn"
+from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology, read
+from toposcope.api.label_keys import GPUS, NVLINK_DOMAIN
+from toposcope.api.levels import Level
+from toposcope.hierarchy.coverage import crossings, lies_around, nested
+from toposcope.hierarchy.effective_levels import LevelTimers, unpublished_levels
+from toposcope.hierarchy.segments import (
+    Path,
+    Segment,
+    Segmentation,
+    child_name,
+    divide,
+    names_of,
+    selector_of,
+    whole,
+)
+from toposcope.hierarchy.table import Table
+from toposcope.snapshot.model import NodeView, Snapshot
+from toposcope.snapshot.scope import MAIN, Scope, select_scope, table_of
+
 _NAMED_NODES: Final = 3
 """Nodes that a sentence names."""
 
@@ -47,12 +55,14 @@ class Suggestion:
 
     name: str
     levels: tuple[Level, ...]
-    selector: tuple[Requirement, ...]
-    """Empty: the default, every node with an agent."""
+    selector: Mapping[str, Any]
+    """`spec.nodeSelector`; empty: the default, every node with an agent."""
     nodes: tuple[NodeView, ...]
     own: tuple[Level, ...]
     """Levels that other nodes lack."""
     crossings: tuple[Crossing, ...]
+    idle: tuple[Level, ...] = ()
+    """The broadest levels, left out because they add nothing above the host."""
     lacking: tuple[str, ...] = ()
     """Names of the few nodes that lack one of its levels."""
     coverage: int = USUAL_COVERAGE
@@ -66,8 +76,7 @@ class Suggestion:
         """The spec as it is applied."""
         spec: dict[str, Any] = {}
         if self.selector:
-            expressions = [_expression(requirement) for requirement in self.selector]
-            spec["nodeSelector"] = {"matchExpressions": expressions}
+            spec["nodeSelector"] = dict(self.selector)
         if self.coverage != USUAL_COVERAGE:
             spec["minCoveragePercent"] = self.coverage
 
@@ -78,72 +87,125 @@ class Suggestion:
         return spec
 
 
-def _expression(requirement: Requirement) -> dict[str, Any]:
-    expression: dict[str, Any] = {
-        "key": requirement.key,
-        "operator": requirement.operator,
-    }
-    if requirement.values:
-        expression["values"] = sorted(requirement.values)
-    return expression
-
-
 class Suggestions(NamedTuple):
     """The suggestions, largest first, and a sentence about each group of nodes without one."""
 
     suggestions: tuple[Suggestion, ...]
     reasons: tuple[str, ...]
+    before_agents: bool = False
+    """Whether no agent has labelled a node yet: the suggestions select the nodes from then on."""
+    outside: tuple[str, ...] = ()
+    """Names of the nodes with an agent that the ClusterTopology does not select."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fleet:
-    """The nodes that agents have labelled, and what makes a label a level."""
+def suggest(snapshot: Snapshot) -> Suggestions:
+    """Suggest topologies for the nodes that the ClusterTopology `cluster` selects, or would.
 
-    labelled: Sequence[NodeView]
-    catalogue: Catalogue
-    coverage: int
-    """The percentage of its nodes that must carry a level."""
-
-
-def suggest(
-    nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN, coverage: int = USUAL_COVERAGE
-) -> Suggestions:
-    """Suggest topologies for the nodes that agents have labelled.
-
-    `coverage` is the percentage of its nodes that must carry a level.
+    Before there are agents, these are the nodes with GPUs.
     """
+    parent = _parent(snapshot)
+    labelled, unlabelled = _by_agent(snapshot.nodes)
+    before_agents = bool(unlabelled) and not labelled
+    if before_agents:
+        labelled = _as_if_labelled(unlabelled)
+        unlabelled = []
+    scope = select_scope(replace(snapshot, nodes=tuple(labelled), topologies=(parent,)), MAIN)
+    if not scope.nodes:
+        return Suggestions((), tuple(_reasons(labelled, unlabelled, ())), before_agents)
+
+    division = _division(scope, parent)
+    reasons = _reasons(labelled, unlabelled, _doubted(scope))
+    names = _names(division, parent)
+    suggestions = []
+    for segment in division.segments:
+        suggestion = _suggestion(segment, names[segment.levels], parent, scope)
+        if isinstance(suggestion, str):
+            reasons.append(suggestion)
+        else:
+            suggestions.append(suggestion)
+    selected = {node.name for node in scope.nodes}
+    outside = [node.name for node in labelled if node.name not in selected]
+    return Suggestions(tuple(suggestions), tuple(reasons), before_agents, tuple(outside))
+
+
+def _parent(snapshot: Snapshot) -> Topology:
+    """The ClusterTopology `cluster`, or what it would be."""
+    for topology in snapshot.topologies:
+        if topology.name == MAIN:
+            return topology
+    return read({"metadata": {"name": MAIN}})
+
+
+def _by_agent(nodes: Sequence[NodeView]) -> tuple[list[NodeView], list[NodeView]]:
+    """The nodes that agents have labelled, and others with GPUs."""
     labelled = []
     unlabelled = []
     for node in nodes:
         if node.label(GPUS) is not None:
             labelled.append(node)
         elif node.has_gpus:
-            unlabelled.append(node.name)
+            unlabelled.append(node)
+    return labelled, unlabelled
 
-    fleet = _Fleet(labelled, catalogue, coverage)
-    doubted = _doubted(fleet)
-    reasons = _reasons(labelled, sorted(unlabelled), sorted(doubted))
-    clear = [node for node in labelled if node.name not in doubted]
-    suggestions = []
-    for segment in _segments(clear, fleet):
-        suggestion = _suggestion(segment, fleet)
-        if isinstance(suggestion, str):
-            reasons.append(suggestion)
-        else:
-            suggestions.append(suggestion)
 
-    return Suggestions(_named(suggestions), tuple(reasons))
+def _as_if_labelled(nodes: Sequence[NodeView]) -> list[NodeView]:
+    """The nodes with the label by which an agent's nodes are selected."""
+    places_by_id: dict[int, Mapping[str, int]] = {}
+    labelled = []
+    for node in nodes:
+        # Nodes with equal label keys share one mapping, and go on doing so.
+        places = places_by_id.get(id(node.places))
+        if places is None:
+            places = {**node.places, GPUS: len(node.places)}
+            places_by_id[id(node.places)] = places
+        values = (*node.values, str(node.gpus))
+        labelled.append(msgspec.structs.replace(node, places=places, values=values))
+    return labelled
+
+
+def _division(scope: Scope, parent: Topology) -> Segmentation:
+    """The segments that the controller would find; nodes that carry the same levels are one."""
+    catalogue = scope.catalogue
+    table = scope.table_with(catalogue.level_keys | {GPUS})
+    division = divide(table, catalogue, parent.min_coverage, scope.levels)
+    if division is None:
+        division = whole(table, catalogue, parent.min_coverage, scope.levels)
+    return division
+
+
+def _doubted(scope: Scope) -> list[str]:
+    """The names of nodes with a placeholder for some level: they neither have nor lack it."""
+    catalogue = scope.catalogue
+    doubted = []
+    for node in scope.nodes:
+        values = [node.label(key) for key in catalogue.level_keys.intersection(node.places)]
+        if not catalogue.placeholders.isdisjoint(values):
+            doubted.append(node.name)
+    return sorted(doubted)
+
+
+def _names(division: Segmentation, parent: Topology) -> dict[Path, str]:
+    """The names of the segments' ClusterTopologies; one alone is that of the parent."""
+    if len(division.segments) == 1:
+        return {division.segments[0].levels: parent.name}
+
+    present: dict[Path, str] = {}
+    for entry in parent.status.get("segments") or ():
+        levels = [Level(level["domain"], level["key"]) for level in entry.get("levels") or ()]
+        present[tuple(levels)] = entry["name"]
+    names = names_of(division.segments, present)
+    return {levels: child_name(parent.name, name) for levels, name in names.items()}
 
 
 def _reasons(
-    labelled: Sequence[NodeView], unlabelled: Sequence[str], doubted: Sequence[str]
+    labelled: Sequence[NodeView], unlabelled: Sequence[NodeView], doubted: Sequence[str]
 ) -> list[str]:
     """Why some nodes are in no suggestion, before their levels are looked at."""
     if not labelled and not unlabelled:
         return ["there are no nodes with GPUs"]
     reasons = []
     if unlabelled:
-        have = _some(unlabelled)
+        have = _some(sorted(node.name for node in unlabelled))
         reasons.append(f"{have} GPUs but no label {GPUS}: is the agent's DaemonSet running there?")
     if doubted:
         reasons.append(
@@ -153,35 +215,10 @@ def _reasons(
     return reasons
 
 
-def _segments(nodes: Sequence[NodeView], fleet: _Fleet) -> Sequence[Segment]:
-    """The segments that the controller would find; nodes that carry the same levels are one."""
-    if not nodes:
-        return ()
-
-    catalogue = fleet.catalogue
-    table = table_of(nodes, catalogue.level_keys | {GPUS}, catalogue)
-    division = divide(table, catalogue, fleet.coverage)
-    if division is None:
-        division = whole(table, catalogue, fleet.coverage)
-    return division.segments
-
-
-def _doubted(fleet: _Fleet) -> frozenset[str]:
-    """The names of nodes with a placeholder for some level: they neither have nor lack it."""
-    level_keys = fleet.catalogue.level_keys
-    placeholders = fleet.catalogue.placeholders
-    doubted = set()
-    for node in fleet.labelled:
-        for key in level_keys.intersection(node.places):
-            if node.label(key) in placeholders:
-                doubted.add(node.name)
-
-    return frozenset(doubted)
-
-
-def _some(names: Sequence[str]) -> str:
+def _some(names: Sequence[str], count: int | None = None) -> str:
     """The beginning of a sentence about nodes, with their number and the first names."""
-    count = len(names)
+    if count is None:
+        count = len(names)
     some = ", ".join(names[:_NAMED_NODES])
     if count > _NAMED_NODES:
         some += ", ..."
@@ -190,62 +227,73 @@ def _some(names: Sequence[str]) -> str:
     return f"{count} nodes have ({some})"
 
 
-def _suggestion(segment: Segment, fleet: _Fleet) -> Suggestion | str:
+def _suggestion(segment: Segment, name: str, parent: Topology, scope: Scope) -> Suggestion | str:
     """The topology of a segment, or why there is none."""
-    some = _some(segment.examples)
+    some = _some(segment.examples, segment.nodes)
     if not segment.levels:
         return f"{some} no label of a known level, not even kubernetes.io/hostname"
 
-    selector = _selector(segment, fleet)
-    nodes = _selected(fleet.labelled, selector)
+    selector = _selector(segment, parent)
+    nodes = _selected(scope.nodes, selector)
     if len(nodes) != segment.nodes:
         return f"{some} levels that no selector can separate from those of other nodes"
-    keys = {level.key for level in segment.levels}
-    complete = []
-    lacking = []
-    for node in nodes:
-        if keys <= node.places.keys():
-            complete.append(node)
-        else:
-            lacking.append(node.name)
 
-    table = table_of(complete or nodes, keys, fleet.catalogue)
-    levels, crossings = _nested(segment.levels, table)
-    are_all_nodes = len(nodes) == len(fleet.labelled)
+    complete, lacking = _complete(nodes, segment.levels, scope)
+    keys = {level.key for level in segment.levels}
+    table = table_of(complete or nodes, keys, scope.catalogue)
+    levels, left_out = _nested(_ordered(segment.levels, table), table)
+    idle = unpublished_levels(parent, levels, table, timers=LevelTimers(), now=0.0)
     return Suggestion(
-        name="",
-        levels=levels,
-        selector=() if are_all_nodes else selector,
+        name=name,
+        levels=levels[len(idle) :],
+        selector=selector,
         nodes=nodes,
         own=segment.own,
-        crossings=crossings,
-        lacking=tuple(lacking),
-        coverage=fleet.coverage,
+        crossings=left_out,
+        idle=idle,
+        lacking=lacking,
+        coverage=parent.min_coverage,
     )
 
 
-def _selected(nodes: Sequence[NodeView], selector: Sequence[Requirement]) -> tuple[NodeView, ...]:
-    selected = []
-    for node in nodes:
-        if all(requirement.holds(node) for requirement in selector):
-            selected.append(node)
-    return tuple(selected)
+def _selector(segment: Segment, parent: Topology) -> Mapping[str, Any]:
+    """The node selector of a segment; that of the parent, which may have none, if it is alone."""
+    if segment.has or segment.lacks:
+        return selector_of(parent.spec, segment)
+    selector: Mapping[str, Any] = parent.spec.get("nodeSelector") or {}
+    return selector
 
 
-def _selector(segment: Segment, fleet: _Fleet) -> tuple[Requirement, ...]:
-    """The selector of a segment: keys that it has and lacks, and no placeholder."""
-    requirements = [Requirement(GPUS, _EXISTS)]
-    for key in segment.has:
-        requirements.append(Requirement(key, _EXISTS))
-    for key in segment.lacks:
-        requirements.append(Requirement(key, _ABSENT))
+def _selected(nodes: Sequence[NodeView], selector: Mapping[str, Any]) -> tuple[NodeView, ...]:
+    """The nodes that a ClusterTopology with this selector has."""
+    topology = read({"metadata": {"name": MAIN}, "spec": {"nodeSelector": selector or None}})
+    return tuple(filter(topology.selects, nodes))
 
-    placeholders = fleet.catalogue.placeholders
-    for level in segment.levels:
-        values = {node.label(level.key) for node in fleet.labelled}
-        if not values.isdisjoint(placeholders):
-            requirements.append(Requirement(level.key, _NOT_IN, placeholders))
-    return tuple(requirements)
+
+def _complete(
+    nodes: Sequence[NodeView], levels: Sequence[Level], scope: Scope
+) -> tuple[list[NodeView], tuple[str, ...]]:
+    """The nodes that carry all levels, and the names of those that lack one."""
+    keys = [level.key for level in levels]
+    table = table_of(nodes, set(keys), scope.catalogue)
+    columns = [table.values(key) for key in keys]
+    complete = []
+    lacking = []
+    for node, path in zip(nodes, zip(*columns, strict=True), strict=True):
+        if None in path:
+            lacking.append(node.name)
+        else:
+            complete.append(node)
+    return complete, tuple(lacking)
+
+
+def _ordered(levels: Sequence[Level], nodes: Table) -> tuple[Level, ...]:
+    """The levels as the controller orders them: NVLink domains may lie around racks."""
+
+    def is_around(level: Level, rack: Level, above: Level | None) -> bool:
+        return lies_around(level, rack, above, nodes) is True
+
+    return nested(levels, is_around)
 
 
 def _nested(
@@ -290,7 +338,10 @@ def _all_nest(levels: Sequence[Level], nodes: Table) -> bool:
 
 
 def _nests(broad: Level, narrow: Level, nodes: Table) -> bool:
-    return nodes.column(narrow.key).unique or nodes.nests(broad.key, narrow.key)
+    """Whether each narrow domain lies in one broad one; names may be used in each of these."""
+    if nodes.column(narrow.key).unique or nodes.nests(broad.key, narrow.key):
+        return True
+    return any(crossing.reused for crossing in crossings([broad, narrow], nodes))
 
 
 def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:
@@ -324,48 +375,3 @@ def _crossed_pair(level: Level, path: Sequence[Level], nodes: Table) -> tuple[Le
         if not _nests(*pair, nodes):
             return pair
     raise AssertionError("a level that was left out crosses another one")
-
-
-def _named(suggestions: Sequence[Suggestion]) -> tuple[Suggestion, ...]:
-    """The suggestions with names.
-
-    The only one is called `cluster`, any other by the product of its GPUs or its narrowest own
-    level.
-    """
-    if len(suggestions) == 1 and not suggestions[0].selector:
-        return (replace(suggestions[0], name=MAIN),)
-
-    uses = Counter(map(_name, suggestions))
-    numbers: Counter[str] = Counter()
-    named = []
-    for suggestion in suggestions:
-        name = _name(suggestion)
-        if uses[name] > 1:
-            numbers[name] += 1
-            name = f"{name}-{numbers[name]}"
-        named.append(replace(suggestion, name=name))
-    return tuple(named)
-
-
-def _name(suggestion: Suggestion) -> str:
-    products = {node.label(GPU_PRODUCT) for node in suggestion.nodes}
-    if len(products) == 1:
-        (product,) = products
-        if product:
-            return _slug(product) or MAIN
-
-    if not suggestion.own:
-        return "others"
-    narrowest = suggestion.own[-1]
-    return f"by-{narrowest.domain}"
-
-
-def _slug(product: str) -> str:
-    """A product as a part of a name: lower-case letters and digits, and dashes between them."""
-    slug = ""
-    for character in product.lower():
-        if character.isascii() and character.isalnum():
-            slug += character
-        else:
-            slug += "-"
-    return slug.strip("-")

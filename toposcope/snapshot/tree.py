@@ -91,7 +91,9 @@ def tree(snapshot: Snapshot, scope: Scope) -> Domain:
     """The domains of a scope, sorted by value within each level."""
     free = None if snapshot.pods is None else 0
     root = Domain(0, scope.name, free=free)
-    node_facts = _facts(snapshot, scope.nodes)
+    # Where there are no agents at all, that is no fault of a node.
+    untold = frozenset({Mark.NO_AGENT}) if scope.is_before_agents else frozenset[Mark]()
+    node_facts = _facts(snapshot, scope.nodes, untold)
     if not scope.levels:
         for node, fact in zip(scope.nodes, node_facts, strict=True):
             root.add(1, fact)
@@ -131,8 +133,10 @@ def _groups(scope: Scope, node_facts: Iterable[_Fact]) -> dict[_Kind, _Members]:
     return groups
 
 
-def _facts(snapshot: Snapshot, nodes: Sequence[NodeView]) -> Iterator[_Fact]:
-    """The facts about each node, computed once for equal nodes."""
+def _facts(
+    snapshot: Snapshot, nodes: Sequence[NodeView], untold: frozenset[Mark]
+) -> Iterator[_Fact]:
+    """The facts about each node, computed once for equal nodes, without marks that are `untold`."""
     getters: dict[int, Callable[[Sequence[str]], Any]] = {}
     fact_by_key: dict[tuple[Any, ...], _Fact] = {}
     distinct: dict[_Fact, _Fact] = {}
@@ -149,7 +153,8 @@ def _facts(snapshot: Snapshot, nodes: Sequence[NodeView]) -> Iterator[_Fact]:
         key = keys_id, getter(node.values), state, id(node.allocatable), id(taken)
         fact = fact_by_key.get(key)
         if fact is None:
-            fact = _Fact(node.gpus, snapshot.free_gpus(node), marks(node))
+            told = tuple(mark for mark in marks(node) if mark not in untold)
+            fact = _Fact(node.gpus, snapshot.free_gpus(node), told)
             fact = fact_by_key[key] = distinct.setdefault(fact, fact)
         yield fact
 

@@ -100,10 +100,10 @@ def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[View]:
 
 def _suggested(snapshot: Snapshot) -> Iterator[View]:
     """A view for each kind of nodes, where no controller has been and there are several kinds."""
-    suggestions = suggest(snapshot.nodes, snapshot.catalogue).suggestions
-    if len(suggestions) < 2:  # noqa: PLR2004 - see above
+    suggested = suggest(snapshot)
+    if suggested.before_agents or len(suggested.suggestions) < 2:  # noqa: PLR2004 - see above
         return
-    for suggestion in suggestions:
+    for suggestion in suggested.suggestions:
         view_id = f"/{suggestion.name}"
         yield _as_if(snapshot, view_id, suggestion.name, "", suggestion.document())
 

@@ -215,12 +215,13 @@ def test_suggestion_when_levels_do_not_nest_becomes_ready(cluster: SuggestingClu
 def test_suggestion_beside_a_placeholder_becomes_ready_without_it(cluster: SuggestingCluster) -> None:
     make_node(cluster.api, "a", {ZONE: "z", RACK: "r"})
     make_node(cluster.api, "b", {ZONE: "z", RACK: "no-topology"})
+    make_node(cluster.api, "c", {ZONE: "z"})
 
     code, suggestions = cluster.suggest()
 
     assert code == 1
-    assert len(suggestions) == 1
-    assert cluster.ready_nodes(suggestions) == 1
+    assert len(suggestions) == 2
+    assert cluster.ready_nodes(suggestions) == 2
 
 
 def test_suggestion_for_the_demo_is_one_topology(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,12 @@ from toposcope.controller.memory import Memory
 from toposcope.controller.segments import Segments, observe, reported_segments
 from toposcope.hierarchy import coverage as hierarchy
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
-from toposcope.hierarchy.effective_levels import EffectiveLevels, effective_levels, reported
+from toposcope.hierarchy.effective_levels import (
+    EffectiveLevels,
+    effective_levels,
+    reported,
+    unpublished_levels,
+)
 from toposcope.hierarchy.node import NodeFacts, fabric_of
 from toposcope.hierarchy.table import Table, table_of
 from toposcope.integrations.registry import is_bound
@@ -92,7 +97,10 @@ class Assessment:
     unavailable: tuple[str, ...] = ()
     """Required levels that are gone."""
     publishable: tuple[Level, ...] | None = None
-    """The levels for published resources; None: leave them as they are."""
+    """The levels for published resources; None: leave them as they are. They do not begin with
+    levels that add nothing above the host."""
+    unexpired: tuple[Level, ...] | None = None
+    """The same with these levels."""
     bindable: tuple[Level, ...] | None = None
     """The levels for a binding that translates levels, and for what is made of it: these and
     retained ones; None as above."""
@@ -160,8 +168,10 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
     )
     ambiguous = hierarchy.ambiguous_paths(levels, chosen)
     mixed = _mixed(crossed, evidence.by_value)
+    unpublished = unpublished_levels(topology, levels, chosen, memory.levels, now)
     hints = diagnostics(topology, chosen, levels, catalogue, known=segment_keys, mixed=mixed)
     publishes = not topology.problems
+    unexpired = _publishable(topology, effective) if publishes else None
     return Assessment(
         nodes=len(chosen),
         gpus=report.gpus,
@@ -178,7 +188,8 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
         ),
         unavailable=verdict.unavailable,
         missed=verdict.missed,
-        publishable=_publishable(topology, effective) if publishes else None,
+        publishable=_without(unexpired, unpublished) if unexpired else None,
+        unexpired=unexpired,
         bindable=_bindable(topology, effective) if publishes else None,
         health=report,
         rails=cabled,

@@ -6,10 +6,11 @@ from types import MappingProxyType
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.label_keys import unique_key
-from toposcope.api.levels import Level
+from toposcope.api.label_keys import HOSTNAME, unique_key
+from toposcope.api.levels import LISTING_NODE_LABELS, LOSING_OWN_NAMES, Level
 from toposcope.hierarchy.catalogue import NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY, Advice, Catalogue
-from toposcope.hierarchy.coverage import MOST_NAMES, placeholder_words, some_names
+from toposcope.hierarchy.coverage import MOST_NAMES, idle_levels, placeholder_words, some_names
+from toposcope.hierarchy.fault_domains import FAULT_DOMAINS, ZONE_KEYS
 from toposcope.hierarchy.node import OWN_VALUES
 from toposcope.hierarchy.table import Table
 from toposcope.text import plural
@@ -18,6 +19,7 @@ PARTLY_COVERED: Final = "PartlyCovered"
 KEYS_DISAGREE: Final = "KeysDisagree"
 PLACEHOLDER: Final = "PlaceholderValue"
 NAMES_MIXED: Final = "NamesMixed"
+OWN_NAME: Final = "OwnName"
 MOST: Final = 16
 """As in the CRD."""
 
@@ -26,6 +28,7 @@ _IN_ORDER: Final = (
     NEAR_MISS,
     NOT_ACCEPTED,
     PLACEHOLDER,
+    OWN_NAME,
     PARTLY_COVERED,
     KEYS_DISAGREE,
     RETIRED_KEY,
@@ -46,7 +49,7 @@ class Diagnostic:
 
 
 def diagnostics(
-    topology: Topology,
+    topology: Topology | None,
     nodes: Table,
     levels: Sequence[Level],
     catalogue: Catalogue,
@@ -56,13 +59,17 @@ def diagnostics(
 ) -> tuple[Diagnostic, ...]:
     """Findings about the labels of the selected nodes (at least one), most urgent first.
 
-    `levels` are the effective ones. If the spec lists them, keys that could be further levels are
-    not reported. Nor is it reported that keys in `known` are on some nodes only: a segment has
-    them. `mixed` says by key of a level who goes by its value alone though others share it.
+    Without a topology, all levels are inferred. `levels` are the effective ones. If the spec lists
+    them, keys that could be further levels are not reported. Nor is it reported that keys in
+    `known` are on some nodes only: a segment has them. `mixed` says by key of a level who goes by
+    its value alone though others share it.
     """
     present = frozenset().union(*nodes.key_sets)
+    listed = topology.levels if topology else None
     results = [
-        *_of_spec(topology, nodes, catalogue),
+        *_of_spec(listed or (), nodes, catalogue),
+        *_fault_domains(nodes, levels),
+        *_own_names(topology, nodes, levels),
         *_advised(nodes, levels, present, catalogue),
         *_placeholders(nodes, levels),
     ]
@@ -70,7 +77,7 @@ def diagnostics(
         who = mixed.get(level.key)
         if who is not None:
             results.append(_mixed(nodes, level, who))
-    if topology.levels is None:
+    if listed is None:
         results += _further(nodes, levels, present, catalogue, known=known)
     return _most_urgent(results)
 
@@ -108,9 +115,9 @@ def _urgency(diagnostic: Diagnostic) -> tuple[int, str]:
     return place, diagnostic.key
 
 
-def _of_spec(topology: Topology, nodes: Table, catalogue: Catalogue) -> Iterator[Diagnostic]:
+def _of_spec(listed: Sequence[Level], nodes: Table, catalogue: Catalogue) -> Iterator[Diagnostic]:
     """Keys of the spec that are no level, or should no longer be one."""
-    for place, level in enumerate(topology.levels or ()):
+    for place, level in enumerate(listed):
         advice = catalogue.advise(level.key)
         if not advice:
             continue
@@ -133,18 +140,21 @@ def _advised(
 ) -> Iterator[Diagnostic]:
     """Keys that nodes carry and that are no level, or should no longer be one."""
     domain_of = {level.key: level.domain for level in levels}
-    for key in sorted(present & catalogue.suspects):
-        advice = catalogue.advise(key)
+    for key in sorted(present):
+        advice = catalogue.advise(key) or catalogue.advise_by_name(key)
         if not advice:
             continue
         if key in domain_of and advice.reason != RETIRED_KEY:
+            continue
+        carrying = _carrying(nodes, key)
+        if not carrying:
             continue
         domain = domain_of.get(key, "")
         yield Diagnostic(
             key=key,
             domain=domain,
             reason=advice.reason,
-            nodes=_carrying(nodes, key),
+            nodes=carrying,
             message=_text(nodes, key, advice, domain),
         )
 
@@ -178,7 +188,7 @@ def _placeholders(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic]
         if not words:
             continue
         labels = nodes.labels(level.key)
-        is_placeholder = [label in nodes.placeholders for label in labels]
+        is_placeholder = [label in nodes.no_places for label in labels]
         names = ", ".join(nodes.first_names(is_placeholder, MOST_NAMES))
         text = (
             f"{level.key} of level '{level.domain}' says unknown{words}: {names}; "
@@ -191,6 +201,65 @@ def _placeholders(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic]
             nodes=_carrying(nodes, level.key),
             message=text,
         )
+
+
+def _fault_domains(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic]:
+    """Zone labels that are no level because they say Azure's fault domains."""
+    used = {level.key for level in levels}
+    for key in ZONE_KEYS:
+        count = 0
+        for label, weight in zip(nodes.labels(key), nodes.weights, strict=True):
+            if label in FAULT_DOMAINS:
+                count += weight
+        if not count or key in used:
+            continue
+        text = (
+            f"{key} is a fault domain of Azure on {count} of {len(nodes)} "
+            f"{plural(len(nodes), 'node')} and not a level: their VMs are in no availability zone, "
+            "and nodes of one fault domain are no nearer to each other"
+        )
+        yield Diagnostic(
+            key=key,
+            domain="",
+            reason=PLACEHOLDER,
+            nodes=_carrying(nodes, key),
+            message=text,
+        )
+
+
+def _own_names(
+    topology: Topology | None, nodes: Table, levels: Sequence[Level]
+) -> Iterator[Diagnostic]:
+    """The broadest level where it says of nodes what the host level says."""
+    if len(levels) < 2 or levels[-1].key != HOSTNAME:  # noqa: PLR2004 - it and the host
+        return
+    top = levels[0]
+    column = nodes.column(top.key)
+    if not column.own:
+        return
+    is_idle = top in idle_levels(levels, nodes)
+    is_wanted = topology is not None and (
+        topology.levels is not None or top.domain in topology.required
+    )
+    text = (
+        f"{top.key} of level '{top.domain}' is the node's own name on {column.own} of {len(nodes)} "
+        f"{plural(len(nodes), 'node')}"
+    )
+    loses = f"{LOSING_OWN_NAMES} leaves such nodes out of a topology that begins with it"
+    if is_idle and not is_wanted:
+        text += (
+            f", so it adds nothing above host, and {LISTING_NODE_LABELS[-1]} gets the levels "
+            f"without it: {loses}; to publish it all the same, name it in spec.required"
+        )
+    else:
+        text += f": {loses}; update it, or give the nodes a label of a level above, such as a zone"
+    yield Diagnostic(
+        key=top.key,
+        domain=top.domain,
+        reason=OWN_NAME,
+        nodes=_carrying(nodes, top.key),
+        message=text,
+    )
 
 
 def _mixed(nodes: Table, level: Level, who: str) -> Diagnostic:

@@ -15,10 +15,10 @@ from toposcope.controller.segments import (
     ListedSegment,
     Segments,
     SegmentTopology,
-    child_name,
     child_spec,
 )
 from toposcope.controller.writers.writer import Outcome, is_outage
+from toposcope.hierarchy.segments import child_name
 from toposcope.integrations.framework.published import MANAGER, Target, owned_metadata
 from toposcope.kube.client import Caller, Request
 from toposcope.kube.errors import ApiError

@@ -20,12 +20,16 @@ from toposcope.integrations.dra.selectors import matches
 from toposcope.integrations.framework.constraints import ClaimRef
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.node_affinity import Taint, Toleration
-from toposcope.integrations.framework.pods import toleration_of
+from toposcope.integrations.framework.node_terms import toleration_of
 
 _MAX_STEPS: Final = 20_000
 """Devices that a search may try on one node."""
-_NOT_JUDGED: Final = ("firstAvailable", "adminAccess", "capacity")
-"""Fields of a request whose effect is not known here."""
+_JUDGED: Final = frozenset(
+    {"allocationMode", "count", "deviceClassName", "exactly", "name", "selectors", "tolerations"}
+)
+"""Fields of a request whose effect is known here."""
+_JUDGED_OF_CLAIMS: Final = frozenset({"config", "constraints", "requests"})
+"""Fields of a claim's devices; `config` is the driver's own business."""
 MANY: Final = 1 << 20
 """More pods than any node takes."""
 
@@ -175,6 +179,7 @@ class Claims:
         requests = []
         constraints = []
         try:
+            _check_judged(devices)
             for request in (devices / "requests").items():
                 requests.append(self._read_request(request))
             for constraint in (devices / "constraints").items():
@@ -208,10 +213,17 @@ class Claims:
         )
 
 
+def _check_judged(devices: Field) -> None:
+    """Raises _UnclearError where a claim has fields whose effect is not known here."""
+    for name, field_ in devices.properties():
+        if field_ and name not in _JUDGED_OF_CLAIMS:
+            raise _UnclearError(f"the claim has {name}, which is not judged")
+
+
 def _unusual_field(request: Field, exactly: Field) -> str:
     """A field of the request whose effect is not known here; empty if it has none."""
-    for name in _NOT_JUDGED:
-        if request / name or exactly / name:
+    for name, field_ in (*request.properties(), *exactly.properties()):
+        if field_ and name not in _JUDGED:
             return name
     mode = text_at(exactly, "allocationMode")
     if mode not in ("", "ExactCount"):

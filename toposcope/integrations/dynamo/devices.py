@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.constraints import ClaimRef, Pods
+from toposcope.integrations.framework.containers import amounts_of, requests_of
 from toposcope.integrations.framework.document import Field, name_of, namespace_of
-from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
+from toposcope.integrations.framework.pods import pods_of
 
 _RULE: Final = "dynamo/gpu-memory-service"
 _MAIN: Final = "main"
@@ -65,8 +66,16 @@ class Devices:
         """Whether any of them is set."""
         return bool(self.device or self.memory_service or self.failover)
 
-    def pods(self, name: str, count: int, spec: Field, main: Mapping[str, int] | None) -> Pods:
-        """So many pods of the component with this pod spec.
+    def pods(
+        self,
+        name: str,
+        count: int,
+        spec: Field,
+        main: Mapping[str, int] | None,
+        *,
+        labels: Field,
+    ) -> Pods:
+        """Pods of the component with this pod spec and these labels.
 
         `main` are the requests of the main container where it is not in the spec.
         """
@@ -84,7 +93,7 @@ class Devices:
         containers = [requests]
         if self.failover:
             containers.append(requests)
-        pods = pods_of(name, count, rest, *containers)
+        pods = pods_of(name, count, rest, *containers, labels=labels)
         if claim is None:
             return pods
         return replace(pods, claims=(*pods.claims, claim))

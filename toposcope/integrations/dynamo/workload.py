@@ -38,6 +38,7 @@ from toposcope.integrations.dynamo.pathway import Pathway, pathway_of
 from toposcope.integrations.dynamo.roles import check_roles, pods_of_role, roles_of
 from toposcope.integrations.dynamo.transfer import check_transfer, check_transfer_unchanged
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.containers import amounts_of, requests_of
 from toposcope.integrations.framework.document import (
     Field,
     Note,
@@ -47,7 +48,7 @@ from toposcope.integrations.framework.document import (
     name_of,
 )
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
-from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
+from toposcope.integrations.framework.pods import pods_of
 from toposcope.integrations.framework.system import (
     ClusterFacts,
     Reading,
@@ -108,9 +109,13 @@ def _components(spec: Field) -> Iterator[_Component]:
             for role, own_spec in by_role.items():
                 count = pods_of_role(role, nodes)
                 spec_of_role = own_spec or pod_spec
-                pods[role] = maker.pods(f"{name} {role}", count, spec_of_role)
+                labels = _pod_labels(field, is_service=is_service)
+                if own_spec:
+                    labels = own_spec.beside("metadata") / "labels"
+                pods[role] = maker.pods(f"{name} {role}", count, spec_of_role, labels)
         else:
-            pods[""] = maker.pods(name, nodes, pod_spec)
+            labels = _pod_labels(field, is_service=is_service)
+            pods[""] = maker.pods(name, nodes, pod_spec, labels)
         yield _Component(
             name=name,
             field=field,
@@ -129,19 +134,25 @@ class _PodMaker:
         self._main = _main_container(component) if is_service else None
         self._devices = Devices(component, is_service)
 
-    def pods(self, name: str, count: int, spec: Field) -> Pods:
-        """So many pods with this pod spec."""
+    def pods(self, name: str, count: int, spec: Field, labels: Field) -> Pods:
+        """Pods with this pod spec and these labels."""
         if self._devices.decide:
             self._devices.check(self._main, spec)
-            return self._devices.pods(name, count, spec, self._main)
+            return self._devices.pods(name, count, spec, self._main, labels=labels)
         added = [] if self._main is None else [self._main]
-        return pods_of(name, count, spec, *added)
+        return pods_of(name, count, spec, *added, labels=labels)
 
 
 def _pod_spec(component: Field, *, is_service: bool) -> Field:
     if is_service:
         return component / "extraPodSpec"
     return component / "podTemplate" / "spec"
+
+
+def _pod_labels(component: Field, *, is_service: bool) -> Field:
+    if is_service:
+        return component / "extraPodMetadata" / "labels"
+    return component / "podTemplate" / "metadata" / "labels"
 
 
 def _role_specs(component: Field) -> dict[str, Field]:
@@ -324,6 +335,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         gang=True if topology else None,
         pod_groups=gangs if gangs != (whole,) else (),
         least=gangs[:1] if topology else (),
+        queue=(root / "metadata" / "annotations" / provider.QUEUE).text() or "",
     )
     return Reading(workload)
 

@@ -6,12 +6,13 @@ group stays inside the domain of the group.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
+from toposcope.integrations.framework.pod_rules import NO_RULES, PodRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,53 @@ class GpuShare:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Why pods get no node whatever room there is, or may get none."""
+
+    kind: Literal["never", "full", "unclear"]
+    """As long as they are written so; until somebody acts; it is not known."""
+    reason: str
+    may_open_nodes: bool = False
+    """Whether what is not known may also let them onto more nodes."""
+
+
+Resources = tuple[tuple[str, int], ...]
+"""Amounts by resource name, sorted: `cpu` in thousandths, `memory` in bytes, the rest in units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """Which pods kube-scheduler would evict to make room, by the priority class."""
+
+    class_name: str = ""
+    value: int | None = 0
+    """None: not known."""
+    can_preempt: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """What becomes of pods between their template and a scheduler."""
+
+    namespace: str = ""
+    scheduler: str = ""
+    """`schedulerName`; empty where the template names none."""
+    gates: tuple[str, ...] = ()
+    """The names of their scheduling gates."""
+    priority: Priority = Priority()
+    limits: Resources = ()
+    unset: tuple[tuple[str, str], ...] = ()
+    """Containers without a request or limit: `limits.memory` and the container's name."""
+    has_deadline: bool = False
+    """Whether `activeDeadlineSeconds` is set."""
+    is_best_effort: bool = False
+    """Whether no container says anything of CPU and memory."""
+    crosses_namespaces: bool = False
+    """Whether they ask to be near pods of other namespaces, or away from them."""
+    holds: tuple[Hold, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Pods:
     """Identical pods."""
 
@@ -70,6 +118,10 @@ class Pods:
     """What they get devices by, which `requests` say nothing of."""
     share: GpuShare | None = None
     """The part of a GPU that is among their requests."""
+    creation: Creation = field(default=Creation(), compare=False)
+    """No scheduler goes by it: pods that differ in nothing else look the same to one."""
+    rules: PodRules = NO_RULES
+    """What they ask of the pods around them."""
 
     def sharing(self, share: GpuShare) -> "Pods":
         """The pods with a part of a GPU among their requests."""
@@ -110,6 +162,9 @@ class Group:
     """Its name among those of its kind, or that of what it is a part of."""
     part: str = ""
     """What one copy is to `own_name`: `replica`, `slice`; empty: a group in its own right."""
+    leader: Pods | None = None
+    """The pod of each copy that is placed first, and takes all others into its domain of the
+    required level; None: they are placed together, or the scheduler knows of all of them."""
 
     @staticmethod
     def of_kind(kind: str, own_name: str, pods: tuple[Pods, ...] = ()) -> "Group":
@@ -314,6 +369,17 @@ class Admission(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a domain, so that no other group of its kind may use it."""
+
+    level: Level
+    domain: str
+    """The value of the level's label."""
+    name: str
+    """`kind/name -n namespace`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """What one workload asks of one topology."""
 
@@ -349,10 +415,16 @@ class Workload:
     """Why the scheduler may find no place though there is one; empty: it tries every placement."""
     certain: tuple[Group, ...] = ()
     """Where these fit, it finds one all the same."""
+    suspended: str = ""
+    """The field that suspends it, where no queue does that: it has no pods; empty: it has."""
     unread: tuple[UnreadField, ...] = ()
     """The fields of its document that may decide and are not read: no verdict holds then."""
     certain_too: tuple[Group, ...] = ()
     """The same, where those do not fit."""
+    holders: tuple[Holder, ...] = ()
+    """Who holds domains that `groups` keep off."""
+    once_left: tuple[Group, ...] = ()
+    """The groups as they could be placed if nobody held these domains."""
     unknown: str = ""
     """What is not known of it, so that nobody can say whether it fits; empty: nothing."""
 

@@ -67,6 +67,8 @@ class LevelsFormat:
     json: bool = False
     """Whether it is written as JSON where the user does not say."""
     flags: tuple[ExportFlag, ...] = ()
+    loses_own_names: bool = False
+    """Whether the scheduler leaves out nodes whose hostname is the value of the broadest level."""
 
 
 class Hierarchy(Protocol):

@@ -5,6 +5,7 @@ A verdict holds only where every field that can decide it was read. Each system 
 
     kinds:
       example.com/Gang: Gang          # or example.com/v1/Gang, where versions differ
+    plain: {swarm: Swarm}             # documents without a kind, by the field that tells them
     unread kinds:
       example.com/Swarm: its pods come from another object
     without pods: [example.com/SwarmTemplate]
@@ -116,6 +117,8 @@ class FieldUses:
         """`files` are the contents of `field_uses.yaml`, by the name of the system."""
         self.kinds: dict[str, str] = {}
         """The type of each kind, by `group/Kind` or `group/version/Kind`."""
+        self.plain: dict[str, str] = {}
+        """The type of documents without a kind, by the field that tells them."""
         self.types: dict[str, KnownField] = {}
         """By `system/Type`."""
         self._unread_kinds: dict[str, str] = {}
@@ -128,6 +131,8 @@ class FieldUses:
     def _add(self, system: str, content: Mapping[str, Any]) -> None:
         for kind, type_ in content.get("kinds", {}).items():
             self.kinds[kind] = _qualified(type_, system)
+        for name, type_ in content.get("plain", {}).items():
+            self.plain[name] = _qualified(type_, system)
         for name, lists in content.get("types", {}).items():
             self.types[f"{system}/{name}"] = _type(lists, system)
         self._unread_kinds |= content.get("unread kinds", {})
@@ -139,18 +144,26 @@ class FieldUses:
 
     def type_of(self, document: Mapping[str, Any]) -> str:
         """The type of an object; empty where no list has its kind."""
+        if "kind" not in document:
+            told_by = (name for name in self.plain if name in document)
+            return self.plain.get(next(told_by, ""), "")
         of_version = f"{document.get('apiVersion')}/{document.get('kind')}"
         return self.kinds.get(of_version, self.kinds.get(_name_of_kind(document), ""))
 
     def unread_pods(self, document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
         """What may make pods in an object that no system reads. Never raises."""
-        kind = _name_of_kind(document)
+        return tuple(self._pods_in(Field(document)))
+
+    def _pods_in(self, set_: Field) -> Iterator[UnreadField]:
+        kind = _name_of_kind(set_.value)
         if not kind or kind in self._without_pods:
-            return ()
+            return
         why = self._unread_kinds.get(kind)
         if why is not None:
-            return (UnreadField("kind", why),)
-        return tuple(_pod_templates(Field(document)))
+            kind_field = set_ / "kind"
+            yield UnreadField(kind_field.path, why)
+        else:
+            yield from _pod_templates(set_)
 
     def unread(self, document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
         """The fields of an object that may decide and that are not read.
@@ -200,7 +213,7 @@ class FieldUses:
         if type_:
             yield from self._below(set_, self.of_type(type_), None)
         else:
-            yield UnreadField(set_.path, _UNKNOWN_FIELD, is_known=False)
+            yield from self._pods_in(set_)
 
     def _unread_keys(self, keys: Field) -> Iterator[UnreadField]:
         if not isinstance(keys.value, dict):

@@ -97,8 +97,10 @@ class Step:
 class Remedy:
     """One thing to do in one domain, after which the workload fits there."""
 
-    act: Literal["open", "drain", "tolerate"]
-    """Bring nodes back (Ready, uncordoned); move away what runs there; tolerate taints."""
+    act: Literal["open", "drain", "tolerate", "preempt"]
+    """Bring nodes back (Ready, uncordoned); move away what runs there; tolerate taints; nothing, as
+    the scheduler evicts `pods` itself.
+    """
     nodes: tuple[str, ...]
     domain: Path = ()
     short: tuple[str, ...] = ()

@@ -10,6 +10,8 @@ SCHEDULER: Final = api.KAI_SCHEDULER
 """What pods write into `schedulerName`, and bindings name."""
 QUEUE: Final = api.QUEUE
 """Label of a PodCliqueSet, or of a clique: the queue of its pods."""
+PREEMPTIBLE: Final = api.PREEMPTIBLE
+"""Whether pods may be evicted, by their priority class."""
 TOPOLOGIES: Final = api.TOPOLOGIES
 """What the scheduler reads the levels from: Grove makes one of each binding that names none."""
 NAMED: Final = f"{PREFIX}names-kai-topology"

@@ -11,7 +11,7 @@ with `minAvailable` pods of each clique; the backend adds the others one by one,
 constraint leaves room. So a set starts once its base PodGangs find room.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -54,7 +54,7 @@ from toposcope.integrations.grove.mnnvl import (
     check_groups_unchanged,
     groups_of,
 )
-from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers
+from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers, queue_of
 from toposcope.integrations.grove.sharing import check_sharing, shared_claims
 from toposcope.integrations.grove.update import check_unchanged, is_repair
 
@@ -139,6 +139,8 @@ _NOT_KEPT: Final = (
 _NEVER_PLACED: Final = (
     f"{backend.TITLE} 0.17 schedules nothing whose preferred level is broader than its required one"
 )
+_FOLLOWED: Final = ("", KUBE_SCHEDULER, backend.SCHEDULER, "volcano")
+"""Schedulers for whose pods room is looked for; empty: Grove's default, which is not known."""
 _DISABLED: Final = "topology constraints are not allowed when Topology Aware Scheduling is disabled"
 
 
@@ -156,6 +158,11 @@ class _Set:
             self._old = Constraints.of(before / "spec" / "template")
         self.topology_name: str | None = None
         self.topology: TopologyLevels | None = None
+
+    @property
+    def levels_first(self) -> tuple[str, ...]:
+        """The note on a set whose levels are wrong."""
+        return self._cluster.levels_first
 
     @property
     def constrained(self) -> bool:
@@ -221,34 +228,52 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     group = _tree(root, clique_set, scheduler)
 
     rules = {finding.rule for finding in root.findings}
-    notes: tuple[str, ...] = ()
-    placeable = False
-    if not _LEVEL_RULES.isdisjoint(rules):
-        notes = cluster.levels_first
-    elif clique_set.constrained and scheduler == KUBE_SCHEDULER:
-        notes = (_NOT_KEPT,)
-    elif redundant:
-        notes = (_NEVER_PLACED,)
-    else:
-        placeable = True
-
-    gangs: tuple[Group, ...] = ()
-    if scheduler == backend.SCHEDULER and "grove/hierarchy" not in rules:
-        gangs = _gangs_of(root / "spec" / "template", group)
-        if placeable:
-            notes = tuple(notes_of(group, gangs))
+    unplaced = _why_unplaced(clique_set, scheduler, rules, redundant=redundant)
     workload = Workload(
         system="Grove",
         handle=handle_of(root),
         groups=(group,),
         topology=clique_set.topology_name,
-        placeable=placeable,
+        placeable=unplaced is None,
+        notes=unplaced or (),
+    )
+    if scheduler == backend.SCHEDULER and "grove/hierarchy" not in rules:
+        workload = _with_gangs(root, workload, group)
+    return Reading(workload)
+
+
+def _why_unplaced(
+    clique_set: _Set, scheduler: str, rules: Collection[str], *, redundant: bool
+) -> tuple[str, ...] | None:
+    """The notes on a set of which nothing more is known; None: it can be placed."""
+    if not _LEVEL_RULES.isdisjoint(rules):
+        return clique_set.levels_first
+    if clique_set.constrained and scheduler == KUBE_SCHEDULER:
+        return (_NOT_KEPT,)
+    if redundant:
+        return (_NEVER_PLACED,)
+    if scheduler not in _FOLLOWED:
+        return (f"{scheduler} places its pods, by rules of its own: room is not checked",)
+    return None
+
+
+def _with_gangs(root: Field, workload: Workload, group: Group) -> Workload:
+    """The workload with what starts together, and the queue that it is in."""
+    template = root / "spec" / "template"
+    gangs = _gangs_of(template, group)
+    notes = workload.notes
+    if workload.placeable:
+        notes = tuple(notes_of(group, gangs))
+    priority = (template / "priorityClassName").text() or ""
+    return replace(
+        workload,
         notes=notes,
-        gang=True if gangs else None,
+        gang=True,
         pod_groups=gangs,
         least=gangs[:1],
+        queue=queue_of(root),
+        preemptible=backend.PREEMPTIBLE.get(priority, True),
     )
-    return Reading(workload)
 
 
 def _gangs_of(template: Field, group: Group) -> tuple[Group, ...]:
@@ -330,7 +355,7 @@ def _tree(root: Field, clique_set: _Set, scheduler: str) -> Group:
 
 def _pods_of_clique(name: str, clique: Field, scheduler: str) -> Pods:
     spec = clique / "spec"
-    pods = pods_of(name, clique_replicas(spec), spec / "podSpec")
+    pods = pods_of(name, clique_replicas(spec), spec / "podSpec", labels=clique / "labels")
     if scheduler != backend.SCHEDULER:
         return pods
     annotations = clique / "annotations"

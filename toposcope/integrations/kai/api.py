@@ -24,6 +24,8 @@ QUEUES: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), namespaced
 KAI_SCHEDULER: Final = "kai-scheduler"
 """What pods write into `schedulerName`."""
 
+PREEMPTIBLE: Final = {"train": True, "build-preemptible": True, "build": False, "inference": False}
+"""Whether KAI may evict pods, by their priority class of its chart; of others it is not known."""
 PREFIX: Final = "kai.scheduler/"
 TOPOLOGY: Final = PREFIX + "topology"
 REQUIRED: Final = PREFIX + "topology-required-placement"

@@ -8,6 +8,7 @@ from toposcope.integrations.kai.api import (
     GPU_GROUP,
     GPU_MEMORY,
     GROUP_OF,
+    KAI_SCHEDULER,
     POD_GROUPS,
     QUEUES,
     REQUIRED,
@@ -30,4 +31,5 @@ PLUGIN: Final = Plugin(
     # Source: KAI 0.17.0 (PodGroup, which it makes of OSMO's, Run:ai's and Dynamo's workloads too)
     required_fields=(RequiredField(POD_GROUPS, ("topologyConstraint", "requiredTopologyLevel")),),
     requiring_annotations=(REQUIRED,),
+    scheduler_names=(KAI_SCHEDULER,),
 )

@@ -32,7 +32,7 @@ from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System, is_change
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
-from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, SUB_GROUP_OF
+from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, PREEMPTIBLE, SUB_GROUP_OF
 from toposcope.integrations.kai.constraints import NONE, Constraint, Constraints, WrittenConstraint
 from toposcope.integrations.kai.gang_size import keeps_its_group
 from toposcope.integrations.kai.pod_shares import with_share_at
@@ -96,9 +96,17 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         notes=tuple(notes),
         gang=tree.gang,
         queue=(spec / "queue").text() or "",
-        preemptible=(spec / "preemptibility").text() != "non-preemptible",
+        preemptible=_is_preemptible(spec),
     )
     return Reading(workload)
+
+
+def _is_preemptible(spec: Field) -> bool:
+    """Whether it may be evicted: as it says, else by its priority class."""
+    written = (spec / "preemptibility").text()
+    if written:
+        return written.lower() != "non-preemptible"
+    return PREEMPTIBLE.get((spec / "priorityClassName").text() or "", True)
 
 
 def _claims(document: Mapping[str, Any]) -> bool:

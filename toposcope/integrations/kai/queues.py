@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.integrations.framework.containers import amounts_of
 from toposcope.integrations.framework.document import Field, Finding, name_of
 from toposcope.integrations.framework.levels import did_you_mean
-from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.kai.api import NODE_POOL, PREFIX, QUEUE, QUEUES
+from toposcope.integrations.kai.api import NODE_POOL, PREEMPTIBLE, PREFIX, QUEUE, QUEUES
 from toposcope.text import listing
 
 DEFAULT: Final = "default-queue"
-_PREEMPTIBLE: Final = {"train": True, "build-preemptible": True, "build": False, "inference": False}
-"""By the name of a priority class of KAI's chart; what others are is not known."""
 _MOST_NAMED: Final = 5
 _UNITS: Final = {"gpu": 1, "cpu": 1, "memory": 10**6}
 """GPUs, thousandths of a core, megabytes."""
@@ -78,7 +76,7 @@ def is_preemptible(labels: Iterable[Field], priority: str | None, kind: str) -> 
     if text:
         return text.lower() != "non-preemptible"
     default = "inference" if kind == "Deployment" else "train"
-    return _PREEMPTIBLE.get(priority or default, True)
+    return PREEMPTIBLE.get(priority or default, True)
 
 
 def missing(cluster: ClusterFacts, queue: str) -> Finding | None:

@@ -24,7 +24,11 @@ from toposcope.integrations.framework.document import (
 )
 from toposcope.integrations.framework.exclusive import exclusive_level
 from toposcope.integrations.framework.levels import did_you_mean
-from toposcope.integrations.framework.node_affinity import Expression, NodeFilter
+from toposcope.integrations.framework.node_affinity import (
+    Expression,
+    NodeFilter,
+    VolumePlace,
+)
 from toposcope.integrations.framework.pods import Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kubernetes.api import (
@@ -459,10 +463,12 @@ def _everybodys_nodes(filters: Sequence[NodeFilter]) -> NodeFilter:
     """The nodes that each of these filters allows."""
     selector: set[tuple[str, str]] = set()
     alternatives: list[_Terms] = []
+    volumes: dict[VolumePlace, None] = {}
     for node_filter in filters:
         selector.update(node_filter.selector)
         if node_filter.terms:
             alternatives.append(node_filter.terms)
+        volumes.update(dict.fromkeys(node_filter.volumes))
 
     tolerations = []
     for toleration in filters[0].tolerations:
@@ -472,6 +478,7 @@ def _everybodys_nodes(filters: Sequence[NodeFilter]) -> NodeFilter:
         tuple(sorted(selector)),
         _everybodys_terms(alternatives),
         tuple(tolerations),
+        tuple(volumes),
     )
 
 

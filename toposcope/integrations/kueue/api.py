@@ -39,7 +39,6 @@ WORKLOAD: Final = Kind(GROUP, "Workload", "workloads", _VERSIONS, short=("wl",))
 LOCAL_QUEUE: Final = Kind(GROUP, "LocalQueue", "localqueues", _VERSIONS)
 CLUSTER_QUEUE: Final = Kind(GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
 COHORT: Final = Kind(GROUP, "Cohort", "cohorts", _VERSIONS, namespaced=False)
-LIMIT_RANGE: Final = Kind("", "LimitRange", "limitranges", ("v1",))
 ADMISSION_CHECK: Final = Kind(
     GROUP, "AdmissionCheck", "admissionchecks", _VERSIONS, namespaced=False
 )
@@ -52,7 +51,6 @@ READ: Final = (
     FLAVORS,
     COHORT,
     WORKLOAD,
-    LIMIT_RANGE,
     ADMISSION_CHECK,
     PRIORITY_CLASS,
 )

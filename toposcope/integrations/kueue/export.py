@@ -21,4 +21,4 @@ def _variant(version: str) -> Variant:
 
 
 _VARIANTS: Final = [_variant(version) for version in topology.VERSIONS]
-FORMATS: Final = (LevelsFormat(name="kueue", variants=tuple(_VARIANTS)),)
+FORMATS: Final = (LevelsFormat(name="kueue", variants=tuple(_VARIANTS), loses_own_names=True),)

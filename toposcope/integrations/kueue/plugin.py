@@ -13,6 +13,7 @@ from toposcope.integrations.kueue.api import (
     FLAVORS,
     POD_GROUP,
     POD_GROUP_TOTAL,
+    PREFIX,
     READ,
     REQUIRED,
     TOPOLOGIES,
@@ -45,4 +46,5 @@ PLUGIN: Final = Plugin(
         label_selector="app.kubernetes.io/name=kueue",
         group=CONFIGURATION[0],
     ),
+    scheduling_gates=(PREFIX + "admission", PREFIX + "topology", PREFIX + "elastic-job"),
 )

@@ -123,7 +123,7 @@ def _submitter(template: Field) -> PodSet:
 
 def _replacing(field: Field, value: Any) -> Field:
     """Another value where the document has this one."""
-    return Field(value, field.path, field.findings)
+    return field.with_value(value)
 
 
 def _pod_set(name: str, count: int, template: Field) -> PodSet:

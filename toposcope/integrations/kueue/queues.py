@@ -18,7 +18,8 @@ from toposcope.integrations.framework.document import Field, kind_of, name_of, n
 from toposcope.integrations.framework.features import Object, condition
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.node_affinity import NodeFilter, Taint
-from toposcope.integrations.framework.pods import node_filter_of, pods_of
+from toposcope.integrations.framework.node_terms import node_filter_of
+from toposcope.integrations.framework.pods import pods_of
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.kueue.api import (
     CLUSTER_QUEUE,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from toposcope.integrations.framework.containers import amounts_of
 from toposcope.integrations.framework.document import Field, name_of
-from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.kueue.api import CLUSTER_QUEUE, COHORT
 from toposcope.kube.pod_resources import amount

@@ -17,16 +17,14 @@ from toposcope.integrations.framework.document import (
     handle_of,
     kind_of,
     name_of,
-    namespace_of,
 )
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean_key
-from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
+from toposcope.integrations.framework.node_affinity import ANY_NODE
 from toposcope.integrations.framework.pods import PodSet, Structure, pods_of, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.kueue import api
 from toposcope.integrations.kueue.assignment import OrderedPods, SliceLayer
-from toposcope.integrations.kueue.limit_ranges import with_defaults
 from toposcope.integrations.kueue.pod_groups import grouped, whole_number
 from toposcope.integrations.kueue.pod_sets import as_pod_sets
 from toposcope.integrations.kueue.queues import (
@@ -108,7 +106,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     structure = structure_of(root) or Structure(())
     structure = as_pod_sets(root, structure)
     group = grouped(root, structure, cluster)
-    structure = with_defaults(group.structure, cluster, namespace_of(root))
+    structure = group.structure
     queue = queue_name(root, cluster)
     _check_places(root, structure, queued=bool(queue))
     requests = [annotated(pod_set) for pod_set in structure.sets]
@@ -699,9 +697,9 @@ def _rank(topology: TopologyLevels, named: NamedLevel) -> int:
 def _on(flavor: Flavor, pod_set: PodSet) -> PodSet:
     """The pods with what the flavor adds to them."""
     own, added = pod_set.pods.node_filter, flavor.nodes
-    node_filter = NodeFilter(
+    node_filter = replace(
+        own,
         selector=(*own.selector, *added.selector),
-        terms=own.terms,
         tolerations=(*own.tolerations, *added.tolerations),
     )
     return replace(pod_set, pods=replace(pod_set.pods, node_filter=node_filter))

@@ -17,6 +17,7 @@ PLUGIN: Final = Plugin(
         GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True, single=OF_NO_GROUP),
     ),
     pod_metadata=(GROUP_OF,),
+    scheduler_names=("volcano",),
     # Source: Volcano 1.15 (PodGroup). The name of a tier is a level's domain or label key; tiers by
     # number are not read.
     required_fields=(RequiredField(POD_GROUPS, ("networkTopology", "highestTierName")),),

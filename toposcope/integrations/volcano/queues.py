@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from toposcope.integrations.framework.amounts import amount
 from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.containers import amounts_of
 from toposcope.integrations.framework.document import Field, name_of
 from toposcope.integrations.framework.levels import did_you_mean
-from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.volcano.api import QUEUES
 
