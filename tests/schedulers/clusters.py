@@ -40,7 +40,7 @@ _VERSIONS: Final = {
     "CompositePodGroup": COMPOSITES,
 }
 """Those of Kueue's kinds are `KUEUE`."""
-_WITHOUT_NAMESPACE: Final = ("Node", "Topology", "ResourceFlavor", "ClusterQueue")
+_WITHOUT_NAMESPACE: Final = ("Node", "Topology", "ResourceFlavor", "ClusterQueue", "Cohort")
 
 
 def made(kind: str, name: str, spec: Object, **more: Any) -> Object:

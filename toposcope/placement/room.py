@@ -99,6 +99,7 @@ class Room:
     ) -> None:
         self.levels = tuple(levels)
         self._partial = partial
+        self._emptied = emptied
         self.depth = {level: depth for depth, level in enumerate(self.levels, 1)}
         self._deepest = self._deepest_asked_for(groups)
 
@@ -143,7 +144,10 @@ class Room:
         numbers: dict[_Look, int] = {}
         for pods in kinds:
             amounts = columns(pods.requests, self.resources)
-            look = amounts, pods.node_filter
+            node_filter = pods.node_filter
+            if self._emptied:
+                node_filter = node_filter.if_emptied
+            look = amounts, node_filter
             next_number = len(numbers)
             number = numbers.setdefault(look, next_number)
             self.shapes[pods] = Shape(amounts, number)

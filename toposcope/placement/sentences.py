@@ -37,6 +37,8 @@ _EXCLUSIONS: Final = {
     ExclusionKind.OBSTACLE: "is {}",
     ExclusionKind.LEVEL: "lacks label {}",
     ExclusionKind.VOLUME: "cannot use the volume of claim {}",
+    ExclusionKind.KEY: "lacks label {}, which pod affinity or spread constraints go by",
+    ExclusionKind.NEIGHBOURS: "{}",
 }
 
 

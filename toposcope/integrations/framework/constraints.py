@@ -12,6 +12,7 @@ from typing import Final, Literal, Protocol
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
+from toposcope.integrations.framework.pod_rules import NO_RULES, PodRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,8 @@ class Pods:
     """The part of a GPU that is among their requests."""
     creation: Creation = field(default=Creation(), compare=False)
     """No scheduler goes by it: pods that differ in nothing else look the same to one."""
+    rules: PodRules = NO_RULES
+    """What they ask of the pods around them."""
 
     def sharing(self, share: GpuShare) -> "Pods":
         """The pods with a part of a GPU among their requests."""

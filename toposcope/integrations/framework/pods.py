@@ -14,6 +14,7 @@ from toposcope.integrations.framework.constraints import ClaimRef, Hold, Pods
 from toposcope.integrations.framework.containers import requests_of
 from toposcope.integrations.framework.document import Field, kind_of, namespace_of
 from toposcope.integrations.framework.pod_creation import created_of
+from toposcope.integrations.framework.pod_rules import rules_of
 from toposcope.integrations.framework.volumes import claims_of_set
 from toposcope.kube.pod_resources import Requests
 
@@ -323,12 +324,17 @@ KINDS_WITH_PODS: Final = frozenset(_READERS)
 """API group and kind of all that `structure_of` reads."""
 
 
-def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
+def pods_of(
+    name: str, count: int, spec: Field, *added: Requests, labels: Field | None = None
+) -> Pods:
     """`count` pods with the pod spec at `spec`; invalid values become findings and are left out.
 
     They are what the API server makes of the spec. `added` are the requests of containers that an
-    operator adds to the spec.
+    operator adds to the spec. `labels` are those of the pods, where these do not stand in the
+    metadata beside the spec.
     """
+    if labels is None:
+        labels = spec.beside("metadata") / "labels"
     created = created_of(spec, count, added)
     return Pods(
         name=name,
@@ -337,6 +343,7 @@ def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
         node_filter=created.node_filter,
         claims=_claims(spec),
         creation=created.creation,
+        rules=rules_of(spec, labels, name),
     )
 
 

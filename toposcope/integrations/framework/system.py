@@ -59,6 +59,10 @@ class SchedulerProfiles:
     topology_aware: bool = True
     mnnvl: bool = False
     """Whether it puts pods into ComputeDomains."""
+    named_topologies: tuple[str, ...] = ()
+    """Schedulers whose topologies it does not make: the binding has to name theirs."""
+    gangs_by_default_scheduler: bool = False
+    """Whether default-scheduler gets gangs from it."""
 
 
 @dataclass(frozen=True, slots=True)
