@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+from tests.support.checked_cluster import CheckedCluster
 from tests.support.checking import check, warning
 
 pytestmark = pytest.mark.regression
@@ -364,3 +365,35 @@ def test_kai_does_not_go_by_spread_constraints() -> None:
         )
         in answer.findings
     )
+
+
+def test_kai_keeps_pods_apart_as_it_places_them() -> None:
+    apart_by_host = template(APP, affinity=apart(term(HOST, APP)))
+    answer = check(kai_job(apart_by_host), [*TWO_NODES, node("n3")])
+    assert answer.verdict == "fits: 3 pods on 3 nodes"
+
+
+def test_kai_gang_that_may_start_in_a_clique_that_is_too_small_is_unclear() -> None:
+    nodes = [node("a1", gpus=2, clique="a"), node("b1", clique="b"), node("b2", clique="b")]
+    together = template(APP, affinity=near(term(CLIQUE, APP)))
+    assert verdict(kai_job(together), nodes) == (
+        "unclear: KAI 0.17 places pods one by one: by one order the rules between them leave no node for the last "
+        "ones, and whether it takes another one is not known"
+    )
+
+
+def test_kueue_that_assigns_two_pods_with_one_port_to_a_node_is_unclear() -> None:
+    cluster = CheckedCluster("placement/clusters/kueue-queue", "placement/kueue-job")
+    cluster.pods(2)
+    cluster.gpus_per_pod(1)
+    assert cluster.check().verdict.partition(":")[0] == "fits"
+    cluster.edit_workload("spec.template.spec.containers[0].ports", [{"containerPort": 80, "hostPort": 8080}])
+    assert cluster.check().verdict == (
+        "unclear: Kueue does not go by hostPort when it assigns nodes, where its pods wait"
+    )
+
+
+def test_volcano_with_a_level_and_a_port_is_unclear() -> None:
+    cluster = CheckedCluster("placement/clusters/one-rack", "placement/volcano-job")
+    cluster.edit_workload("spec.tasks[0].template.spec.containers[0].ports", [{"containerPort": 80, "hostPort": 80}])
+    assert cluster.check().verdict == "unclear: hostPort is not part of the search that is made for Volcano"

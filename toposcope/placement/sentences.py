@@ -209,6 +209,8 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             copies = _copies(shortage.copies, shortage.group)
             need = f"{copies} need {one_domain} each to themselves"
             return f"{need}; there are {shortage.room_for}"
+        case "barred":
+            return _for_barred_pods(shortage)
         case "pod":
             return _for_one_pod(verdict, shortage)
         case _ if shortage.room_for:
@@ -221,6 +223,14 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             needs = _needs(shortage)
             there = _largest(verdict, shortage)
             return f"{group} needs {needs}{inside}, {there}"
+
+
+def _for_barred_pods(shortage: Shortage) -> str:
+    reasons = []
+    for exclusion, count in shortage.barred:
+        reasons.append(f"{why(exclusion)} ({_nodes(count)})")
+    listed = listing(reasons, _MOST_NAMES)
+    return f"no node takes a pod of {shortage.kind}: {listed}"
 
 
 def _for_one_pod(verdict: Verdict, shortage: Shortage) -> str:

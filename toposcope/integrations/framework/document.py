@@ -141,7 +141,13 @@ class Field:
 
     def with_value(self, value: Any) -> "Field":
         """The same place with another value, as what an operator makes of it."""
-        return Field(value, self._name, self.findings, self._parent)
+        return Field(
+            value,
+            self._name,
+            self.findings,
+            self._parent,
+            surroundings=self._surroundings,
+        )
 
     def __bool__(self) -> bool:
         """Whether it is set."""

@@ -55,6 +55,10 @@ from toposcope.integrations.kai.queues import excess, missing, not_a_leaf
 from toposcope.text import plural
 
 _TOO_LARGE: Final = f"{VERSION}'s allocation with the rules between pods takes too long to follow"
+_OTHER_ORDER: Final = (
+    f"{VERSION} places pods one by one: by one order the rules between them leave no node for the "
+    "last ones, and whether it takes another one is not known"
+)
 _NO_SPREAD: Final = Finding(
     rule="kai/spread",
     severity="warning",
@@ -146,11 +150,15 @@ def allocated(verdict: Verdict, question: Question) -> Verdict:
     groups = workload.pod_groups or workload.groups
     topology = _Topology(question, groups)
     try:
-        return place(verdict, groups, topology)
+        followed = place(verdict, groups, topology)
     except TooLargeError:
+        followed = verdict
         if topology.has_rules and verdict.fits:
             return verdict.limited("unclear", _TOO_LARGE)
-        return verdict
+    if topology.has_rules and verdict.fits and followed.refuses:
+        # Which of several equal nodes it takes first is not known.
+        return verdict.limited("unclear", _OTHER_ORDER)
+    return followed
 
 
 def _shares_in_several_ways(workload: Workload) -> bool:
