@@ -36,13 +36,11 @@ from toposcope.integrations.lws.api import EXCLUSIVE, SUBGROUP_EXCLUSIVE
 
 _TYPES: Final = (NONE, EXCLUSIVE_SLICE, EXCLUSIVE_TOPOLOGY)
 _EXTERNAL: Final = "External"
+_LEAST_ROLES: Final = 2
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
     return kind_of(document) == DISAGGREGATED_SETS.key
-
-
-_LEAST_ROLES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
