@@ -1,7 +1,8 @@
 """The pod sets that Kueue makes of a job: in which order, and which it adds.
 
-Source: Kueue 0.19 (pkg/controller/jobs: kubeflow, mpijob, raycluster, rayjob). Kueue assigns nodes
-in this order and takes none back, so the order decides.
+Source: Kueue 0.19 (pkg/controller/jobs: kubeflow, mpijob, raycluster, rayjob), AppWrapper 1.2
+(pkg/utils: InferPodSets). Kueue assigns nodes in this order and takes none back, so the order
+decides.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from toposcope.integrations.framework.document import Field, kind_of
-from toposcope.integrations.framework.pods import PodSet, Structure
+from toposcope.integrations.framework.pods import PodSet, Structure, structure_of
 
 _KUBEFLOW: Final = "kubeflow.org"
 _ROLES: Final[Mapping[str, Sequence[str]]] = {
@@ -22,6 +23,7 @@ _ROLES: Final[Mapping[str, Sequence[str]]] = {
 }
 """The roles of each kind of kubeflow.org, in Kueue's order; the training operator knows no others.
 """
+_APP_WRAPPER: Final = ("workload.codeflare.dev", "AppWrapper")
 _RAY: Final = "ray.io"
 _RAY_CLUSTER_OF: Final[Mapping[str, Sequence[str]]] = {
     "RayCluster": ("spec",),
@@ -35,11 +37,32 @@ def as_pod_sets(root: Field, structure: Structure) -> Structure:
 
     What starts later, as the Job that submits a RayJob, is admitted with the others.
     """
-    sets = (*structure.sets, *structure.later)
+    sets = _in_order_of_kind(root, structure.sets)
+    if kind_of(root.value) == _APP_WRAPPER:
+        sets = _in_order_of_components(root, structure.sets)
+    return replace(structure, sets=(*sets, *structure.later), later=())
+
+
+def _in_order_of_kind(root: Field, pod_sets: Sequence[PodSet]) -> Sequence[PodSet]:
+    """The pod sets of a job in the order of its roles, where its kind has some."""
     group, kind = kind_of(root.value)
     if group == _KUBEFLOW and kind in _ROLES:
-        sets = _in_order(sets, _ROLES[kind])
-    return replace(structure, sets=sets, later=())
+        return _in_order(pod_sets, _ROLES[kind])
+    return pod_sets
+
+
+def _in_order_of_components(root: Field, pod_sets: Sequence[PodSet]) -> Sequence[PodSet]:
+    """The pod sets of an AppWrapper, those of each object that it wraps in their own order."""
+    ordered: list[PodSet] = []
+    for component in (root / "spec" / "components").items():
+        wrapped = Field((component / "template").value)
+        structure = structure_of(wrapped)
+        if structure is None:
+            continue
+        first = len(ordered)
+        own = pod_sets[first : first + len(structure.sets)]
+        ordered += _in_order_of_kind(wrapped, own)
+    return [*ordered, *pod_sets[len(ordered) :]]
 
 
 def ray_cluster(root: Field) -> Field | None:
