@@ -50,6 +50,37 @@ WORKLOADS = f"{MISSPELT}---\n{HUGE}---\n{LARGE}---\n{SMALL}---\n{CONFIG_MAP}"
 # Against a saved cluster
 
 
+UNREAD = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: serve, namespace: ml}
+spec:
+  replicas: 1
+  template:
+    spec:
+      nodeName: h200-1
+      containers: [{name: main, image: x}]
+"""
+
+
+def test_check_when_a_field_is_unread_ends_as_unclear(toposcope_on: CommandOnCluster, write: Write) -> None:
+    write("work.yaml", UNREAD)
+    ran = toposcope_on(busy, "check -f work.yaml", code=3)
+    assert ran.out.splitlines() == [
+        "work.yaml, document 1, line 1: deployment/serve -n ml (Kubernetes)",
+        ("  not read: spec.template.spec.nodeName (line 8): the pod is bound to this node, and no scheduler sees it"),
+        "  unclear: spec.template.spec.nodeName is not read; without it: fits: 1 pod on 1 node",
+        "1 workload checked, 1 unclear",
+    ]
+
+
+def test_check_without_a_cluster_names_unread_fields(toposcope: Command, write: Write) -> None:
+    write("work.yaml", UNREAD)
+    ran = toposcope("check -f work.yaml -o json", code=3)
+    why = "the pod is bound to this node, and no scheduler sees it"
+    assert ran.json["workloads"][0]["unread"] == [{"field": "spec.template.spec.nodeName", "line": 8, "why": why}]
+
+
 @regression
 def test_check_of_workloads_is_its_page(toposcope_on: CommandOnCluster, write: Write) -> None:
     write("work.yaml", WORKLOADS)
@@ -254,14 +285,14 @@ def test_extended_resource_of_a_device_class_fits_by_free_devices(toposcope_on: 
         metadata: {name: seven}
         spec:
           nodeSelector: {kubernetes.io/hostname: h200-1}
-          containers: [{name: c, resources: {requests: {nvidia.com/gpu: 7}}}]
+          containers: [{name: c, resources: {limits: {nvidia.com/gpu: 7}}}]
         ---
         apiVersion: v1
         kind: Pod
         metadata: {name: eight}
         spec:
           nodeSelector: {kubernetes.io/hostname: h200-1}
-          containers: [{name: c, resources: {requests: {nvidia.com/gpu: 8}}}]
+          containers: [{name: c, resources: {limits: {nvidia.com/gpu: 8}}}]
         """,
     )
     out = toposcope_on(linked, "check -f work.yaml", code=1).out
@@ -356,3 +387,23 @@ def test_check_of_ten_thousand_documents_ends(tmp_path: Path, toposcope: Command
     many.write_text(line * 10_000)
     out = toposcope(f"check -f {many} --from {cluster}").out
     assert out.splitlines()[-1] == "10000 workloads checked"
+
+
+@regression
+def test_check_fills_in_a_template_of_osmo(toposcope_on: CommandOnCluster, write: Write) -> None:
+    write(
+        "work.yaml",
+        """
+workflow:
+  name: {{ name }}
+  resources: {default: {gpu: {{ gpus }} }}
+  tasks: [{name: a, resource: other}]
+default-values: {name: demo, gpus: 9}
+""",
+    )
+    ran = toposcope_on(busy, "check -f work.yaml", code=1)
+    assert "workflow/demo (OSMO)" in ran.out
+    assert "error: workflow.tasks[0].resource: resource 'other' is not in workflow.resources" in ran.out
+    write("work.yaml", "workflow: {name: x, pool: {{ pool }} }\n")
+    ran = toposcope_on(busy, "check -f work.yaml", code=2)
+    assert "work.yaml, document 1, line 1: this OSMO template has no value for pool: add it" in ran.err

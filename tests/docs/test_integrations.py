@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.docs.guide import Shell, as_run
-from tests.schedulers import programs
+from tests.schedulers import programs, versions
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace
 from tests.support.paths import CRD, ROOT
 from tests.support.planned_agents import follow_the_plan
@@ -107,7 +107,7 @@ def server(page: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterato
     if page not in ("dra", "kube-scheduler"):
         yield request.getfixturevalue("api")
         return
-    flags = programs.GANGS_SERVED if page == "kube-scheduler" else ()
+    flags = versions.SERVED if page == "kube-scheduler" else ()
     with programs.api_server(tmp_path, *flags) as own:
         yield own
 

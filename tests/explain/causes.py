@@ -26,9 +26,15 @@ from tests.explain.waiting import (
     pod_spec,
     running_pod,
     train_job,
+    untried_grove_set,
 )
 
 GROVE_SET = "podcliqueset/llm"
+NO_RACK = (
+    f"topology cluster, requirement {RACK} couldn't be satisfied for job <ml/pg-llm-0>: "
+    "node-group rack-3 can allocate only 2 of 4 required pods, node-group rack-4 can allocate only 3 of 4 required pods"
+)
+"""What KAI says of a gang that fits into no rack."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ def cause(*, step: str = "", subject: str = GROVE_SET, code: int = 1) -> Callabl
 
 @cause(step="topology")
 def topology_not_found() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     podcliqueset = cluster["PodCliqueSet/llm"]
     podcliqueset["spec"]["template"]["topologyConstraint"]["topologyName"] = "clutser"
     podcliqueset["status"]["conditions"][0] |= {
@@ -73,7 +79,7 @@ def topology_not_found() -> WaitingCluster:
 
 @cause(step="topology")
 def topology_not_published() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     cluster.remove("ClusterTopologyBinding/cluster")
     cluster.add(binding(*LEVELS.items(), name="other"))
     return cluster
@@ -81,7 +87,7 @@ def topology_not_published() -> WaitingCluster:
 
 @cause(step="levels")
 def level_not_found() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     podcliqueset = cluster["PodCliqueSet/llm"]
     podcliqueset["spec"]["template"]["topologyConstraint"]["pack"]["required"] = "rak"
     podcliqueset["status"]["conditions"][0] |= {
@@ -94,7 +100,7 @@ def level_not_found() -> WaitingCluster:
 
 @cause(step="hierarchy")
 def hierarchy() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     clique = cluster["PodCliqueSet/llm"]["spec"]["template"]["cliques"][0]
     clique["topologyConstraint"] = {"pack": {"required": "zone"}}
     return cluster
@@ -102,7 +108,7 @@ def hierarchy() -> WaitingCluster:
 
 @cause(step="labels")
 def nodes_lack_a_label() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = grove_set(message=NO_RACK)
     cluster.remove_rack_label("h200-2", "h200-3")
     cluster.occupy("h200-5")
     return cluster
@@ -118,7 +124,7 @@ def tainted() -> WaitingCluster:
 
 @cause(step="availability")
 def level_gone() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     cluster.remove_rack_label(*NODES)
     topology = cluster["ClusterTopology/cluster"]
     topology["spec"] |= {"required": ["rack"], "gracePeriod": "1s"}
@@ -196,7 +202,7 @@ def no_room_for_kueue() -> WaitingCluster:
 
 @cause(step="drift")
 def drift() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     drifted = condition(
         "SchedulerTopologyDrift", "True", "Drift", "One or more scheduler backend topologies have drifted"
     )
@@ -216,7 +222,7 @@ def drift() -> WaitingCluster:
 
 @cause(step="drift")
 def old_binding() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     del cluster["ClusterTopologyBinding/cluster"]["spec"]["levels"][0]
     del cluster["Topology/cluster"]["spec"]["levels"][0]
     return cluster
@@ -224,7 +230,7 @@ def old_binding() -> WaitingCluster:
 
 @cause(step="features")
 def grove_off() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     cluster["PodCliqueSet/llm"]["status"]["conditions"][0] |= {
         "status": "Unknown",
         "reason": "TopologyAwareSchedulingDisabled",
@@ -240,7 +246,7 @@ def grove_off() -> WaitingCluster:
 
 @cause(step="features")
 def kai_topology_missing() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     cluster.remove("Topology/cluster")
     cluster.add(kai_topology(*LEVELS.values(), name="other"))
     return cluster
@@ -248,14 +254,14 @@ def kai_topology_missing() -> WaitingCluster:
 
 @cause(step="features")
 def gang_without_constraint() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     del cluster["PodGang/llm-0"]["metadata"]["annotations"]
     return cluster
 
 
 @cause(step="features")
 def default_scheduler() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     del cluster["PodCliqueSet/llm"]["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["schedulerName"]
     for number, node in enumerate(["h200-1", "h200-5", "h200-6", "h200-7"]):
         name = f"llm-0-worker-{number}"
@@ -266,7 +272,7 @@ def default_scheduler() -> WaitingCluster:
 
 @cause(step="topology", subject="dgd/llm")
 def dynamo_binding_gone() -> WaitingCluster:
-    cluster = grove_set()
+    cluster = untried_grove_set()
     graph = named("nvidia.com/v1beta1", "DynamoGraphDeployment", "llm")
     worker = {"name": "worker", "replicas": 4, "podTemplate": {"spec": pod_spec()}}
     graph["spec"] = {
@@ -339,6 +345,10 @@ def kai_strands_a_job() -> WaitingCluster:
 @cause(step="features", subject="job/train")
 def kueue_flavor() -> WaitingCluster:
     cluster = kueue_job()
+    reserved = cluster["Workload/job-train"]["status"]["conditions"][0]
+    reserved["message"] = (
+        'couldn\'t assign flavors to pod set main: Flavor "h200" does not support TopologyAwareScheduling'
+    )
     cluster.occupy("h200-1", gpus=1)
     return cluster
 
@@ -364,7 +374,7 @@ def label_on_no_node() -> WaitingCluster:
                 schedulerName: kai-scheduler
         """
     )
-    cluster.add(owned(pod("serve-0"), cluster["LeaderWorkerSet/serve"]))
+    cluster.add(owned(pod("serve-0", message=""), cluster["LeaderWorkerSet/serve"]))
     return cluster
 
 
@@ -396,6 +406,12 @@ def runs_well() -> WaitingCluster:
     return cluster
 
 
+@cause(step="scheduler")
+def scheduler_refuses() -> WaitingCluster:
+    """The scheduler says that there is no room, although there seems to be."""
+    return grove_set()
+
+
 @cause(code=0)
 def just_waits() -> WaitingCluster:
-    return grove_set()
+    return untried_grove_set()

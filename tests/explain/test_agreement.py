@@ -129,7 +129,7 @@ def workload(system: str) -> Object:
 
 def osmo_pod(number: int) -> Object:
     """A pod of OSMO's PodGroup that waits."""
-    waiting = pod(f"train-{number}")
+    waiting = pod(f"train-{number}", message="")
     waiting["metadata"]["annotations"] = {"pod-group-name": "train"}
     return waiting
 

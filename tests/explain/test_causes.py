@@ -15,7 +15,8 @@ from tests.support.saved import saved
 from toposcope.api.label_keys import LEAF, LEAF_GROUP
 from toposcope.cli.main import main
 
-STEPS = ["topology", "levels", "hierarchy", "rules", "labels", "availability", "room", "drift", "features"]
+STEPS_OF_PODS = ["gates", "pinned", "suspended", "owner", "scheduler"]
+STEPS_OF_TOPOLOGY = ["topology", "levels", "hierarchy", "rules", "labels", "availability", "room", "drift", "features"]
 for_each_cause = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.name)
 
 
@@ -35,7 +36,7 @@ def test_cause_is_the_step_that_answers(cause: Cause, explain: Explain) -> None:
     explained = explain(cause.build(), cause.subject)
     assert explained.code == cause.code
     assert explained.is_well == (cause.code == 0)
-    assert [step["step"] for step in explained.document["steps"]] == STEPS
+    assert [step["step"] for step in explained.document["steps"]] == STEPS_OF_PODS + STEPS_OF_TOPOLOGY
     if not cause.step:
         assert explained.answer is None
         return

@@ -63,7 +63,7 @@ def test_kinds_missing_from_the_files_are_unknown(tmp_path: Path, capsys: pytest
 
 
 def test_pod_without_owner_is_explained_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = explain(WaitingCluster(pod("alone")), tmp_path, "pod/alone")
+    code = explain(WaitingCluster(pod("alone", message="")), tmp_path, "pod/alone")
     assert code == 0
     first_line = capsys.readouterr().out.splitlines()[0]
     assert first_line == "pod/alone -n ml (KAI): 1 pod, 0 with a node, 1 waiting"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from tests.support.paths import FIXTURES
-from toposcope.explain.diagnosis import meaning
+from toposcope.explain.meanings import meaning
 
 MESSAGES = [
     pytest.param(
@@ -25,6 +25,19 @@ MESSAGES = [
         "0/2 nodes are available: 1 node(s) were unschedulable, 1 node(s) didn't match pod anti-affinity rules.",
         "of 2 nodes, 1 are cordoned, 1 run pods that this one must avoid (anti-affinity)",
         id="cordoned-and-anti-affinity",
+    ),
+    pytest.param(
+        "Unable to schedule podgroup (queue parent has children)",
+        "queue parent has queues below it, and KAI schedules nothing that is in it: name one of those",
+        id="kai-queue-with-children",
+    ),
+    pytest.param(
+        (
+            "Resources were not found for pod ml/hp-0 due to: no nodes with enough resources were found: "
+            "2 node(s) didn't have free ports for the requested pod ports."
+        ),
+        "no node takes pod ml/hp-0; nodes: 2 where a port of the node that the pod asks for (hostPort) is taken",
+        id="kai-host-port",
     ),
     pytest.param(
         "Requested topology clutser does not exist",

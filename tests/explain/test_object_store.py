@@ -7,6 +7,13 @@ from toposcope.integrations.kueue.api import CLUSTER_QUEUE
 from toposcope.kube.client import Request
 from toposcope.kube.errors import ApiError
 
+WAITING = {"metadata": {"name": "w", "namespace": "ml"}, "spec": {"schedulingGates": [{"name": "x"}]}}
+RUNNING = {
+    "metadata": {"name": "r", "namespace": "ml", "labels": {"app": "a"}},
+    "spec": {"nodeName": "n", "containers": []},
+}
+ENDED = {"metadata": {"name": "e", "namespace": "ml"}, "status": {"phase": "Succeeded"}}
+
 
 class PodsOnly:
     """An API server that serves nothing but pods, in two pages, and forbids ClusterQueues."""
@@ -18,6 +25,8 @@ class PodsOnly:
             raise ApiError(403, "Forbidden", "no")
         if "/pods" not in request.path:
             raise ApiError(404, "NotFound", "page not found")
+        if request.query["fieldSelector"] == "spec.nodeName=":
+            return {"items": [WAITING, RUNNING, ENDED], "metadata": {}}
         assert request.query["fieldSelector"] == "metadata.name=p"
         if "continue" not in request.query:
             return {"items": [{"metadata": {"name": "q", "namespace": "ml"}}], "metadata": {"continue": "more"}}
@@ -29,6 +38,11 @@ def test_forbidden_kinds_are_unread_and_unserved_kinds_are_empty() -> None:
     assert [ref.name for ref in store.objects] == ["q", "p"]
     assert list(store.unread) == [CLUSTER_QUEUE.key]
     assert store.why_unknown(CLUSTER_QUEUE) == "clusterqueues.kueue.x-k8s.io may not be listed with these credentials"
+
+
+def test_pods_are_kept_while_they_have_no_node() -> None:
+    store = load_objects(PodsOnly(), None, None)  # type: ignore[arg-type]  # stands in for a client
+    assert list(store.pods.values()) == [{"apiVersion": "v1", "kind": "Pod", **WAITING}]
 
 
 @pytest.mark.regression

@@ -73,6 +73,10 @@ class WaitingCluster:
         for name in node_names:
             del self._node(name)["metadata"]["labels"][RACK]
 
+    def label(self, node_name: str, key: str, value: str) -> None:
+        """Set a label of a node."""
+        self._node(node_name)["metadata"]["labels"][key] = value
+
     def cordon(self, *node_names: str) -> None:
         """Cordon these nodes."""
         for name in node_names:
@@ -128,7 +132,7 @@ def cluster_without_workload() -> WaitingCluster:
     )
 
 
-def grove_set() -> WaitingCluster:
+def grove_set(*, message: str = NOT_ENOUGH) -> WaitingCluster:
     """Four pods of Grove's PodCliqueSet `llm` wait, and must share a rack."""
     cluster = cluster_without_workload()
     cluster.add(*read_manifests("explain/grove.yaml"))
@@ -138,10 +142,15 @@ def grove_set() -> WaitingCluster:
         "grove.io/podcliqueset-replica-index": "0",
     }
     for number in range(4):
-        waiting = pod(f"llm-0-worker-{number}")
+        waiting = pod(f"llm-0-worker-{number}", message=message)
         waiting["metadata"]["labels"] = dict(labels)
         cluster.add(owned(waiting, cluster["PodClique/llm-0-worker"]))
     return cluster
+
+
+def untried_grove_set() -> WaitingCluster:
+    """The same, and no scheduler has reported on the pods."""
+    return grove_set(message="")
 
 
 def kueue_job() -> WaitingCluster:
@@ -149,7 +158,7 @@ def kueue_job() -> WaitingCluster:
     return cluster_with("kueue")
 
 
-def kai_job() -> WaitingCluster:
+def kai_job(*, message: str = NOT_ENOUGH) -> WaitingCluster:
     """Two of the Job's four pods run in rack-3, the other two wait for room there."""
     cluster = WaitingCluster(kai_topology(*LEVELS.values(), name="cluster"))
     annotations = {"kai.scheduler/topology": "cluster", "kai.scheduler/topology-required-placement": RACK}
@@ -157,8 +166,8 @@ def kai_job() -> WaitingCluster:
     cluster.add(job)
     cluster.add(owned(running_pod("train-0", "h200-1"), job))
     cluster.add(owned(running_pod("train-1", "h200-2"), job))
-    cluster.add(owned(pod("train-2"), job))
-    cluster.add(owned(pod("train-3"), job))
+    cluster.add(owned(pod("train-2", message=message), job))
+    cluster.add(owned(pod("train-3", message=message), job))
     cluster.occupy("h200-3", "h200-4")
     return cluster
 
@@ -284,7 +293,7 @@ def pod_spec(gpus: int = 8) -> Object:
 
 
 def pod(name: str, *, message: str = NOT_ENOUGH) -> Object:
-    """A pod of `ml` that its scheduler has not placed, and why."""
+    """A pod of `ml` that its scheduler has not placed, and why; without a message it has not been tried."""
     unplaced = {
         "type": "PodScheduled",
         "status": "False",
@@ -292,7 +301,7 @@ def pod(name: str, *, message: str = NOT_ENOUGH) -> Object:
         "message": message,
     }
     waiting = named("v1", "Pod", name, pod_spec())
-    waiting["status"] = {"phase": "Pending", "conditions": [unplaced]}
+    waiting["status"] = {"phase": "Pending", "conditions": [unplaced] if message else []}
     return waiting
 
 

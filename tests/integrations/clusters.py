@@ -92,7 +92,17 @@ def with_hyper_nodes(*trees: TopologyLevels) -> ClusterFacts:
     return replace(CLUSTER, read={"volcano": ReadTopologies({tree.name: tree for tree in trees})})
 
 
-TREE = replace(TOPOLOGY, source="HyperNode", aliases=(("1", RACK.key), ("2", ZONE.key)))
+TREE = replace(
+    TOPOLOGY,
+    source="HyperNode",
+    aliases=(
+        ("1", RACK.key),
+        ("2", ZONE.key),
+        ("tierName rack", RACK.key),
+        ("tierName zone", ZONE.key),
+        (f"tierName {RACK.key}", RACK.key),
+    ),
+)
 HYPER_NODES = with_hyper_nodes(TREE)
 HYPER_NODES_OF_TWO_TOPOLOGIES = with_hyper_nodes(
     TREE, replace(TREE, name="other", aliases=(("1", RACK.key), ("2", "")))

@@ -7,7 +7,7 @@ import pytest
 from tests.support.cluster import RACK, gpu_node
 from toposcope.api.levels import Level
 from toposcope.api.yaml_text import locate
-from toposcope.explain.diagnosis import meaning
+from toposcope.explain.meanings import meaning
 from toposcope.hardware.ranges import parse_list
 from toposcope.hierarchy.node import NodeFacts, Traits
 from toposcope.hierarchy.table import Table

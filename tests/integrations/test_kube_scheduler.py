@@ -2,7 +2,7 @@
 
 import pytest
 from tests.integrations.clusters import CLUSTER, WITHOUT_GANGS
-from tests.support.checking import Read, error, read, warning
+from tests.support.checking import Read, error, read
 from tests.support.documents import Edits, document, text
 from toposcope.integrations.framework.system import ClusterFacts
 
@@ -10,6 +10,7 @@ pytestmark = pytest.mark.regression
 
 KEY = "spec.schedulingConstraints.topology[0].key"
 MIN_COUNT = "spec.scheduling.schedulingPolicy.gang.minCount"
+POLICY = "spec.schedulingPolicy"
 NO_PODS = "no pods of the PodGroup are known: room is not checked; give the files of its pods, too"
 KEY_OF_TEMPLATE = "spec.compositePodGroupTemplates[0].podGroupTemplates[0].schedulingConstraints.topology[0].key"
 NO_PLACEMENTS = "no feasible placements found"
@@ -31,7 +32,12 @@ def test_pod_group_without_known_pods_is_not_placeable() -> None:
 
 def test_parent_of_a_pod_group_is_left_aside() -> None:
     answer = read_kube_scheduler(
-        "podgroup", {"spec.schedulingConstraints": None, "spec.parentCompositePodGroupName": "all"}
+        "podgroup",
+        {
+            "spec.schedulingConstraints": None,
+            "spec.parentCompositePodGroupName": "all",
+            "spec.workloadRef": {"workloadName": "train", "templateName": "workers"},
+        },
     )
     assert answer.findings == []
     assert answer.workload == text("""
@@ -108,6 +114,43 @@ def test_composite_pod_group_without_known_groups_is_not_placeable() -> None:
     assert answer.notes == ["no groups of CompositePodGroup train are known: room is not checked"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "edits", "field", "message"),
+    [
+        pytest.param("podgroup", {POLICY: None}, POLICY, "must specify one of: `basic`, `gang`", id="no-policy"),
+        pytest.param(
+            "podgroup",
+            {POLICY: {"basic": {}, "gang": {"minCount": 1}}},
+            POLICY,
+            "must specify exactly one of: `basic`, `gang`",
+            id="two-policies",
+        ),
+        pytest.param("podgroup", {POLICY: {"gang": {}}}, f"{POLICY}.gang.minCount", "Required value", id="min-count"),
+        pytest.param(
+            "compositepodgroup",
+            {POLICY: {"gang": {}}},
+            f"{POLICY}.gang.minGroupCount",
+            "Required value",
+            id="min-group-count",
+        ),
+        pytest.param(
+            "compositepodgroup", {"spec.workloadRef": None}, "spec.workloadRef", "Required value", id="no-workload"
+        ),
+        pytest.param(
+            "podgroup",
+            {"spec.parentCompositePodGroupName": "all"},
+            "spec.workloadRef",
+            "Required value: must be set when parentCompositePodGroupName is set",
+            id="no-workload-of-a-child",
+        ),
+    ],
+)
+def test_group_that_the_api_server_refuses_is_an_error(kind: str, edits: Edits, field: str, message: str) -> None:
+    answer = read_kube_scheduler(kind, edits)
+    (finding,) = answer.findings
+    assert (finding.severity, finding.field, finding.message) == ("error", field, message)
+
+
 def test_job_with_constraint_is_kept_together() -> None:
     answer = read_kube_scheduler("job")
     assert answer.findings == []
@@ -128,16 +171,24 @@ def test_only_min_count_pods_of_a_job_need_room() -> None:
     assert answer.notes == ["room is for the 2 pods of minCount, of 4"]
 
 
-def test_min_count_beyond_all_pods_is_warned_of() -> None:
+def test_min_count_above_parallelism_is_refused() -> None:
     answer = read_kube_scheduler("job", {MIN_COUNT: 6})
     assert answer.findings == [
-        warning(
+        error(
             "kube-scheduler/min-count",
             MIN_COUNT,
-            "waiting for minCount pods from a gang to appear in scheduling queue",
-            fix="4 of 6 pods of PodGroup train are known",
+            "must not be greater than parallelism (4)",
+            fix="write at most 4, or leave it out for all pods",
         )
     ]
+
+
+def test_gang_of_a_job_with_fewer_completions_waits_for_more_pods() -> None:
+    answer = read_kube_scheduler("job", {"spec.completions": 2})
+    assert answer.workload == text("""
+        kube-scheduler job/train -n ml on labels example.com/rack
+          train: required rack; 4 pods (nvidia.com/gpu=8)
+    """)
 
 
 def test_job_without_scheduling_is_not_read() -> None:
@@ -166,9 +217,9 @@ def test_pod_group_where_none_are_served_is_refused() -> None:
                 "fields that ask for it"
             ),
             fix=(
-                "switch on the feature gates GenericWorkload, GangScheduling and "
-                "TopologyAwareWorkloadScheduling of kube-apiserver and kube-scheduler, and serve the API: "
-                "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+                "switch on the feature gates GenericWorkload and TopologyAwareWorkloadScheduling (and GangScheduling "
+                "in 1.36) of kube-apiserver and kube-scheduler, and serve the API: "
+                "--runtime-config=scheduling.k8s.io/v1beta1=true (v1alpha2 in 1.36)"
             ),
         )
     ]

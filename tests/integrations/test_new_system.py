@@ -21,7 +21,7 @@ from tests.support.saved import demo_nodes, pod, saved
 from tests.support.upstream_crds import stand_in
 from toposcope.integrations.framework.plugin import Plugin
 
-BLOCK = re.compile(r'```(?:python|text) title="(.+?)"\n(.*?)```', re.DOTALL)
+BLOCK = re.compile(r'```(?:python|text|yaml) title="(.+?)"\n(.*?)```', re.DOTALL)
 RACK = "cloud.google.com/gce-topology-subblock"
 FABRICS = "/apis/slotwise.example.com/v1/fabrics"
 
@@ -98,6 +98,15 @@ def test_new_system_is_read_and_checked(
     ended, output = run(program, "check", "-f", document, "--from", files)
     assert ended == code, output
     assert words.lower() in output.lower()
+
+
+def test_gang_when_a_field_is_unread_is_unclear(program: Path, tmp_path: Path) -> None:
+    files = cluster(tmp_path / "cluster.json", fabric(RACK, "kubernetes.io/hostname"))
+    spread = gang(4)
+    spread["spec"]["spread"] = {"racks": 2}
+    ended, output = run(program, "check", "-f", written(tmp_path / "gang.json", spread), "--from", files)
+    assert ended == 3, output
+    assert "not read: spec.spread (line 1): the pods are spread over racks" in output
 
 
 def test_waiting_pods_of_a_new_system_are_explained(program: Path, tmp_path: Path) -> None:

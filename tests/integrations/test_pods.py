@@ -65,9 +65,8 @@ def test_init_containers_run_before_and_sidecars_beside() -> None:
             {**container(requests={"cpu": "200m"}), "restartPolicy": "Always"},
             container(requests={"cpu": "3"}),
         ],
-        "overhead": {"cpu": "100m"},
     }
-    assert requests_of(spec) == {"cpu": 3300, "memory": 1073741824}
+    assert requests_of(spec) == {"cpu": 3200, "memory": 1073741824}
 
 
 def test_resources_of_the_pod_replace_the_sum() -> None:

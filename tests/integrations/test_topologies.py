@@ -122,6 +122,29 @@ def test_changed_levels_are_refused(system: str, message: str) -> None:
     assert answer.findings == [error(f"{system}/topology-immutable", LEVELS, message, fix=CREATE_ANEW)]
 
 
+def test_changed_levels_above_the_host_depend_on_kueues_version() -> None:
+    existing = document("topologies/kueue", levels("example.com/rack", "kubernetes.io/hostname"))
+    changed = levels("topology.kubernetes.io/zone", "example.com/rack", "kubernetes.io/hostname")
+    answer = read_topology("kueue", changed, before=existing)
+    assert answer.findings == [
+        warning(
+            "kueue/topology-immutable",
+            LEVELS,
+            "Kueue before 0.20 refuses it: field is immutable; later ones keep kubernetes.io/hostname last",
+            fix=f"before 0.20 {CREATE_ANEW}",
+        )
+    ]
+
+
+def test_changed_levels_of_an_older_api_version_are_refused() -> None:
+    older = {"apiVersion": "kueue.x-k8s.io/v1beta1"}
+    existing = document("topologies/kueue", levels("example.com/rack", "kubernetes.io/hostname") | older)
+    answer = read_topology(
+        "kueue", levels("topology.kubernetes.io/zone", "kubernetes.io/hostname") | older, before=existing
+    )
+    assert answer.findings == [error("kueue/topology-immutable", LEVELS, "field is immutable", fix=CREATE_ANEW)]
+
+
 def test_alias_may_be_added() -> None:
     existing = document("topologies/kai", levels("example.com/rack"))
     with_alias = {LEVELS: [{"nodeLabel": "example.com/rack", "alias": "shelf"}]}
@@ -201,16 +224,27 @@ def test_unknown_topology_of_a_flavor_is_refused() -> None:
     [
         pytest.param({"spec.nodeLabels.gpu": "b200"}, "nodeLabels", id="node-labels"),
         pytest.param({"spec.tolerations": [{"operator": "Exists"}]}, "tolerations", id="tolerations"),
-        pytest.param({"spec.topologyName": None}, "topologyName", id="topology"),
     ],
 )
-def test_changed_flavor_with_topology_is_refused(edits: Edits, field: str) -> None:
+def test_changed_nodes_of_a_flavor_with_topology_depend_on_kueues_version(edits: Edits, field: str) -> None:
     answer = read_flavor(edits, before=document("topologies/flavor"))
+    assert answer.findings == [
+        warning(
+            "kueue/flavor-immutable",
+            f"spec.{field}",
+            f"Kueue before 0.20 refuses it: {field} are immutable when topologyName is set",
+            fix="before 0.20 make a new ResourceFlavor",
+        )
+    ]
+
+
+def test_changed_topology_of_a_flavor_is_refused() -> None:
+    answer = read_flavor({"spec.topologyName": None}, before=document("topologies/flavor"))
     assert answer.findings == [
         error(
             "kueue/flavor-immutable",
-            f"spec.{field}",
-            f"{field} {'is' if field == 'topologyName' else 'are'} immutable when topologyName is set",
+            "spec.topologyName",
+            "topologyName is immutable when topologyName is set",
             fix="make a new ResourceFlavor",
         )
     ]

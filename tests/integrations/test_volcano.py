@@ -1,5 +1,7 @@
 """Volcano: what Jobs and PodGroups ask for, and what its webhooks refuse or its scheduler never places."""
 
+from typing import Any
+
 import pytest
 from tests.integrations.clusters import (
     HYPER_NODES,
@@ -13,14 +15,21 @@ from toposcope.integrations.framework.system import ClusterFacts
 
 pytestmark = pytest.mark.regression
 
-QUOTA_IGNORED = "the quota of Volcano's queue default is not looked at"
-PODS_UNKNOWN = "which pods it has is not read: room is not checked; check the Job that they come from"
+QUOTA_IGNORED = "Volcano queue quota (default) is not checked"
+PODS_UNKNOWN = "which pods it has is not read; check the Job that they come from"
 IN_ONE_RACK = text("""
     Volcano job/train -n ml on cluster
       train: required rack; 4 pods (nvidia.com/gpu=8)
 """)
 
-TEMPLATE = document("volcano/job")["spec"]["tasks"][0]["template"]
+
+def task(name: str, *, gpus: int = 8, cpu: str = "") -> dict[str, Any]:
+    """A task of two pods."""
+    limits = {"nvidia.com/gpu": str(gpus)}
+    if cpu:
+        limits["cpu"] = cpu
+    container = {"name": "c", "resources": {"limits": limits}}
+    return {"name": name, "replicas": 2, "template": {"spec": {"containers": [container]}}}
 
 
 def read_volcano(name: str, edits: Edits | None = None, *, cluster: ClusterFacts = HYPER_NODES) -> Read:
@@ -100,7 +109,7 @@ def test_only_pods_of_min_available_need_room() -> None:
     """)
     assert answer.notes == [
         "room is for the 3 pods of minAvailable, of 4",
-        "the quota of Volcano's queue gold is not looked at",
+        "Volcano queue quota (gold) is not checked",
     ]
 
 
@@ -114,25 +123,105 @@ def test_min_available_of_a_task_counts_too() -> None:
     assert answer.notes == ["room is for the 2 pods of minAvailable, of 4", QUOTA_IGNORED]
 
 
-def test_min_available_across_several_tasks_is_not_placeable() -> None:
-    answer = read_volcano(
-        "job",
-        {
-            "spec.tasks": [
-                {"name": "a", "replicas": 2, "template": TEMPLATE},
-                {"name": "b", "replicas": 2, "template": TEMPLATE},
-            ],
-            "spec.minAvailable": 3,
-        },
-    )
+def test_min_available_across_tasks_needs_the_smallest_pods_at_least() -> None:
+    answer = read_volcano("job", {"spec.tasks": [task("a", gpus=8), task("b", gpus=1)], "spec.minAvailable": 3})
     assert answer.findings == []
     assert answer.workload == text("""
-        Volcano job/train -n ml on cluster, not placeable
-          train: required rack; 4 pods (nvidia.com/gpu=8)
+        Volcano job/train -n ml on cluster
+          train: required rack; 2 pods (nvidia.com/gpu=1); 1 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == [
-        ("minAvailable is 3 of 4 pods of several tasks: which of them count is not known: room is not checked"),
-        QUOTA_IGNORED,
+    assert answer.notes == [QUOTA_IGNORED]
+
+
+def test_pods_of_different_resources_need_the_least_of_each() -> None:
+    tasks = [task("a", gpus=8), task("b", gpus=1, cpu="4")]
+    answer = read_volcano("job", {"spec.tasks": tasks, "spec.minAvailable": 3})
+    assert answer.workload == text("""
+        Volcano job/train -n ml on cluster
+          train: required rack; 3 pods (nvidia.com/gpu=1)
+    """)
+
+
+@pytest.mark.parametrize(
+    ("minimum", "message", "fix"),
+    [
+        pytest.param(
+            5,
+            "job 'minAvailable' should not be greater than total replicas in tasks: 5 of 4",
+            "write at most 4",
+            id="more-than-replicas",
+        ),
+        pytest.param(
+            3,
+            "is 3, and only 2 pods are created before those of b, which wait for a to run: the gang never starts",
+            "set minAvailable to 2 or less, or remove dependsOn",
+            id="more-than-are-created",
+        ),
+    ],
+)
+def test_min_available_that_never_starts_is_refused(minimum: int, message: str, fix: str) -> None:
+    later = {**task("b"), "dependsOn": {"name": ["a"]}}
+    tasks = [task("a"), later if minimum < 5 else task("b")]
+    answer = read_volcano("job", {"spec.tasks": tasks, "spec.minAvailable": minimum})
+    rule = "volcano/min-available" if minimum > 4 else "volcano/depends-on"
+    assert answer.findings == [error(rule, "spec.minAvailable", message, fix=fix)]
+    assert answer.workload.startswith("Volcano job/train -n ml on cluster, not placeable")
+
+
+def test_only_tasks_that_wait_for_none_start_together() -> None:
+    later = {**task("b", gpus=1), "dependsOn": {"name": ["a"]}}
+    answer = read_volcano("job", {"spec.tasks": [task("a"), later], "spec.minAvailable": 2})
+    assert answer.findings == []
+    assert answer.workload == text("""
+        Volcano job/train -n ml on cluster
+          train: required rack; 2 pods (nvidia.com/gpu=8)
+    """)
+    assert answer.notes == ["room is for the 2 pods of minAvailable, of 4", QUOTA_IGNORED]
+
+
+def test_tasks_that_wait_for_each_other_are_refused() -> None:
+    first = {**task("a"), "dependsOn": {"name": ["b"]}}
+    second = {**task("b"), "dependsOn": {"name": ["a"]}}
+    answer = read_volcano("job", {"spec.tasks": [first, second]})
+    assert answer.findings == [
+        error(
+            "volcano/depends-on",
+            "spec.tasks[0].dependsOn",
+            "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)",
+            fix="take one of the dependencies out of the circle",
+        )
+    ]
+
+
+def test_task_that_waits_for_no_task_is_refused() -> None:
+    first = {**task("a"), "dependsOn": {"name": ["bb"]}}
+    answer = read_volcano("job", {"spec.tasks": [first, task("b")]})
+    assert answer.findings == [
+        error(
+            "volcano/depends-on",
+            "spec.tasks[0].dependsOn",
+            "there is no task bb: the pods of a are never created",
+            fix="there are: a, b",
+        )
+    ]
+
+
+def test_task_minimum_above_its_replicas_is_refused() -> None:
+    answer = read_volcano("job", {"spec.tasks[0].minAvailable": 9})
+    assert answer.findings == [
+        error(
+            "volcano/min-available",
+            "spec.tasks[0].minAvailable",
+            "'minAvailable' is greater than 'replicas' in task: worker",
+            fix="write at most 4",
+        )
+    ]
+
+
+def test_two_tasks_of_one_name_are_refused() -> None:
+    answer = read_volcano("job", {"spec.tasks": [task("a"), task("a")]})
+    assert answer.findings == [
+        error("volcano/tasks", "spec.tasks[1].name", "duplicated task name a", fix="give each task a name of its own")
     ]
 
 
@@ -202,7 +291,7 @@ def test_pod_group_is_not_placeable() -> None:
           train: required zone
             worker: required rack
     """)
-    assert answer.notes == [PODS_UNKNOWN]
+    assert answer.unknown == PODS_UNKNOWN
 
 
 def test_pod_group_does_not_wait_for_either_topology() -> None:
@@ -213,7 +302,7 @@ def test_pod_group_does_not_wait_for_either_topology() -> None:
           train: required zone
             worker: required rack
     """)
-    assert answer.notes == [PODS_UNKNOWN]
+    assert answer.unknown == PODS_UNKNOWN
 
 
 def test_tier_number_beside_tier_name_is_refused() -> None:
@@ -283,4 +372,5 @@ def test_hyper_nodes_of_no_known_level_leave_room_unchecked() -> None:
         Volcano job/train -n ml, not placeable
           train: 4 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["which level its tier is, is not known: room is not checked", QUOTA_IGNORED]
+    assert answer.unknown == "which level its tier is, is not known"
+    assert answer.notes == [QUOTA_IGNORED]

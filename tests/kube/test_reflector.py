@@ -87,6 +87,8 @@ class Following:
         modes = []
         for query in self.client.queries:
             if "sendInitialEvents" in query:
+                assert query["sendInitialEvents"] == "true"
+                assert query["resourceVersionMatch"] == "NotOlderThan"
                 modes.append("list")
             elif "watch" in query:
                 modes.append(f"watch {query['resourceVersion']}")

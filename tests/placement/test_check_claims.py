@@ -55,7 +55,7 @@ def status(**allocatable: str) -> Object:
     return {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}
 
 
-EXTENDED = pods_with({"resources": {"requests": {"example.com/gpu": 2}}})
+EXTENDED = pods_with({"resources": {"limits": {"example.com/gpu": 2}}})
 FOUR_BY_PLUGIN = status(**{"cpu": "8", "pods": "110", "example.com/gpu": "4"})
 HELD_CLAIM = """
     apiVersion: resource.k8s.io/v1

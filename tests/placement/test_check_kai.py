@@ -75,6 +75,15 @@ def grove_topology(message: str, *, fix: str) -> Finding:
     return error("grove/kai-topology", "", f"{message}, so it cannot keep Grove's pods together", fix=fix)
 
 
+def priority_class(name: str) -> Object:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": 50,
+    }
+
+
 def levels(*keys: str) -> list[Object]:
     """Levels of a Topology."""
     return [{"nodeLabel": key} for key in keys]
@@ -106,6 +115,77 @@ def test_limit_of_the_parent_queue_binds(queue: CheckedCluster) -> None:
     assert answer.findings == []
     assert answer.verdict == (
         "cannot fit: KAI's queue all has a limit of 12 GPUs, 0 GPUs of it allocated, and this asks for 16 GPUs"
+    )
+
+
+@pytest.mark.regression
+def test_queue_with_queues_below_it_takes_no_pods(queue: CheckedCluster) -> None:
+    queue.edit_workload("metadata.labels", {"kai.scheduler/queue": "all"})
+
+    answer = queue.check()
+
+    assert answer.findings == [
+        error(
+            "kai/queue-leaf",
+            "",
+            "queue all has children: KAI schedules nothing that is in it",
+            fix="name one of the queues below it: team",
+        )
+    ]
+
+
+@pytest.mark.regression
+def test_parts_of_gpus_fit_where_gpus_are_free_only(queue: CheckedCluster) -> None:
+    queue.edit_workload("spec.template.metadata.annotations", {"gpu-fraction": "0.5"})
+    queue.edit_workload("spec.template.spec.containers[0].resources.limits", None)
+    queue.run("other/p", on="n0", requests={GPU: "8"})
+    queue.run("other/q", on="n1", requests={GPU: "7"})
+    assert queue.check().verdict == "fits: 2 pods on 1 node"
+
+    queue.pods(3)
+    queue.annotate(MIN_MEMBER, "3")
+
+    assert queue.check().verdict == "does not fit now: train needs 3 x 0.5 gpu, the nodes it may use have 2"
+
+
+@pytest.mark.regression
+def test_parts_of_gpus_count_towards_the_limit_of_a_queue(queue: CheckedCluster) -> None:
+    queue.edit_workload("spec.template.metadata.annotations", {"gpu-fraction": "0.75"})
+    queue.edit_workload("spec.template.spec.containers[0].resources.limits", None)
+    queue.edit("Queue/all", "spec.resources.gpu.limit", 1)
+
+    assert queue.check().verdict == (
+        "cannot fit: KAI's queue all has a limit of 1 GPU, 0 GPUs of it allocated, and this asks for 1.5 GPUs"
+    )
+
+
+@pytest.mark.regression
+def test_parts_of_gpus_of_several_sizes_are_unclear_without_gpus_for_all(queue: CheckedCluster) -> None:
+    queue.submit("""
+        apiVersion: scheduling.run.ai/v2alpha2
+        kind: PodGroup
+        metadata: {name: train, namespace: ml}
+        spec: {queue: team, minMember: 2}
+    """)
+    for name, annotation in (("a", {"gpu-fraction": "0.5"}), ("b", {"gpu-fraction": "0.4"})):
+        queue.add(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": name, "namespace": "ml", "annotations": {"pod-group-name": "train", **annotation}},
+                "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c"}]},
+                "status": {"phase": "Pending"},
+            }
+        )
+    queue.run("other/p", on="n0", requests={GPU: "8"})
+    queue.run("other/q", on="n1", requests={GPU: "6"})
+    assert queue.check().verdict == "fits: 2 pods on 1 node"
+
+    queue.run("other/r", on="n1", requests={GPU: "1"})
+
+    assert queue.check().verdict == (
+        "unclear: which GPUs its pods share is not known: they ask for different parts of GPUs, "
+        "and there is no room for all of them on GPUs of their own"
     )
 
 
@@ -172,6 +252,7 @@ def test_allocated_non_preemptible_counts_against_the_quota(queue: CheckedCluste
 def test_preemptible_label_frees_build_priority_from_the_quota(queue: CheckedCluster) -> None:
     queue.edit_workload(PRIORITY_CLASS, "build")
     queue.edit_workload(PREEMPTIBILITY, "preemptible")
+    queue.add(priority_class("build"))
 
     answer = queue.check()
 
@@ -181,6 +262,7 @@ def test_preemptible_label_frees_build_priority_from_the_quota(queue: CheckedClu
 
 def test_own_priority_class_is_not_bound_by_the_quota(queue: CheckedCluster) -> None:
     queue.edit_workload(PRIORITY_CLASS, "mine")
+    queue.add(priority_class("mine"))
 
     answer = queue.check()
 
@@ -243,7 +325,10 @@ def test_node_pool_is_part_of_the_name_of_the_queue(queue: CheckedCluster) -> No
     answer = queue.check()
 
     assert answer.findings == [no_queue("team-a", fix="did you mean 'team'?")]
-    assert answer.verdict == TWO_PODS_FIT
+    assert answer.verdict == (
+        "unclear: spec.template.metadata.labels[kai.scheduler/node-pool] is not read; "
+        "without it: fits: 2 pods on 2 nodes"
+    )
 
 
 def test_osmo_without_the_topology_of_its_pool_is_an_error(osmo: CheckedCluster) -> None:
@@ -672,12 +757,35 @@ def test_grove_clique_without_replicas_is_an_error(grove: CheckedCluster) -> Non
     answer = grove.check()
 
     assert answer.findings == [
-        error(
-            "grove/replicas", "spec.template.cliques[0].spec.replicas", "must be greater than 0", fix="write 1 or more"
-        ),
         error("grove/replicas", MIN_AVAILABLE, "must be greater than 0", fix="write 1 or more"),
     ]
-    assert answer.verdict == ""
+
+
+@pytest.mark.regression
+def test_grove_makes_one_replica_of_none_that_must_start(grove: CheckedCluster) -> None:
+    grove.edit_workload("spec.template.cliques[0].spec.replicas", 0)
+    grove.edit_workload(MIN_AVAILABLE, 1)
+
+    answer = grove.check()
+
+    assert answer.findings == []
+    assert answer.verdict == "fits: rack r1 (2 nodes, 16 free GPUs)"
+
+
+@pytest.mark.regression
+def test_grove_set_fits_where_the_minimum_of_a_group_starts(grove: CheckedCluster) -> None:
+    grove.edit_workload(
+        "spec.template.podCliqueScalingGroups",
+        [{"name": "group", "cliqueNames": ["decode"], "replicas": 4, "minAvailable": 1}],
+    )
+    grove.edit_workload("spec.template.cliques[0].spec.replicas", 1)
+    grove.edit_workload(MIN_AVAILABLE, 1)
+
+    answer = grove.check()
+
+    assert answer.findings == []
+    assert answer.verdict == "fits: rack r1 (2 nodes, 16 free GPUs)"
+    assert answer.notes[-1] == "3 more pods wait for room: what has to start together fits without"
 
 
 def test_gang_without_a_topology_fits_anywhere(two_nodes: CheckedCluster) -> None:
@@ -838,3 +946,65 @@ def test_json_has_the_tolerations(two_nodes: CheckedCluster) -> None:
         "placement": [],
         "leftOut": {"has taint team=x:NoSchedule": 1},
     }
+
+
+GROUPED = """
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: a, namespace: ml, annotations: {pod-group-name: train}}
+    spec: {schedulerName: kai-scheduler, containers: [{name: c}]}
+"""
+POD_GROUP = """
+    apiVersion: scheduling.run.ai/v2alpha2
+    kind: PodGroup
+    metadata: {name: train, namespace: ml}
+    spec: {queue: team, minMember: 1}
+"""
+
+
+@pytest.mark.regression
+def test_pod_of_an_unknown_pod_group_is_unclear(queue: CheckedCluster) -> None:
+    queue.submit(GROUPED)
+    assert queue.check().verdict == (
+        "unclear: KAI schedules these pods with PodGroup train, which is not in the files: neither its queue nor its "
+        "other pods are known"
+    )
+
+
+@pytest.mark.regression
+def test_pod_of_a_pod_group_beside_it_is_left_to_that(queue: CheckedCluster) -> None:
+    queue.put_beside(POD_GROUP)
+    queue.submit(GROUPED)
+    assert queue.check().verdict == ""
+
+    queue.put_beside(GROUPED)
+    queue.submit(POD_GROUP)
+    assert queue.check().verdict == "fits: 1 pod on 1 node"
+
+
+@pytest.mark.regression
+def test_quota_binds_grove_in_its_queue_by_priority_class(grove: CheckedCluster) -> None:
+    for name, parent in (("all", ""), ("default-queue", "all")):
+        grove.add(
+            {
+                "apiVersion": "scheduling.run.ai/v2",
+                "kind": "Queue",
+                "metadata": {"name": name},
+                "spec": {
+                    "parentQueue": parent,
+                    "resources": {
+                        "gpu": {"quota": 8, "limit": -1},
+                        "cpu": {"quota": -1, "limit": -1},
+                        "memory": {"quota": -1, "limit": -1},
+                    },
+                },
+            }
+        )
+    assert grove.check().verdict == "fits: rack r1 (2 nodes, 16 free GPUs)"
+
+    grove.edit_workload("spec.template.priorityClassName", "inference")
+
+    assert grove.check().verdict == (
+        "cannot fit: KAI's queue default-queue has a quota of 8 GPUs, 0 GPUs of it allocated, and this asks for "
+        "16 GPUs; preemptible workloads may go beyond it"
+    )

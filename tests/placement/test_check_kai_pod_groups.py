@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.support.checked_cluster import GPU, CheckedCluster
+from tests.support.checked_cluster import GPU, NOT_CHECKED, CheckedCluster
 from tests.support.documents import text
 
 pytestmark = pytest.mark.regression
@@ -169,7 +169,7 @@ def test_pods_of_a_job_with_a_group_of_its_own_do_not_count(pod_group: CheckedCl
             "check the workload that its pods come from"
         )
     ]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
 
 
 def test_sub_groups_fit_in_a_rack_each(pod_group: CheckedCluster) -> None:
@@ -214,7 +214,7 @@ def test_sub_group_without_known_pods_is_not_checked(pod_group: CheckedCluster) 
             "the workload that its pods come from"
         )
     ]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
 
 
 def test_node_selector_of_a_pod_that_matches_no_rack_counts(pod_group: CheckedCluster) -> None:
@@ -268,4 +268,4 @@ def test_fewer_pods_than_known_of_two_sizes_are_not_checked(pod_group: CheckedCl
             "room is not checked; check the workload that its pods come from"
         )
     ]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED

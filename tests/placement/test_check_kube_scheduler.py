@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.support.checked_cluster import GPU, CheckedCluster
+from tests.support.checked_cluster import GPU, NOT_CHECKED, CheckedCluster
 from tests.support.checking import error, warning
 from tests.support.documents import text
+from toposcope.integrations.kubernetes.gangs import GATES
 
 pytestmark = pytest.mark.regression
 
@@ -172,11 +173,7 @@ def test_pod_groups_that_are_not_served_are_an_error(gang: CheckedCluster) -> No
                 "the cluster does not serve podgroups.scheduling.k8s.io, and the API server silently drops "
                 "fields that ask for it"
             ),
-            fix=(
-                "switch on the feature gates GenericWorkload, GangScheduling and TopologyAwareWorkloadScheduling "
-                "of kube-apiserver and kube-scheduler, and serve the API: "
-                "--runtime-config=scheduling.k8s.io/v1alpha2=true"
-            ),
+            fix=GATES,
         ),
         NAMES_MIXED,
     ]
@@ -211,6 +208,23 @@ def test_gang_larger_than_a_rack_never_fits(gang: CheckedCluster) -> None:
 
     assert answer.findings == [NAMES_MIXED]
     assert answer.verdict == NEVER_40_OF_32
+
+
+def test_minimum_above_the_known_pods_is_warned_of(gang: CheckedCluster) -> None:
+    gang.edit_workload(POLICY, min_count(3))
+    large_pods(gang, 2)
+
+    answer = gang.check()
+
+    assert answer.findings == [
+        warning(
+            "kube-scheduler/min-count",
+            "spec.schedulingPolicy.gang.minCount",
+            "waiting for minCount pods from a gang to appear in scheduling queue",
+            fix="2 of 3 pods of PodGroup train are known",
+        ),
+        NAMES_MIXED,
+    ]
 
 
 def test_pods_beyond_the_minimum_need_no_room(gang: CheckedCluster) -> None:
@@ -454,7 +468,18 @@ def test_tree_with_fewer_groups_than_it_needs_is_not_checked(tree: CheckedCluste
             w1: required rack; 1 pods (nvidia.com/gpu=8)
     """)
     assert answer.notes == ["CompositePodGroup all needs 3 of its groups, and 2 are known: room is not checked"]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
+
+
+def test_tree_that_needs_fewer_of_its_equal_groups_fits(tree: CheckedCluster) -> None:
+    tree.label_node("a2", BLOCK, "c")
+    tree.edit_workload(MIN_GROUPS, 1)
+
+    answer = tree.check()
+
+    assert answer.findings == []
+    assert answer.notes == ["room is for 1 of 2 groups of all, as its minGroupCount says"]
+    assert answer.verdict == "fits: 3 blocks could take it now, best a (1 node, 8 free GPUs)"
 
 
 def test_tree_whose_groups_go_by_different_labels_is_not_checked(tree: CheckedCluster) -> None:
@@ -473,7 +498,7 @@ def test_tree_whose_groups_go_by_different_labels_is_not_checked(tree: CheckedCl
             w1: required block; 1 pods (nvidia.com/gpu=8)
     """)
     assert answer.notes == ["its groups go by different labels: room is not checked"]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
 
 
 def test_tree_without_known_pods_is_not_checked(tree: CheckedCluster) -> None:
@@ -492,7 +517,7 @@ def test_tree_without_known_pods_is_not_checked(tree: CheckedCluster) -> None:
             w0: required rack
     """)
     assert answer.notes == [NO_PODS_NOTE]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
 
 
 def test_group_of_a_missing_tree_is_an_error(group_of_tree: CheckedCluster) -> None:
@@ -526,7 +551,7 @@ def test_group_of_a_tree_is_checked_with_the_tree(group_of_tree: CheckedCluster)
         NO_PODS_NOTE,
         "CompositePodGroup all needs 2 of its groups, and 1 are known: room is not checked",
     ]
-    assert answer.verdict == ""
+    assert answer.verdict == NOT_CHECKED
 
 
 def test_group_of_a_tree_that_contains_itself_is_an_error(group_of_tree: CheckedCluster) -> None:
@@ -539,8 +564,8 @@ def test_group_of_a_tree_that_contains_itself_is_an_error(group_of_tree: Checked
         error(
             "kube-scheduler/parent",
             TREE,
-            "there is no tree with CompositePodGroup all, and nothing is bound without",
-            fix="did you mean 'all'?",
+            "CompositePodGroup all is inside itself, and nothing of it is bound",
+            fix="name a parent outside of it, or none",
         )
     ]
     assert answer.verdict == ""

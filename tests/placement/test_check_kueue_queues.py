@@ -1230,7 +1230,7 @@ def test_stopped_queue_in_the_same_file_is_an_error(kueue: CheckedCluster) -> No
     assert answer.verdict == ""
 
 
-def test_what_is_not_checked_is_noted(kueue: CheckedCluster) -> None:
+def test_what_decides_and_is_not_read_makes_it_unclear(kueue: CheckedCluster) -> None:
     kueue.edit("ClusterQueue/cq", "spec.namespaceSelector.matchLabels", {"team": "x"})
     kueue.edit("ClusterQueue/cq", "spec.admissionChecks", ["prov"])
     kueue.edit("ClusterQueue/cq", "spec.preemption", {"withinClusterQueue": "LowerPriority"})
@@ -1245,11 +1245,12 @@ def test_what_is_not_checked_is_noted(kueue: CheckedCluster) -> None:
             pod set pods: required example.com/rack; 2 pods (nvidia.com/gpu=8) on nodes with pool=a
     """)
     assert answer.notes == [
-        "whether the labels of namespace ml match the ClusterQueue's selector is not checked",
-        "ClusterQueue cq has admission checks, which decide after the quota and are not looked at",
-        ("the ClusterQueue preempts: where room or quota lacks, Kueue may evict workloads of lower priority for it"),
+        "the ClusterQueue preempts: where room or quota lacks, Kueue may evict workloads of lower priority for it"
     ]
-    assert answer.verdict == FITS_IN_R1
+    assert answer.verdict == (
+        "unclear: whether namespace ml has the labels of the ClusterQueue's namespaceSelector (team) is not read; "
+        "ClusterQueue cq has admission checks (prov), which decide after the quota and are not read"
+    )
 
 
 def test_misspelled_field_of_a_topology_is_an_error(kueue: CheckedCluster) -> None:
@@ -1333,7 +1334,9 @@ def test_misspelled_field_of_a_workload_is_an_error(kueue: CheckedCluster) -> No
             fix="did you mean 'required'? Kueue 0.19 has no such field: kubectl refuses it, Helm loses it",
         )
     ]
-    assert answer.verdict == "fits: 1 pod on 1 node"
+    assert answer.verdict == (
+        "unclear: spec.podSets[0].topologyRequest.require is not read; without it: fits: 1 pod on 1 node"
+    )
 
 
 def test_workload_without_queue_is_warned_of(kueue: CheckedCluster) -> None:
@@ -1416,4 +1419,8 @@ def test_queue_without_flavors_has_no_quota(kueue: CheckedCluster) -> None:
     answer = kueue.check()
 
     assert answer.findings == []
-    assert answer.verdict == "cannot fit: ClusterQueue cq has no quota of nvidia.com/gpu"
+    assert answer.verdict == (
+        "unclear: ClusterQueue cq has no quota of nvidia.com/gpu, and Kueue's Configuration was not read "
+        "(resources.transformations, excludeResourcePrefixes, quotaCheckStrategy): "
+        "kubectl get configmap kueue-manager-config -n kueue-system -o yaml"
+    )

@@ -21,7 +21,7 @@ TWO_RACKS_FIT = "fits: 2 racks could take it now, best a/r1 (2 nodes, 16 free GP
 MAY_MISS_A_PLACE = (
     "unclear: Volcano takes pods and parts that differ one by one and takes none back, so it may miss a place"
 )
-QUOTA_NOTE = "the quota of Volcano's queue default is not looked at"
+QUOTA_NOTE = "Volcano queue quota (default) is not checked"
 STANDS_IN_NOTE = (
     "which HyperNode Volcano reads is not known: ClusterTopology cluster stands in for what would be published"
 )
@@ -208,18 +208,328 @@ def test_tasks_of_two_sizes_that_fit_in_any_order_fit(volcano: CheckedCluster) -
     assert answer.verdict == TWO_RACKS_FIT
 
 
-def test_hyper_node_that_is_no_domain_of_labels_is_not_checked(volcano: CheckedCluster) -> None:
+def test_hyper_node_that_is_no_domain_of_labels_counts_as_it_is(volcano: CheckedCluster) -> None:
     volcano.edit("HyperNode/s0", "spec.members[1].selector.exactMatch.name", "c")
+    volcano.edit_workload(REPLICAS, 3)
 
     answer = volcano.check()
 
     assert answer.findings == []
     assert answer.workload == text("""
-        Volcano job/train -n ml, not placeable
-          train: 2 pods (nvidia.com/gpu=8)
+        Volcano job/train -n ml on HyperNodes
+          train: required tier-1 HyperNode; 3 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["which level its tier is, is not known: room is not checked", QUOTA_NOTE]
+    assert answer.verdict == "cannot fit: train needs 24 GPUs in one tier-1 HyperNode, largest has 16 (s0)"
+
+
+def test_rack_without_a_hyper_node_takes_no_pod(volcano: CheckedCluster) -> None:
+    volcano.delete("HyperNode/s0", "HyperNode/s2")
+    volcano.cordon("b1")
+
+    assert volcano.check().verdict == (
+        "does not fit now: train needs 16 GPUs in one tier-1 HyperNode, largest has 8 (s1)"
+    )
+
+
+@pytest.fixture
+def hand_made() -> CheckedCluster:
+    """HyperNodes over nodes without labels: s0 (a0, a1) and s1 (b0, b1, c) in top, of tiers 1 and 2."""
+    cluster = CheckedCluster("placement/clusters/hyper-nodes", "placement/volcano-job")
+    cluster.delete("ClusterTopology/cluster", "HyperNode/s2", "HyperNode/s3")
+    for node in ("a0", "a1", "b0", "b1", "c"):
+        cluster.edit(f"Node/{node}", "metadata.labels", {"gpu.topology/gpus": "8"})
+    cluster.edit("HyperNode/s1", "spec.members[0].selector", {"regexMatch": {"pattern": "^[bc]"}})
+    cluster.add(hyper_node("top", 2, "s0", "s1"))
+    return cluster
+
+
+def hyper_node(name: str, tier: int, *children: str) -> Object:
+    """A HyperNode of others."""
+    members = [{"type": "HyperNode", "selector": {"exactMatch": {"name": child}}} for child in children]
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": {"tier": tier, "members": members},
+    }
+
+
+def test_hand_made_hyper_nodes_are_domains(hand_made: CheckedCluster) -> None:
+    hand_made.edit_workload(REPLICAS, 3)
+    answer = hand_made.check()
+    assert answer.findings == []
+    assert answer.verdict == "fits: tier-1 HyperNode s1 (3 nodes, 24 free GPUs)"
+
+
+def test_gang_larger_than_a_hand_made_hyper_node_never_fits(hand_made: CheckedCluster) -> None:
+    hand_made.edit_workload(REPLICAS, 4)
+    assert hand_made.check().verdict == "cannot fit: train needs 32 GPUs in one tier-1 HyperNode, largest has 24 (s1)"
+
+
+def test_tier_name_of_hand_made_hyper_nodes_is_known(hand_made: CheckedCluster) -> None:
+    hand_made.edit("HyperNode/top", "spec.tierName", "spine")
+    hand_made.edit_workload(REPLICAS, 6)
+    hand_made.edit_workload(NETWORK_TOPOLOGY, {"highestTierName": "spine"})
+    answer = hand_made.check()
+    assert answer.findings == []
+    assert answer.verdict == "cannot fit: train needs 48 GPUs in one spine, largest has 40 (top)"
+
+
+def test_leaf_of_a_higher_tier_is_a_domain_too(hand_made: CheckedCluster) -> None:
+    hand_made.edit("HyperNode/s1", "spec.tier", 2)
+    hand_made.edit("HyperNode/top", "spec.tier", 3)
+    hand_made.edit_workload(REPLICAS, 3)
+    hand_made.edit_workload(HIGHEST_TIER, 2)
+    assert hand_made.check().verdict == "fits: tier-2 HyperNode s1 (3 nodes, 24 free GPUs)"
+
+
+def test_partition_stays_below_the_hyper_node_of_the_job(hand_made: CheckedCluster) -> None:
+    hand_made.edit_workload(HIGHEST_TIER, 2)
+    hand_made.edit_workload(TASKS, [task("w", pods=6, parts=3)])
+    assert hand_made.check().verdict == (
+        "cannot fit: 3 partitions of w need one tier-1 HyperNode each with 16 GPUs; there is room for 2"
+    )
+
+
+def test_hyper_node_with_two_parents_holds_jobs_back(hand_made: CheckedCluster) -> None:
+    hand_made.add(hyper_node("other", 2, "s0"))
+    assert hand_made.check().verdict == (
+        "does not fit now: HyperNode s0 has 2 parents, and Volcano holds back all jobs with a topology: "
+        "take it out of all but one"
+    )
+
+
+def test_hyper_node_that_contains_itself_holds_jobs_back(hand_made: CheckedCluster) -> None:
+    hand_made.edit(
+        "HyperNode/s0", "spec.members[0]", {"type": "HyperNode", "selector": {"exactMatch": {"name": "top"}}}
+    )
+    assert hand_made.check().verdict == (
+        "does not fit now: HyperNode s0 contains itself, and Volcano holds back all jobs with a topology: "
+        "take it out of the HyperNodes below it"
+    )
+
+
+def test_hyper_nodes_that_share_a_node_leave_a_refusal_unclear(hand_made: CheckedCluster) -> None:
+    hand_made.edit("HyperNode/s0", "spec.members[2].selector.exactMatch.name", "c")
+    hand_made.edit_workload(REPLICAS, 4)
+    assert hand_made.check().verdict == "unclear: HyperNodes s0 and s1 both have node c, and either may be used"
+
+
+def test_pattern_that_is_not_applied_leaves_a_refusal_unclear(hand_made: CheckedCluster) -> None:
+    hand_made.edit("HyperNode/s1", "spec.members[0].selector", {"regexMatch": {"pattern": "((b|c)+)+$"}})
+    hand_made.edit_workload(REPLICAS, 3)
+    assert hand_made.check().verdict == "unclear: which nodes the regexMatch of HyperNode s1 selects is not known"
+
+
+def test_any_pods_of_min_available_fit_where_all_do(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(TASKS, [task("v", pods=1), task("w", pods=2, gpus=2)])
+    volcano.edit_workload("spec.minAvailable", 2)
+    volcano.edit_workload(NETWORK_TOPOLOGY, None)
+    assert volcano.check().verdict == "fits: 3 pods on 3 nodes"
+
+
+def test_any_pods_of_min_available_are_unclear_where_only_some_fit(volcano: CheckedCluster) -> None:
+    volcano.edit_workload(TASKS, [task("v", pods=4), task("w", pods=2, gpus=2)])
+    volcano.edit_workload("spec.minAvailable", 3)
+    assert volcano.check().verdict == "unclear: which 3 of its 6 pods start together is not known"
+
+
+def queue(name: str, *, capability: int = 0, allocated: int = 0, state: str = "Open", parent: str = "root") -> Object:
+    """A queue with GPUs."""
+    spec: Object = {"parent": parent}
+    if capability:
+        spec["capability"] = {GPU: str(capability)}
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": spec,
+        "status": {"state": state, "allocated": {GPU: str(allocated)}},
+    }
+
+
+def test_open_queue_without_capability_changes_nothing(volcano: CheckedCluster) -> None:
+    volcano.add(queue("root", parent=""), queue("default"))
+    answer = volcano.check()
+    assert answer.findings == []
+    assert answer.notes == []
+    assert answer.verdict == TWO_RACKS_FIT
+
+
+def test_shares_of_other_queues_are_noted(volcano: CheckedCluster) -> None:
+    volcano.add(queue("default"), queue("gold"))
+    assert volcano.check().notes == [
+        "what other Volcano queues leave to default by weight, deserved and guarantee is not checked"
+    ]
+
+
+def test_capability_below_the_gang_never_takes_it(volcano: CheckedCluster) -> None:
+    volcano.add(queue("default", capability=12))
+    assert volcano.check().verdict == (
+        "cannot fit: the gang requests 16 GPUs, and the capability of queue default is 12 GPUs"
+    )
+
+
+def test_allocated_capability_does_not_fit_now(volcano: CheckedCluster) -> None:
+    volcano.add(queue("default", capability=24, allocated=16))
+    assert volcano.check().verdict == (
+        "does not fit now: the gang requests 16 GPUs, and the capability of queue default is 24 GPUs, "
+        "16 GPUs of it allocated"
+    )
+
+
+def test_capability_of_a_queue_above_counts(volcano: CheckedCluster) -> None:
+    volcano.add(queue("default", parent="team"), queue("team", capability=8))
+    assert volcano.check().verdict == (
+        "cannot fit: the gang requests 16 GPUs, and the capability of queue team is 8 GPUs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("queues", "message", "fix"),
+    [
+        pytest.param(
+            [queue("gold")],
+            "unable to find job queue: there is no queue default",
+            "there are: gold",
+            id="absent",
+        ),
+        pytest.param(
+            [queue("default", state="Closed")],
+            "can only submit job to queue with state `Open`, queue `default` status is `Closed`",
+            "name an open queue, or open this one: vcctl queue operate",
+            id="closed",
+        ),
+        pytest.param(
+            [queue("default"), queue("child", parent="default")],
+            "can only submit job to leaf queue, queue `default` has 1 child queues",
+            "name one of them: child",
+            id="no-leaf",
+        ),
+    ],
+)
+def test_queue_that_takes_no_jobs_is_refused(
+    volcano: CheckedCluster, queues: list[Object], message: str, fix: str
+) -> None:
+    volcano.add(*queues)
+    assert volcano.check().findings == [error("volcano/queue", "spec.queue", message, fix=fix)]
+
+
+RAY_POD = {"containers": [{"name": "r", "resources": {"limits": {"cpu": "1"}}}]}
+
+
+def ray_cluster(workers: int, *, labels: dict[str, str], **spec: Any) -> Object:
+    """A head without GPUs and workers with 8 each."""
+    group = {"groupName": "w", "replicas": workers, "minReplicas": 1, "maxReplicas": 9, "template": pod_template(8)}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "rc", "namespace": "ml", "labels": labels},
+        "spec": {"headGroupSpec": {"template": {"spec": RAY_POD}}, "workerGroupSpecs": [group], **spec},
+    }
+
+
+TIER_1 = {
+    "volcano.sh/network-topology-mode": "hard",
+    "volcano.sh/network-topology-highest-tier-allowed": "1",
+}
+
+
+@pytest.fixture
+def ray(volcano: CheckedCluster) -> CheckedCluster:
+    """The racks, whose nodes have CPUs too, and a RayCluster that has to stay in one."""
+    for node in ("a0", "a1", "b0", "b1", "c"):
+        volcano.edit(f"Node/{node}", "status.allocatable.cpu", "64")
+    volcano.workload = ray_cluster(2, labels=TIER_1)
+    return volcano
+
+
+def test_ray_cluster_stays_in_the_tier_of_its_labels(ray: CheckedCluster) -> None:
+    answer = ray.check()
+    assert answer.findings == []
+    assert answer.workload == text("""
+        Volcano raycluster/rc -n ml on cluster
+          rc: required rack; 1 pods (cpu=1000); 2 pods (nvidia.com/gpu=8)
+    """)
+    assert answer.verdict == TWO_RACKS_FIT
+
+
+def test_ray_cluster_larger_than_its_tier_never_fits(ray: CheckedCluster) -> None:
+    ray.workload = ray_cluster(3, labels=TIER_1)
+    assert ray.check().verdict == "cannot fit: rc needs 24 GPUs in one rack, largest has 16 (a/r1)"
+
+
+def test_ray_cluster_in_soft_mode_goes_anywhere(ray: CheckedCluster) -> None:
+    ray.workload = ray_cluster(5, labels={**TIER_1, "volcano.sh/network-topology-mode": "soft"})
+    assert ray.check().verdict == "fits: 6 pods on 5 nodes"
+
+
+def test_autoscaled_ray_cluster_starts_with_its_minimum(ray: CheckedCluster) -> None:
+    ray.workload = ray_cluster(3, labels=TIER_1, enableInTreeAutoscaling=True)
+    answer = ray.check()
+    assert answer.workload == text("""
+        Volcano raycluster/rc -n ml on cluster
+          rc: required rack; 2 pods
+    """)
+    assert answer.verdict == "unclear: which 2 of its 4 pods start together is not known"
+
+
+def test_tier_label_without_mode_is_warned_of(ray: CheckedCluster) -> None:
+    label = "volcano.sh/network-topology-highest-tier-allowed"
+    ray.workload = ray_cluster(2, labels={label: "1"})
+    assert ray.check().findings == [
+        warning(
+            "volcano/no-mode",
+            f"metadata.labels[{label}]",
+            "has no effect without volcano.sh/network-topology-mode",
+            fix="add the label volcano.sh/network-topology-mode: hard",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "message", "fix"),
+    [
+        pytest.param(
+            "volcano.sh/network-topology-mode",
+            "hrd",
+            "'hrd' is none of hard, soft: KubeRay cannot make a PodGroup",
+            "did you mean 'hard'?",
+            id="mode",
+        ),
+        pytest.param(
+            "volcano.sh/network-topology-highest-tier-allowed",
+            "one",
+            "'one' is not a whole number: KubeRay makes no PodGroup, and no pod starts",
+            "write the number of a tier, in quotes",
+            id="tier",
+        ),
+    ],
+)
+def test_malformed_label_of_a_ray_cluster_is_refused(
+    ray: CheckedCluster, label: str, value: str, message: str, fix: str
+) -> None:
+    ray.workload = ray_cluster(2, labels={**TIER_1, label: value})
+    answer = ray.check()
+    assert answer.findings == [error("volcano/label", f"metadata.labels[{label}]", message, fix=fix)]
     assert answer.verdict == ""
+
+
+def test_queue_label_makes_a_ray_job_a_gang_beside_its_submitter(ray: CheckedCluster) -> None:
+    cluster = ray_cluster(2, labels={})
+    ray.workload = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": "rj", "namespace": "ml", "labels": {"volcano.sh/queue-name": "gold"}},
+        "spec": {"rayClusterSpec": cluster["spec"]},
+    }
+    answer = ray.check()
+    assert answer.workload == text("""
+        Volcano rayjob/rj -n ml
+          rj: 1 pods (cpu=1000); 2 pods (nvidia.com/gpu=8)
+          submitter: 1 submitter (cpu=500 memory=209715200)
+    """)
+    assert answer.notes == ["Volcano queue quota (gold) is not checked"]
 
 
 def test_cluster_topology_stands_in_without_hyper_nodes(volcano: CheckedCluster) -> None:

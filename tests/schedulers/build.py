@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import yaml
 from tools.apiserver import build as apiserver
-from tools.apiserver.build import cache_of_module, made_once, programs_once, run_go, usable_go
+from tools.apiserver.build import cache_of_module, compile_program, made_once, programs_once, run_go, usable_go
 
 _KUEUE: Final = Path(__file__).parent / "kueue"
 _CRDS: Final = "crds.yaml"
@@ -13,23 +13,21 @@ _WEBHOOKS: Final = "webhooks.yaml"
 
 
 def kube_scheduler() -> Path:
-    """The program, built once; raises `BuildError`."""
+    """The program of this run's Kubernetes, built once; raises `BuildError`."""
+    return _program("kube-scheduler")
 
+
+def kube_controller_manager() -> Path:
+    """The program of this run's Kubernetes, built once; raises `BuildError`."""
+    return _program("kube-controller-manager")
+
+
+def _program(name: str) -> Path:
     def make(name: str, to: Path) -> None:
-        command = [
-            usable_go(),
-            "build",
-            "-trimpath",
-            "-ldflags",
-            "-s -w",
-            "-o",
-            str(to),
-            f"k8s.io/kubernetes/cmd/{name}",
-        ]
-        run_go(command, apiserver.NEWEST)
+        compile_program(usable_go(), f"k8s.io/kubernetes/cmd/{name}", to)
 
-    name = "kube-scheduler"
-    return programs_once(cache_of_module(name, apiserver.NEWEST), [name], make) / name
+    folder = cache_of_module(name, apiserver.KUBERNETES)
+    return programs_once(folder, [name], make) / name
 
 
 class Kueue:

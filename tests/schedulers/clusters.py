@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tests.schedulers.versions import COMPOSITES, GANGS
 from tests.support.slices import attributes, claim, device_class, request, slice_of
 
 Object = dict[str, Any]
@@ -35,10 +36,11 @@ _VERSIONS: Final = {
     **dict.fromkeys(("Node", "Pod", "LimitRange"), "v1"),
     "Job": "batch/v1",
     "JobSet": "jobset.x-k8s.io/v1alpha2",
-    "PodGroup": "scheduling.k8s.io/v1alpha2",
+    "PodGroup": GANGS,
+    "CompositePodGroup": COMPOSITES,
 }
 """Those of Kueue's kinds are `KUEUE`."""
-_WITHOUT_NAMESPACE: Final = ("Node", "Topology", "ResourceFlavor", "ClusterQueue")
+_WITHOUT_NAMESPACE: Final = ("Node", "Topology", "ResourceFlavor", "ClusterQueue", "Cohort")
 
 
 def made(kind: str, name: str, spec: Object, **more: Any) -> Object:
@@ -308,8 +310,13 @@ def _kueue_job(rng: random.Random, name: str, labels: dict[str, str]) -> Object:
     slice_size = template["metadata"]["annotations"].get("kueue.x-k8s.io/podset-slice-size", 1)
     least = int(slice_size)
     metadata: Object = {"labels": labels}
+    metadata["annotations"] = {}
     if pods > least and rng.random() < 0.25:
-        metadata["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": str(rng.randint(least, pods - 1))}
+        metadata["annotations"]["kueue.x-k8s.io/job-min-parallelism"] = str(rng.randint(least, pods - 1))
+    if rng.random() < 0.1:
+        metadata["annotations"]["kueue.x-k8s.io/elastic-job"] = "true"
+    if rng.random() < 0.1:  # the only pod set of its group
+        template["metadata"]["annotations"]["kueue.x-k8s.io/podset-group-name"] = "group"
     spec = {
         "suspend": True,
         "parallelism": pods,
@@ -344,41 +351,13 @@ def _kueue_pod_set(rng: random.Random) -> tuple[Object, int]:
     elif kind < 0.65:
         annotations["kueue.x-k8s.io/podset-preferred-topology"] = rng.choice(LEVELS)
     elif kind < 0.75:
-        annotations["kueue.x-k8s.io/podset-unconstrained-topology"] = "true"
+        annotations["kueue.x-k8s.io/podset-unconstrained-topology"] = rng.choice(("true", "true", "1", "false"))
     if annotations and rng.random() < 0.3:
         divisors = [divisor for divisor in range(1, pods + 1) if pods % divisor == 0]
         size = rng.choice(divisors) if rng.random() < 0.8 else rng.randint(1, pods)
         annotations["kueue.x-k8s.io/podset-slice-required-topology"] = rng.choice(LEVELS)
         annotations["kueue.x-k8s.io/podset-slice-size"] = str(size)
     return pod_template(rng, annotations), pods
-
-
-def gang(rng: random.Random, name: str) -> list[Object]:
-    """A PodGroup for kube-scheduler and its pods, of one or two sizes; one key in twenty is on no node."""
-    sizes = 1 if rng.random() < 0.7 else 2
-    templates = []
-    for _ in range(sizes):
-        templates.append(pod_template(rng)["spec"])
-    pods = rng.choice((1, 2, 3, 4, 6, 8, 12))
-    least = pods
-    if sizes == 1 and rng.random() < 0.3:
-        least = rng.randint(1, pods)
-    policy: Object = {"gang": {"minCount": least}}
-    if rng.random() < 0.15:
-        policy = {"basic": {}}
-    spec: Object = {"schedulingPolicy": policy}
-    if rng.random() < 0.85:
-        key = "example.com/nowhere"
-        if rng.random() < 0.95:
-            key = rng.choice(LEVELS)
-        spec["schedulingConstraints"] = {"topology": [{"key": key}]}
-
-    objects = [made("PodGroup", name, spec)]
-    for number in range(pods):
-        template = templates[number * sizes // pods]
-        member = {**template, "schedulingGroup": {"podGroupName": name}}
-        objects.append(made("Pod", f"{name}-{number}", member, labels={"job": name}))
-    return objects
 
 
 def plain_job(rng: random.Random, name: str) -> Object:

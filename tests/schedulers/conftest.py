@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.schedulers import build, clusters, play, programs
+from tests.schedulers import build, clusters, play, programs, versions
 from tests.support.api import ApiUnderTest
 from tests.support.programs import lacking
 from tools.apiserver.build import BuildError
@@ -25,8 +25,19 @@ def kube_scheduler(folder: Path) -> Iterator[ApiUnderTest]:
 @pytest.fixture
 def gang_scheduler(folder: Path) -> Iterator[ApiUnderTest]:
     """With the feature gates of its own gangs."""
-    with _kube_scheduler(folder, programs.GANGS_SERVED, (programs.GANGS,)) as api:
+    with _kube_scheduler(folder, versions.SERVED, (versions.GATES,)) as api:
         yield api
+
+
+@pytest.fixture
+def job_gang_scheduler(gang_scheduler: ApiUnderTest, folder: Path) -> Iterator[ApiUnderTest]:
+    """With the controller that makes PodGroups of Jobs."""
+    try:
+        program = build.kube_controller_manager()
+    except BuildError as error:
+        lacking("SCHEDULERS", error)
+    with programs.controller_manager(program, gang_scheduler, folder, versions.GATES):
+        yield gang_scheduler
 
 
 @contextlib.contextmanager

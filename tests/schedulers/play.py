@@ -3,10 +3,12 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
 
 from tests.schedulers.clusters import KUEUE, Cluster, Object, made
+from tests.schedulers.versions import COMPOSITES, GANGS
 from tests.support.api import ApiUnderTest
 from tools.apiserver.client import MERGE, wait_until
 from toposcope.placement.check import Checker
@@ -15,24 +17,31 @@ from toposcope.snapshot.files import load_files
 Answer = Literal["placed", "pending", "refused"]
 Ask = Callable[[ApiUnderTest, Object], tuple[Answer, str]]
 _NOW: Final = "?gracePeriodSeconds=0&propagationPolicy=Background"
-_PATIENCE: Final = 30.0
-_SETTLED: Final = 30
+PATIENCE: Final = 30.0
+SETTLED: Final = 30
 """Answers in a row."""
-_PATHS: Final = {
+PATHS: Final = {
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/namespaces/default/pods",
     "Job": "/apis/batch/v1/namespaces/default/jobs",
-    "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups",
+    "PodGroup": f"/apis/{GANGS}/namespaces/default/podgroups",
+    "CompositePodGroup": f"/apis/{COMPOSITES}/namespaces/default/compositepodgroups",
     "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
     "Workload": f"/apis/{KUEUE}/namespaces/default/workloads",
     "LocalQueue": f"/apis/{KUEUE}/namespaces/default/localqueues",
     "Topology": f"/apis/{KUEUE}/topologies",
     "ResourceFlavor": f"/apis/{KUEUE}/resourceflavors",
     "ClusterQueue": f"/apis/{KUEUE}/clusterqueues",
+    "Cohort": f"/apis/{KUEUE}/cohorts",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
     "LimitRange": "/api/v1/namespaces/default/limitranges",
+    "ResourceQuota": "/api/v1/namespaces/default/resourcequotas",
+    "PersistentVolumeClaim": "/api/v1/namespaces/default/persistentvolumeclaims",
+    "PersistentVolume": "/api/v1/persistentvolumes",
+    "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 }
 
 
@@ -75,21 +84,21 @@ class Comparison:
 def create(api: ApiUnderTest, objects: Iterable[Object]) -> None:
     """Create objects, and give those a status that have one."""
     for obj in objects:
-        api.create(_PATHS[obj["kind"]], obj)
-        path = _path_of(obj)
+        api.create(PATHS[obj["kind"]], obj)
+        path = path_of(obj)
         if obj["kind"] == "Node":  # admission has added a taint that only a node controller would remove
             api.patch(path, {"spec": {"taints": obj["spec"]["taints"]}})
         if "status" in obj:
             api.patch(f"{path}/status", {"status": obj["status"]})
 
 
-def _path_of(obj: Object) -> str:
-    return f"{_PATHS[obj['kind']]}/{obj['metadata']['name']}"
+def path_of(obj: Object) -> str:
+    return f"{PATHS[obj['kind']]}/{obj['metadata']['name']}"
 
 
 def remove(api: ApiUnderTest, objects: Iterable[Object]) -> None:
     """Delete objects and wait until they are gone."""
-    paths = [_path_of(obj) for obj in objects]
+    paths = [path_of(obj) for obj in objects]
     for path in paths:
         api.request("DELETE", path + _NOW)
     for path in paths:
@@ -97,13 +106,13 @@ def remove(api: ApiUnderTest, objects: Iterable[Object]) -> None:
 
 
 def _wait_until_gone(api: ApiUnderTest, path: str) -> None:
-    wait_until(lambda: api.request("GET", path)[0] == 404, f"{path} is gone", _PATIENCE)
+    wait_until(lambda: api.request("GET", path)[0] == 404, f"{path} is gone", PATIENCE)
 
 
 def _owned(api: ApiUnderTest, name: str) -> list[Object]:
     """Kueue's Workloads of an object."""
     owned = []
-    for workload in api.get(_PATHS["Workload"])["items"]:
+    for workload in api.get(PATHS["Workload"])["items"]:
         owners = workload["metadata"].get("ownerReferences") or ()
         names = [owner["name"] for owner in owners]
         if name in names:
@@ -140,16 +149,16 @@ def on_kueue(api: ApiUnderTest, workload: Object, *, flavors: int = 1, stays: bo
 
     Of several flavors it tries one a cycle and reports each, so it counts as pending when that has not changed a while.
     """
-    path, name = _PATHS[workload["kind"]], workload["metadata"]["name"]
+    path, name = PATHS[workload["kind"]], workload["metadata"]["name"]
     code, answer = api.request("POST", path, workload)
     if code != 201:
         return "refused", answer["message"]
     answers: list[tuple[Answer, str]] = []
-    enough = 1 if flavors == 1 else _SETTLED
+    enough = 1 if flavors == 1 else SETTLED
 
     def is_decided() -> bool:
         for item in _owned(api, name):
-            reserved = _conditions_of(item).get("QuotaReserved", {"status": "Unknown"})
+            reserved = conditions_of(item).get("QuotaReserved", {"status": "Unknown"})
             if reserved["status"] == "True":
                 answers.append(("placed", ""))
             elif reserved["status"] == "False":
@@ -159,31 +168,51 @@ def on_kueue(api: ApiUnderTest, workload: Object, *, flavors: int = 1, stays: bo
         last, _ = answers[-1]
         return last == "placed" or answers.count(answers[-1]) >= enough
 
-    wait_until(is_decided, f"Kueue's answer to {name}", _PATIENCE)
+    wait_until(is_decided, f"Kueue's answer to {name}", PATIENCE)
     if not stays:
         remove_owned(api, workload)
     return answers[-1]
 
 
-def _conditions_of(obj: Object) -> dict[str, Object]:
+def conditions_of(obj: Object) -> dict[str, Object]:
     """The conditions of an object by their type."""
     conditions = obj.get("status", {}).get("conditions") or ()
     return {condition["type"]: condition for condition in conditions}
 
 
-def _workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
+def workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
     """The Workloads, as files hold them."""
     workloads = []
-    for item in api.get(_PATHS["Workload"])["items"]:
+    for item in api.get(PATHS["Workload"])["items"]:
         workloads.append({**item, "apiVersion": KUEUE, "kind": "Workload"})
     return workloads
+
+
+def pass_creation_of(api: ApiUnderTest, workload: Object) -> None:
+    """Wait until what is created is younger than a workload, by timestamps in whole seconds."""
+    path = f"{PATHS[workload['kind']]}/{workload['metadata']['name']}"
+    created = datetime.fromisoformat(api.get(path)["metadata"]["creationTimestamp"])
+    wait_until(lambda: datetime.now(UTC) > created + timedelta(seconds=2), "the next second", PATIENCE)
+
+
+def stays_unanswered(api: ApiUnderTest, workload: Object) -> bool:
+    """Whether Kueue does not judge a workload for a while, which is gone afterwards."""
+    created, name = PATHS[workload["kind"]], workload["metadata"]["name"]
+    api.create(created, workload)
+    wait_until(lambda: bool(_owned(api, name)), f"the Workload of {name}", PATIENCE)
+    judged = False
+    for _ in range(SETTLED):
+        for item in _owned(api, name):
+            judged = judged or "QuotaReserved" in conditions_of(item)
+    remove_owned(api, workload)
+    return not judged
 
 
 def remove_owned(api: ApiUnderTest, workload: Object) -> None:
     """Without a garbage collector nothing removes the Workload of a Job."""
     remove(api, [workload])
     for item in _owned(api, workload["metadata"]["name"]):
-        path = f"{_PATHS['Workload']}/{item['metadata']['name']}"
+        path = f"{PATHS['Workload']}/{item['metadata']['name']}"
         api.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
         api.request("DELETE", path + _NOW)
         _wait_until_gone(api, path)
@@ -192,30 +221,31 @@ def remove_owned(api: ApiUnderTest, workload: Object) -> None:
 def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     """What kube-scheduler does with the pods of a Job, which are gone afterwards."""
     name, spec = workload["metadata"]["name"], workload["spec"]
+    labels = {**spec["template"].get("metadata", {}).get("labels", {}), "job": name}
     pods = []
     for index in range(spec["parallelism"]):
-        pods.append(made("Pod", f"{name}-{index}", spec["template"]["spec"], labels={"job": name}))
+        pods.append(made("Pod", f"{name}-{index}", spec["template"]["spec"], labels=labels))
     create(api, pods)
     waiting: list[str] = []
 
     def is_decided() -> bool:
         waiting.clear()
-        for pod in _pods_of(api, name):
+        for pod in pods_of(api, name):
             if pod["spec"].get("nodeName"):
                 continue
-            scheduled = _conditions_of(pod).get("PodScheduled", {})
+            scheduled = conditions_of(pod).get("PodScheduled", {})
             if scheduled.get("reason") not in ("Unschedulable", "SchedulerError"):
                 return False
             waiting.append(scheduled["message"])
         return True
 
-    wait_until(is_decided, f"kube-scheduler's answer to {name}", _PATIENCE)
+    wait_until(is_decided, f"kube-scheduler's answer to {name}", PATIENCE)
     remove(api, pods)
     return ("pending", waiting[0]) if waiting else ("placed", "")
 
 
-def _pods_of(api: ApiUnderTest, job: str) -> list[Object]:
-    pods: list[Object] = api.get(f"{_PATHS['Pod']}?labelSelector=job%3D{job}")["items"]
+def pods_of(api: ApiUnderTest, job: str) -> list[Object]:
+    pods: list[Object] = api.get(f"{PATHS['Pod']}?labelSelector=job%3D{job}")["items"]
     return pods
 
 
@@ -225,42 +255,13 @@ def on_claims(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     create(api, [claim])
     answer = on_kube_scheduler(api, job)
     remaining = []
-    for item in api.get(_PATHS["ResourceClaim"])["items"]:
+    for item in api.get(PATHS["ResourceClaim"])["items"]:
         if not item["metadata"]["name"].startswith("held-"):
             remaining.append({**item, "kind": "ResourceClaim"})
     for item in remaining:  # also the scheduler's own; a controller that is not here would take the finalizer off
-        api.patch(_path_of(item), {"metadata": {"finalizers": None}})
+        api.patch(path_of(item), {"metadata": {"finalizers": None}})
     remove(api, remaining)
     return answer
-
-
-def on_gang_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
-    """What kube-scheduler does with a PodGroup and its pods, which are gone afterwards.
-
-    Its first looks may miss pods, so it counts as pending when that has not changed a while.
-    """
-    group, *pods = workload["items"]
-    name, policy = group["metadata"]["name"], group["spec"]["schedulingPolicy"]
-    least = policy["gang"]["minCount"] if "gang" in policy else len(pods)
-    create(api, [*pods, group])
-    messages: list[str] = []
-
-    def is_decided() -> bool:
-        placed = [pod for pod in _pods_of(api, name) if "nodeName" in pod["spec"]]
-        if len(placed) >= least:
-            messages.append("")
-            return True
-        current = api.get(_path_of(group))
-        for condition in _conditions_of(current).values():
-            messages.append(f"{condition['status']} {condition['message']}")
-        last_messages = set(messages[-_SETTLED:])
-        return len(messages) > _SETTLED and len(last_messages) == 1
-
-    wait_until(is_decided, f"kube-scheduler's answer to {name}", _PATIENCE)
-    # A controller that is not here would take the finalizer off when the pods are gone.
-    api.patch(_path_of(group), {"metadata": {"finalizers": None}})
-    remove(api, [*pods, group])
-    return ("pending", messages[-1]) if messages[-1] else ("placed", "")
 
 
 def play(
@@ -273,17 +274,18 @@ def play(
     folder: Path,
     kueue: Sequence[Object] = (),
     holders: Iterable[Object] = (),
+    around: Sequence[Object] = (),
 ) -> Iterator[Comparison]:
     """Every workload alone: beside what the cluster runs and Kueue holds for others, then where all that has gone.
 
-    `kueue` is its configuration, where it is the one that is asked.
+    `kueue` is its configuration, where it is the one that is asked; `around` is what else `check` is to know.
     """
     create(api, [*cluster.nodes, *cluster.pods])
     for holder in holders:
         answer, _ = on_kueue(api, holder, flavors=3, stays=True)
         if answer == "pending":
             remove_owned(api, holder)
-    others = [*kueue, *_workloads_of_kueue(api)] if kueue else []
+    others = [*kueue, *workloads_of_kueue(api)] if kueue else list(around)
 
     asked = []
     for workload in workloads:

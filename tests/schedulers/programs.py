@@ -15,9 +15,6 @@ from tools.apiserver.certificates import make_certificates
 from tools.apiserver.client import wait_until
 from tools.apiserver.server import RealApiServer, find_binaries, free_ports
 
-GANGS: Final = "--feature-gates=GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
-GANGS_SERVED: Final = (GANGS, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
-"""What kube-scheduler's own gangs take of kube-scheduler, and of kube-apiserver."""
 _CONFIGURATION: Final = Path(__file__).with_name("kueue.yaml")
 _PATIENCE: Final = 60.0
 """Seconds until a program must be at work."""
@@ -55,6 +52,22 @@ def kube_scheduler(program: Path, api: ApiUnderTest, folder: Path, *more: str) -
         *more,
     ]
     with _running([program, *flags], folder / "kube-scheduler.log"):
+        yield
+
+
+@contextlib.contextmanager
+def controller_manager(program: Path, api: ApiUnderTest, folder: Path, *more: str) -> Iterator[None]:
+    """The controllers that make pods of Jobs, and that remove what has lost its owner."""
+    flags = [
+        "--kubeconfig",
+        str(api.kubeconfig),
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--authentication-skip-lookup",
+        "--controllers=job-controller,garbage-collector-controller",
+        *more,
+    ]
+    with _running([program, *flags], folder / "kube-controller-manager.log"):
         yield
 
 

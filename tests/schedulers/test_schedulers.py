@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.schedulers import clusters, play
+from tests.schedulers import clusters, gangs, play, versions
+from tests.schedulers.pod_rules import ruled_cluster, ruled_job
 from tests.support.api import ApiUnderTest
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.freeing import freeings
@@ -29,6 +30,8 @@ from toposcope.snapshot.scope import select_scope
 pytestmark = pytest.mark.slow
 
 SEED = int(os.environ.get("SEED") or "20261122")
+IS_USUAL = not os.environ.get("SEED") and not os.environ.get("CASES")
+"""Whether the cases are those that always ran, of which it is known what they draw."""
 EACH = 10
 """Workloads a cluster."""
 
@@ -47,7 +50,13 @@ def assert_no_contradiction(comparisons: Iterator[play.Comparison]) -> None:
             wrong.append(str(comparison))
     assert not wrong, "\n\n".join([*wrong, str(counts)])
     answers = {answer for _, _, answer in counts}
-    assert {"placed", "pending"} <= answers, counts
+    assert_drawn({"placed", "pending"}, answers)
+
+
+def assert_drawn(expected: set[Any], drawn_answers: set[Any]) -> None:
+    """The usual seed draws all of these; another one may miss some by chance, and has compared no less."""
+    if IS_USUAL:
+        assert expected <= drawn_answers
 
 
 def seeds(default: int, *, per_seed: int) -> range:
@@ -86,6 +95,23 @@ def test_check_agrees_with_kube_scheduler(kube_scheduler: ApiUnderTest, folder: 
     assert_no_contradiction(comparisons())
 
 
+def test_check_agrees_with_kube_scheduler_about_pod_rules(kube_scheduler: ApiUnderTest, folder: Path) -> None:
+    def comparisons() -> Iterator[play.Comparison]:
+        for seed, rng, cluster in drawn(100):
+            ruled = ruled_cluster(rng, cluster)
+            workloads = draw(rng, ruled_job, f"ruled-{seed}")
+            yield from play.play(
+                kube_scheduler,
+                ruled,
+                seed=seed,
+                workloads=workloads,
+                ask=play.on_kube_scheduler,
+                folder=folder,
+            )
+
+    assert_no_contradiction(comparisons())
+
+
 def test_check_agrees_with_kube_scheduler_about_claims(kube_scheduler: ApiUnderTest, folder: Path) -> None:
     def comparisons() -> Iterator[play.Comparison]:
         for seed, rng, cluster in drawn(150):
@@ -106,13 +132,47 @@ def test_check_agrees_with_kube_scheduler_about_claims(kube_scheduler: ApiUnderT
 def test_check_agrees_with_kube_scheduler_about_gangs(gang_scheduler: ApiUnderTest, folder: Path) -> None:
     def comparisons() -> Iterator[play.Comparison]:
         for seed, rng, cluster in drawn(100):
-            workloads = [{"items": gang} for gang in draw(rng, clusters.gang, f"gang-{seed}")]
+            workloads = [{"items": gang} for gang in draw(rng, gangs.gang, f"gang-{seed}")]
             yield from play.play(
                 gang_scheduler,
                 cluster,
                 seed=seed,
                 workloads=workloads,
-                ask=play.on_gang_scheduler,
+                ask=gangs.on_gang_scheduler,
+                folder=folder,
+            )
+
+    assert_no_contradiction(comparisons())
+
+
+@pytest.mark.skipif(not versions.HAS_TREES, reason="CompositePodGroups are of Kubernetes 1.37")
+def test_check_agrees_with_kube_scheduler_about_trees(gang_scheduler: ApiUnderTest, folder: Path) -> None:
+    def comparisons() -> Iterator[play.Comparison]:
+        for seed, rng, cluster in drawn(100):
+            workloads = [{"items": tree} for tree in draw(rng, gangs.tree, f"tree-{seed}")]
+            yield from play.play(
+                gang_scheduler,
+                cluster,
+                seed=seed,
+                workloads=workloads,
+                ask=gangs.on_gang_scheduler,
+                folder=folder,
+            )
+
+    assert_no_contradiction(comparisons())
+
+
+@pytest.mark.skipif(not versions.HAS_TREES, reason="a Job is a gang by itself in Kubernetes 1.37")
+def test_check_agrees_with_kube_scheduler_about_jobs(job_gang_scheduler: ApiUnderTest, folder: Path) -> None:
+    def comparisons() -> Iterator[play.Comparison]:
+        for seed, rng, cluster in drawn(50):
+            workloads = draw(rng, gangs.job, f"job-{seed}")
+            yield from play.play(
+                job_gang_scheduler,
+                cluster,
+                seed=seed,
+                workloads=workloads,
+                ask=gangs.on_job_gangs,
                 folder=folder,
             )
 
@@ -232,7 +292,7 @@ def test_drained_gang_is_placed_by_kube_scheduler_as_foreseen(kube_scheduler: Ap
         assert (answer == "pending") == waits, f"seed {seed}: {rehomed.sentence} {message}"
         outcomes.add(answer)
         play.remove(kube_scheduler, [*others, *cluster.nodes])
-    assert outcomes == {"placed", "pending"}
+    assert_drawn({"placed", "pending"}, outcomes)
 
 
 def running_pods(job: clusters.Object, node: str) -> list[clusters.Object]:
@@ -282,7 +342,7 @@ def test_job_is_placed_once_work_ends_and_nodes_come_as_foreseen(kube_scheduler:
             assert admitted.fits == (answer == "placed"), told
             answers.add(answer)
         play.remove(kube_scheduler, [*running, *nodes])
-    assert answers == {"placed", "pending"}
+    assert_drawn({"placed", "pending"}, answers)
 
 
 def without_gangs(pods: Sequence[clusters.Object], ended: Sequence[Gang]) -> list[clusters.Object]:
@@ -329,7 +389,7 @@ def test_gang_is_placed_where_moved_pods_make_room_as_foreseen(kube_scheduler: A
         assert (answer == "placed") == bool(freeing), f"seed {seed}: {domain} {leaving} {message}"
         outcomes.add((answer, len(running) < len(cluster.pods)))
         play.remove(kube_scheduler, [*running, *cluster.nodes])
-    assert {("placed", True), ("placed", False), ("pending", True)} <= outcomes
+    assert_drawn({("placed", True), ("placed", False), ("pending", True)}, outcomes)
 
 
 def test_workload_is_admitted_by_kueue_after_a_drain_as_foreseen(kueue: ApiUnderTest, folder: Path) -> None:
@@ -362,7 +422,7 @@ def test_workload_is_admitted_by_kueue_after_a_drain_as_foreseen(kueue: ApiUnder
             assert fits == (answer == "placed"), told
             answers.add(answer)
         play.remove(kueue, [*pods, *cluster.nodes])
-    assert {"placed", "pending"} <= answers
+    assert_drawn({"placed", "pending"}, answers)
 
 
 def after_drain(pods: Sequence[clusters.Object], drained: str, plan: WhatIf) -> list[clusters.Object]:

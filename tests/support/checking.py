@@ -129,6 +129,12 @@ class Read:
             notes += workload.notes
         return notes
 
+    @property
+    def unknown(self) -> str:
+        """What is not known of it, so that there is no verdict; empty: nothing."""
+        (workload,) = self._workloads()
+        return workload.unknown
+
     def _workloads(self) -> list[Workload]:
         if self.reading is None or self.reading.workload is None:
             return []

@@ -69,16 +69,20 @@ def asking_tests() -> list[str]:
 
 def record_questions(file: Path, tests: Sequence[str]) -> None:
     """Run these tests, and write all that they asked."""
-    pytest_command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    environment = {
-        "PYTHONPATH": str(ROOT),
-        _FILE: str(file),
-    }
+    run_recording("tests.support.recorded", {_FILE: str(file)}, tests)
+
+
+def run_recording(plugin: str, environment: Mapping[str, str], tests: Sequence[str]) -> None:
+    """Run these tests with a plugin of pytest that records; `environment` tells it where to."""
+    command = [sys.executable, "-m", "pytest", "-q"]
+    command += ["-p", "no:cacheprovider"]
+    command += ["-p", plugin]
+    command += tests
     subprocess.run(
-        [*pytest_command, "-p", "tests.support.recorded", *tests],
+        command,
         check=True,
         cwd=ROOT,
-        env=os.environ | environment,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         stdout=subprocess.DEVNULL,
     )
 

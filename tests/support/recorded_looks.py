@@ -8,8 +8,6 @@ from __future__ import annotations
 import functools
 import os
 import pickle
-import subprocess
-import sys
 import tempfile
 from copy import deepcopy
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support.paths import ROOT
+from tests.support.recorded import run_recording
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -90,22 +89,13 @@ def pytest_sessionfinish() -> None:
 @functools.cache
 def recorded_looks() -> dict[str, list[Look]]:
     """Run the tests of assessments, and return the looks of each history."""
-    command = [sys.executable, "-m", "pytest", "-q"]
-    command += ["-p", "no:cacheprovider"]
-    command += ["-p", "tests.support.recorded_looks"]
+    tests = []
     for pattern in _NAMES:
         for path in sorted((ROOT / _TESTS).glob(pattern)):
-            command.append(str(path))
+            tests.append(str(path))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "looks"
-        environment = os.environ | {"PYTHONPATH": str(ROOT), _FILE: str(file)}
-        subprocess.run(
-            command,
-            check=True,
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-        )
+        run_recording("tests.support.recorded_looks", {_FILE: str(file)}, tests)
         looks: dict[str, list[Look]] = pickle.loads(file.read_bytes())  # noqa: S301 - this program wrote it
     return looks
 

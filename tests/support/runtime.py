@@ -33,7 +33,7 @@ class ManualRuntime(Runtime):
 
 
 class Pauses(threading.Event):
-    """An event that never waits: it records the timeouts, and is set after a number of waits."""
+    """An event that never waits: it records the timeouts, and counts as set after a number of waits."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Pauses(threading.Event):
 
     def wait(self, timeout: float | None = None) -> bool:
         self.seconds.append(timeout or 0.0)
-        return len(self.seconds) > self._most
+        return self.is_set() or len(self.seconds) > self._most
 
 
 class WatchRuntime(ManualRuntime):

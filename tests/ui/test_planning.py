@@ -1,6 +1,7 @@
 """What the page's server says of plans, and what it exports of them."""
 
 import random
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.planning import clusters
 from tests.planning.clusters import RACK, at_random, capacity, cluster, node, pods
 from tests.ui.serving import InThisProcess, ManualRuntime, Nodes, served
+from toposcope.api.levels import Level
+from toposcope.integrations.framework import packing
 from toposcope.integrations.grove.api import GANG
+from toposcope.planning.capacity import Capacity
+from toposcope.planning.gangs import Gang
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import better_place, scores
 from toposcope.snapshot.model import Snapshot
@@ -196,6 +201,20 @@ def test_page_asks_for_a_plan(tmp_path: Path) -> None:
         assert server.status("/api/planning?view=x/y") == 404
 
 
+def gpus_for(gang: Gang, table: Capacity, level: Level, domains: Collection[packing.Path]) -> int:
+    """GPUs in these domains of a level that the gang could take: those that are free, and its own."""
+    depth = table.levels.index(level) + 1
+    free = {}
+    for offered, path in zip(table.nodes, table.paths, strict=True):
+        if path[:depth] in domains and not offered.obstacle:
+            free[offered.name] = offered.free["nvidia.com/gpu"]
+    own = 0
+    for pod in gang.placed:
+        if pod.node in free:
+            own += pod.requests["nvidia.com/gpu"]
+    return sum(free.values()) + own
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_better_place_holds_the_gang_in_as_few_domains_as_the_score_says(seed: int) -> None:
     table, gangs = capacity(at_random(random.Random(seed)))
@@ -208,3 +227,4 @@ def test_better_place_holds_the_gang_in_as_few_domains_as_the_score_says(seed: i
         (spread,) = [spread for spread in score.spreads if spread.level == level]
         assert len(domains) == spread.now
         assert len(set(domains)) == spread.now
+        assert gpus_for(score.gang, table, level, domains) >= score.gang.gpus

@@ -22,7 +22,7 @@ from toposcope.agent import baseline
 from toposcope.api import cluster_topology, conditions, label_values, yaml_text
 from toposcope.api.label_keys import MATRIX
 from toposcope.cli.terminal import fitted
-from toposcope.explain.diagnosis import meaning
+from toposcope.explain.meanings import meaning
 from toposcope.hardware import matrix_annotation, neighbours, pci, ranges
 from toposcope.hierarchy.controller_config import read_config
 from toposcope.integrations.documents import read_topology

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -17,14 +18,15 @@ from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, complain
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.integrations.framework.document import Field, Finding, kind_of
-from toposcope.integrations.framework.system import Reading
+from toposcope.integrations.framework.pod_kinds import LIMIT_RANGES, QUOTAS
+from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.framework.verdict import Verdict
 from toposcope.integrations.registry import CHANGES_CHECKED
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, NoClusterError, UnreachableError
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import Answer, document_of, line_of
-from toposcope.placement.sentences import HEADS, advice, grounds, left_out, reasoning
+from toposcope.placement.sentences import HEADS, advice, grounds, left_out, reasoning, unread_lines
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
 from toposcope.text import plural
@@ -108,6 +110,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             raise InputError(*problems) from error
         return _without_cluster(screen, arguments, objects, error)
 
+    if arguments.files:
+        _say_what_is_not_there(checker.known)
     remarks = _dry_runs(arguments, documents) if arguments.server else {}
     answers = []
     with Progress(sys.stderr, doing="checking") as progress:
@@ -118,6 +122,20 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             progress("workloads", count, count / len(objects))
 
     return _shown(screen, arguments, answers, problems)
+
+
+def _say_what_is_not_there(known: ClusterFacts) -> None:
+    """Say once which kinds that change any pods are in no file; live, a missing right is said."""
+    missing = []
+    for kind in (LIMIT_RANGES, QUOTAS):
+        if not known.surroundings.knows_all(kind):
+            missing.append(f"{kind.kind}s")
+    if missing:
+        kinds = " and ".join(missing)
+        complain(
+            f"note: no {kinds} in the files: if the cluster has some, what they add to pods or "
+            "refuse is not counted"
+        )
 
 
 def _check_flags(arguments: argparse.Namespace) -> None:
@@ -322,6 +340,8 @@ def _lines(
     yield screen.paint(_title(document, checked), "bold")
     for finding in checked.reading.findings:
         yield from _finding(screen, document, finding)
+    for line in unread_lines(checked.unread, partial(line_of, document)):
+        yield f"  {line}"
     if checked.verdict:
         yield from _verdict(screen, checked.verdict, has_reasoning=has_reasoning)
     if checked.reading.workload:
@@ -377,10 +397,13 @@ def _title(document: Document, checked: Checked) -> str:
     workload = checked.reading.workload
     if workload is None:
         return f"{document.place}: {document.kind or checked.reading.subject}"
+    title = f"{document.place}: {workload.handle}"
+    if not workload.system:
+        return title
     about = workload.system
     if workload.topology:
         about += f", topology {workload.topology}"
-    return f"{document.place}: {workload.handle} ({about})"
+    return f"{title} ({about})"
 
 
 def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[str]:

@@ -197,7 +197,7 @@ def _page(screen: Screen, diagnosis: Diagnosis, *, is_wide: bool) -> Iterator[st
             rows.append((pod.name, pod.node or "(waits)"))
         yield from columns(screen, ("POD", "NODE"), rows)
 
-    yield from _messages(screen, diagnosis.messages)
+    yield from _messages(screen, diagnosis.messages_besides_answer)
 
 
 def _messages(screen: Screen, messages: Sequence[SchedulerMessage]) -> Iterator[str]:
@@ -310,15 +310,11 @@ def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
         yield from broken
         return
 
-    waiting = diagnosis.context.waiting
-    if waiting:
-        pod = waiting[0]
-        yield screen.paint("Nothing was found that blocks it.", "yellow")
-        yield (
-            "  the scheduler may not have tried it yet, "
-            "or waits for something unrelated to topology"
-        )
-        yield from _next((shell("kubectl describe pod/{} -n {}", pod.name, pod.namespace),))
+    context = diagnosis.context
+    if context.waiting:
+        yield from _untried(screen, context)
+    elif context.missing:
+        yield from _missing(screen, context)
     else:
         yield screen.paint("Nothing is wrong with it.", "green")
 
@@ -326,6 +322,31 @@ def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
         if step.outcome is Outcome.UNKNOWN:
             yield f"  unknown: {step.message}"
             yield from _next(step.commands)
+
+
+def _untried(screen: Screen, context: Context) -> Iterator[str]:
+    """Pods wait, and nobody says why."""
+    pod = context.waiting[0]
+    scheduler = pod.scheduler or "default-scheduler"
+    yield screen.paint("Nothing was found that blocks it.", "yellow")
+    yield (
+        f"  {scheduler} has not said why pod/{pod.name} waits: "
+        "it may not have tried it yet, or may not run"
+    )
+    yield from _next((shell("kubectl describe pod/{} -n {}", pod.name, pod.namespace),))
+
+
+def _missing(screen: Screen, context: Context) -> Iterator[str]:
+    """Pods are not there, and nobody says why."""
+    count = context.missing
+    are = plural(count, "is", "are")
+    yield screen.paint(
+        f"Nothing was found that blocks it, but {count} of its {context.expected} pods {are} "
+        "not there yet.",
+        "yellow",
+    )
+    yield "  its controller, or who starts it, has not said why: see the events"
+    yield from _next((context.explained.command("kubectl describe {}"),))
 
 
 def _broken(diagnosis: Diagnosis) -> Iterator[str]:

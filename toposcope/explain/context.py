@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from toposcope.api.levels import Level
-from toposcope.explain.object_store import TOPOLOGY_KINDS, ObjectStore
+from toposcope.explain.object_store import TOPOLOGY_KINDS, ObjectStore, owner_of, ref_of
 from toposcope.explain.ownership import Ownership, ownership_of
 from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.document import Finding, kind_of
 from toposcope.integrations.framework.features import Object, Ref, conditions
 from toposcope.integrations.framework.published import PublishedKind
 from toposcope.integrations.framework.verdict import Verdict
@@ -76,23 +76,37 @@ class Context:
 
     @cached_property
     def _explained(self) -> _Explained:
-        topmost = None
-        for ref in reversed(self.ownership.chain):
+        return (
+            self._first_constrained(reversed(self.ownership.chain))
+            or self._first_constrained(self._made_by_top())
+            or _Explained(self.ownership.top, ())
+        )
+
+    def _first_constrained(self, refs: Iterable[Ref]) -> _Explained | None:
+        """The first object with constraints, else the first with pods; None: neither."""
+        with_pods = None
+        for ref in refs:
             document = self.store.objects.get(ref)
             if document is None:
                 continue
 
             # The object is its own previous version: rules for new objects do not count.
             checked = self.checker.check(document, document)
-            if not checked:
+            if not any(map(_is_read, checked)):
                 continue
             candidate = _Explained(ref, checked)
             if any(map(_is_constrained, checked)):
                 return candidate
-            if topmost is None:
-                topmost = candidate
+            if with_pods is None:
+                with_pods = candidate
+        return with_pods
 
-        return topmost or _Explained(self.ownership.top, ())
+    def _made_by_top(self) -> Iterator[Ref]:
+        """What the topmost owner made: a TrainJob, whose kind has no rules, makes a JobSet."""
+        for ref in self.ownership.members:
+            document = self.store.objects.get(ref)
+            if document is not None and owner_of(document) == self.ownership.top:
+                yield ref
 
     @cached_property
     def waiting(self) -> tuple[PodView, ...]:
@@ -103,6 +117,10 @@ class Context:
     def placed(self) -> tuple[PodView, ...]:
         """Its pods that have one."""
         return tuple(filter(_has_node, self.ownership.pods))
+
+    def pod_document(self, pod: PodView) -> Object | None:
+        """A waiting pod as it was read; None where only its summary is known."""
+        return self.store.pods.get(Ref("", "Pod", pod.namespace, pod.name))
 
     @property
     def cluster_nodes(self) -> Mapping[str, NodeView]:
@@ -130,6 +148,13 @@ class Context:
             if workload.placeable:
                 most = max(most, pod_count(workload.groups))
         return most
+
+    @property
+    def missing(self) -> int:
+        """How many of the pods that it asks for are not there; 0 where that is not known."""
+        if self.finished or self.snapshot.pods is None:
+            return 0
+        return max(0, self.expected - len(self.ownership.pods))
 
     @property
     def finished(self) -> bool:
@@ -237,13 +262,39 @@ class Context:
         others = _without(pods, self.placed)
         return replace(snapshot, nodes=tuple(nodes), pods=others)
 
-    def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
-        """The objects of a kind that belong to the workload."""
+    @property
+    def lineage(self) -> tuple[Object, ...]:
+        """The subject, its owner, the owner's owner, as far as they are read."""
+        documents = []
+        for ref in self.ownership.chain:
+            document = self.store.objects.get(ref)
+            if document is not None:
+                documents.append(document)
+        return tuple(documents)
+
+    @property
+    def all_members(self) -> Iterator[tuple[Ref, Object]]:
+        """All objects that belong to the workload, without pods."""
         for ref in self.ownership.members:
-            if (ref.group, ref.kind) != kind.key:
-                continue
             document = self.store.objects[ref]
             yield ref, document
+
+    def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
+        """The objects of a kind that belong to the workload."""
+        for ref, document in self.all_members:
+            if (ref.group, ref.kind) == kind.key:
+                yield ref, document
+
+    def every(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
+        """All objects of a kind that are known in the cluster.
+
+        Those of other namespaces may be reduced to what decides about placement.
+        """
+        known = dict(self.store.of_kind(kind))
+        for document in self.snapshot.objects:
+            if kind_of(document) == kind.key:
+                known.setdefault(ref_of(document), document)
+        yield from known.items()
 
     def levels(self, workload: Workload) -> tuple[Level, ...]:
         """The levels of a workload's topology, else the levels that the workload names itself."""
@@ -322,6 +373,12 @@ def asked_levels(groups: Iterable[Group]) -> tuple[Level, ...]:
                 preferred.append(group.preferred)
     in_order = required + preferred
     return tuple(dict.fromkeys(in_order))
+
+
+def _is_read(checked: Checked) -> bool:
+    """Whether some system reads the kind; of another one it is only known that it makes pods."""
+    workload = checked.reading.workload
+    return workload is None or workload.system != ""
 
 
 def _is_constrained(checked: Checked) -> bool:

@@ -8,27 +8,23 @@ from typing import Final
 from toposcope.explain import topology_steps
 from toposcope.explain.context import Context
 from toposcope.explain.drift import check_drift
+from toposcope.explain.meanings import meaning
 from toposcope.explain.node_steps import check_availability, check_labels, check_room
 from toposcope.explain.observed_placement import ObservedPlacement, observed_placements
+from toposcope.explain.pins import check_pinned
+from toposcope.explain.pod_steps import (
+    check_gates,
+    check_owner,
+    check_scheduler,
+    check_suspended,
+    refusals,
+)
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.features import Outcome
 from toposcope.integrations.registry import waiting
-from toposcope.snapshot.model import PodView
 
-_MAX_MESSAGES: Final = 8
-
-
-def meaning(text: str) -> str:
-    """The meaning of a message, whoever sent it; empty: unknown."""
-    general = features.meaning_of(text)
-    if general:
-        return general
-
-    for system in waiting():
-        meaning_to_system = system.meaning(text)
-        if meaning_to_system:
-            return meaning_to_system
-    return ""
+SCHEDULER: Final = "scheduler"
+"""The step that quotes the scheduler's refusal."""
 
 
 def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
@@ -39,32 +35,15 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
     messages: list[features.SchedulerMessage] = []
     for system in waiting():
         messages += system.messages(context)
-    messages += _pod_messages(context)
+    messages += refusals(context)
 
-    for message in dict.fromkeys(messages):
-        if message.meaning:
-            yield message
-        else:
-            yield replace(message, meaning=meaning(message.text))
-
-
-def _pod_messages(context: Context) -> Iterator[features.SchedulerMessage]:
-    """The reasons why its pods wait, the most frequent one first."""
-    pods_by_text: dict[str, list[PodView]] = {}
-    for pod in context.waiting:
-        if not pod.waiting:
+    told = set()
+    for message in messages:
+        if (message.about, message.text) in told:
             continue
-        pods = pods_by_text.setdefault(pod.waiting, [])
-        pods.append(pod)
-
-    most_pods_first = sorted(pods_by_text.values(), key=len, reverse=True)
-    for pods in most_pods_first[:_MAX_MESSAGES]:
-        first, *others = pods
-        scheduler = first.scheduler or "the scheduler"
-        about = f"{scheduler} on pod/{first.name}"
-        if others:
-            about += f" and {len(others)} more"
-        yield features.SchedulerMessage(about, first.waiting)
+        told.add((message.about, message.text))
+        words = message.meaning or meaning(message.text)
+        yield replace(message, meaning=words)
 
 
 def check_features(context: Context) -> features.Step:
@@ -94,6 +73,11 @@ def check_features(context: Context) -> features.Step:
 
 
 CHECKS: Final[dict[str, Callable[[Context], features.Step]]] = {
+    "gates": check_gates,
+    "pinned": check_pinned,
+    "suspended": check_suspended,
+    "owner": check_owner,
+    SCHEDULER: check_scheduler,
     "topology": topology_steps.check_topology,
     "levels": topology_steps.check_levels,
     "hierarchy": topology_steps.check_hierarchy,
@@ -135,12 +119,33 @@ class Diagnosis:
         return tuple(scheduler_messages(self.context))
 
     @property
+    def messages_besides_answer(self) -> tuple[features.SchedulerMessage, ...]:
+        """The messages without the one that is the answer."""
+        if self.answer is None or self.answer.name != SCHEDULER:
+            return self.messages
+        quoted = refusals(self.context)[0]
+        others = []
+        for message in self.messages:
+            if (message.about, message.text) != (quoted.about, quoted.text):
+                others.append(message)
+        return tuple(others)
+
+    @property
+    def failed(self) -> tuple[features.Step, ...]:
+        """The checks that failed, in their order."""
+        return tuple(step for step in self.steps if step.outcome is Outcome.FAILED)
+
+    @property
     def answer(self) -> features.Step | None:
-        """The first check that failed; None where none did."""
-        for step in self.steps:
-            if step.outcome is Outcome.FAILED:
+        """The first check that failed, or one that says the same with more detail; None: none."""
+        failed = self.failed
+        if not failed:
+            return None
+        first, *others = failed
+        for step in others:
+            if step.name in first.explained_by:
                 return step
-        return None
+        return first
 
     @property
     def well(self) -> bool:

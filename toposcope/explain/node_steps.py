@@ -7,6 +7,8 @@ from typing import Final, NamedTuple
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, PREFIX
 from toposcope.api.levels import Level
 from toposcope.explain.context import Context, pod_count
+from toposcope.explain.labelling import would_help
+from toposcope.explain.pins import check_pinned
 from toposcope.explain.topology_steps import (
     LostLevel,
     blocked_by_levels,
@@ -19,7 +21,7 @@ from toposcope.explain.topology_steps import (
 from toposcope.hardware.rails import reported
 from toposcope.hierarchy.coverage import Coverage, cover, some_names
 from toposcope.integrations.framework.constraints import Pods, Workload, simplified
-from toposcope.integrations.framework.features import Step, failed, passed, unknown
+from toposcope.integrations.framework.features import Outcome, Step, failed, passed, unknown
 from toposcope.integrations.framework.verdict import Shortage, Verdict
 from toposcope.integrations.framework.waiting import levels_command, tree_command
 from toposcope.integrations.registry import waiting
@@ -68,7 +70,7 @@ class _Gap(NamedTuple):
 
 
 def check_labels(context: Context) -> Step:
-    """No node lacks a level that others carry, or there is room without those nodes."""
+    """No node lacks a level that others carry, or that is not why there is too little room."""
     if why := blocked_by_topology(context):
         return unknown(why)
     if not context.snapshot.nodes:
@@ -80,9 +82,9 @@ def check_labels(context: Context) -> Step:
             return passed("no node lacks a level that others carry")
         return passed(_NO_LEVEL)
 
-    if context.all_placed or context.finished or not _is_short(context):
+    if context.all_placed or context.finished or not _labels_are_short(context):
         sentences = _sentences(gaps)
-        return passed("some nodes lack a level, but there is room without them", *sentences)
+        return passed("some nodes lack a level, but that is not why it waits", *sentences)
 
     return _short_and_unlabelled(gaps)
 
@@ -105,10 +107,14 @@ def _sentences(gaps: Sequence[_Gap]) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def _is_short(context: Context) -> bool:
-    """Whether some system finds too little room."""
+def _labels_are_short(context: Context) -> bool:
+    """Whether some system finds too little room, and would find more with the missing labels."""
     for checked in context.checked:
-        if checked.verdict and checked.verdict.kind in _NO_ROOM:
+        workload = checked.reading.workload
+        verdict = checked.verdict
+        if workload is None or verdict is None or verdict.kind not in _NO_ROOM:
+            continue
+        if would_help(context, workload, verdict):
             return True
     return False
 
@@ -241,7 +247,15 @@ def check_room(context: Context) -> Step:
     if why := blocked_by_levels(context):
         return unknown(why)
 
-    return _bound_to_domain(context) or _room_anywhere(context)
+    return _pinned(context) or _bound_to_domain(context) or _room_anywhere(context)
+
+
+def _pinned(context: Context) -> Step | None:
+    """The step where there is no room on the nodes that waiting pods are pinned to."""
+    pinned = check_pinned(context)
+    if pinned.outcome is not Outcome.FAILED:
+        return None
+    return failed("there is no room where its waiting pods have to go: see pinned")
 
 
 def _bound_to_domain(context: Context) -> Step | None:
@@ -278,7 +292,7 @@ def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
     for checked in context.checked:
         workload = checked.reading.workload
         verdict = checked.verdict
-        if workload is None or verdict is None:
+        if workload is None or verdict is None or not workload.placeable:
             continue
 
         on_rest = _verdict_on_rest(context, workload)

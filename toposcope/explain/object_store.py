@@ -1,6 +1,6 @@
 """The objects that an explanation reads, and why some of them are unknown."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -57,6 +57,8 @@ def kinds_called(word: str) -> tuple[Kind, ...]:
 
 
 _KEPT = {kind.key: kind for kind in (*SUBJECTS, *AROUND)}
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+"""Phases of pods that wait for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class ObjectStore:
     """Objects by reference."""
 
     objects: dict[Ref, Object] = field(default_factory=dict)
+    pods: dict[Ref, Object] = field(default_factory=dict)
+    """Pods that have no node, and have not finished."""
     unread: dict[tuple[str, str], Unread] = field(default_factory=dict)
     """Kinds of which nothing is known, by group and kind: their objects may exist."""
     namespace: str | None = None
@@ -90,6 +94,16 @@ class ObjectStore:
         """Keep an object."""
         ref = ref_of(document)
         self.objects[ref] = document
+
+    def put_pod(self, document: Object) -> None:
+        """Keep a pod that waits for a node."""
+        root = Field(document)
+        phase = (root / "status" / "phase").value
+        node = (root / "spec" / "nodeName").value
+        if node or phase in _FINISHED:
+            return
+        ref = ref_of(document)
+        self.pods[ref] = document
 
     def of_kind(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind."""
@@ -118,7 +132,7 @@ class ObjectStore:
 class FileCollector:
     """Fills a store with the objects that pass by while files are read.
 
-    It keeps one pod only: `pod`, the one asked about.
+    `pod` is the pod asked about, if any.
     """
 
     def __init__(self, pod: str | None) -> None:
@@ -127,16 +141,15 @@ class FileCollector:
 
     def wants(self, group: str, kind: str) -> bool:
         """Whether objects of the kind are kept at all: then `put` is called with each."""
-        if (group, kind) == POD.key:
-            return self._pod is not None
-        return (group, kind) in _KEPT
+        return (group, kind) == POD.key or (group, kind) in _KEPT
 
     def put(self, document: Object) -> None:
         """Keep an object."""
         ref = ref_of(document)
-        is_pod = (ref.group, ref.kind) == POD.key
-        if is_pod and ref.name != self._pod:
-            return
+        if (ref.group, ref.kind) == POD.key:
+            self._store.put_pod(document)
+            if ref.name != self._pod:
+                return
         self._store.objects[ref] = document
 
     def store(self) -> ObjectStore:
@@ -209,17 +222,21 @@ def load_objects(
     """All objects that may matter for a workload in this namespace.
 
     `namespace` is by default that of the kubeconfig's context. `pod` names the pod that is asked
-    about, if any; all other pods are in the snapshot. Kinds that these credentials must not list
-    go to `ObjectStore.unread`. Raises KubeError when the server does not answer.
+    about, if any. Kinds that these credentials must not list go to `ObjectStore.unread`. Raises
+    KubeError when the server does not answer.
     """
     store = ObjectStore(namespace=namespace or client.namespace or "default")
     loader = _Loader(client, store, progress)
     for kind in (*SUBJECTS, *AROUND):
-        loader.load(kind)
+        loader.load(kind, store.put)
 
     if pod is not None:
-        loader.load(POD, f"metadata.name={pod}")
+        loader.load(POD, store.put, f"metadata.name={pod}")
+    loader.load(POD, store.put_pod, "spec.nodeName=")
     return store
+
+
+_Put = Callable[[Object], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +245,12 @@ class _Loader:
     store: ObjectStore
     progress: Progress
 
-    def load(self, kind: Kind, fields: str = "") -> None:
+    def load(self, kind: Kind, put: _Put, fields: str = "") -> None:
         """All objects of a kind in the version that is served; none where it is not served."""
         self.progress(kind.name, 0)
         for version in kind.versions:
             try:
-                self._load_version(kind, version, fields)
+                self._load_version(kind, version, put, fields)
             except ApiError as error:
                 if error.forbidden:
                     self.store.unread[kind.key] = Unread(kind, forbidden=True)
@@ -243,7 +260,7 @@ class _Loader:
             else:
                 return
 
-    def _load_version(self, kind: Kind, version: str, fields: str) -> None:
+    def _load_version(self, kind: Kind, version: str, put: _Put, fields: str) -> None:
         items = everything(
             self.client,
             kind.path(version, self.store.namespace or ""),
@@ -253,4 +270,4 @@ class _Loader:
         for item in items:
             # Items of a list have neither.
             named = {"apiVersion": kind.api_version(version), "kind": kind.kind}
-            self.store.put({**item, **named})
+            put({**item, **named})

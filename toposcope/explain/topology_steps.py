@@ -227,8 +227,9 @@ def check_levels(context: Context) -> Step:
         return passed("the topology had the level that it asks for")
 
     for workload in context.workloads:
-        if not workload.placeable and workload.notes:
-            return unknown(workload.notes[0])
+        reasons = (workload.unknown, *workload.notes)
+        if not workload.placeable and any(reasons):
+            return unknown(next(filter(None, reasons)))
 
     return passed("it asks for no level")
 

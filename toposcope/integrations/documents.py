@@ -79,6 +79,18 @@ def _known() -> str:
     return f"{', '.join(names)} and {last}"
 
 
+def expanded(text: bytes) -> bytes | None:
+    """The YAML that a system makes of a template; None: it is the template of no system.
+
+    Raises UnreadableDocumentError.
+    """
+    for system in configurations():
+        made = system.expanded(text)
+        if made is not None:
+            return made
+    return None
+
+
 def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any]]) -> ClusterFacts:
     """The facts with what the documents configure: topology resources, pools, queues, backends.
 
@@ -106,9 +118,12 @@ def _with_document(cluster: ClusterFacts, document: Mapping[str, Any]) -> Cluste
     for existing in of_kind:
         if _name(existing) == name:
             return cluster
+    incomplete = cluster.incomplete
+    if kind not in cluster.objects:
+        incomplete = incomplete | {kind}
     objects = dict(cluster.objects)
     objects[kind] = (*of_kind, document)
-    return replace(cluster, objects=objects)
+    return replace(cluster, objects=objects, incomplete=incomplete)
 
 
 def _name(document: Mapping[str, Any]) -> tuple[str, str]:

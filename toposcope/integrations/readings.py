@@ -1,19 +1,45 @@
 """What the systems make of a document: each one that acts on it, in the registry's order."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.constraints import Workload
+from toposcope.integrations.framework.document import (
+    Field,
+    Finding,
+    UnreadField,
+    handle_of,
+    kind_of,
+    namespace_of,
+)
+from toposcope.integrations.framework.plugin import Part, WrappingKind
+from toposcope.integrations.framework.pods import suspension_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.registry import readers
+from toposcope.integrations.registry import PLUGINS, WRAPPING, readers
+from toposcope.integrations.unread import unread_fields, unread_pods
 
 READS: Final = {system.name: system.reads for system in readers() if system.reads}
 """By the name of a reader: the topology resource that it reads, as `spec.publish` names it."""
+_ADMITTING: Final = frozenset(plugin.name for plugin in PLUGINS if plugin.admits)
+"""Systems that hold a workload back as a whole."""
+_OTHERS_TOO: Final = "the other objects that are created with it need room too"
 READERS_OF_PLAIN_PODS: Final = {
     system.name: system for system in readers() if system.reads_plain_pods
 }
 """By name: who places the pods of documents that no system claims."""
+
+
+def _names_of_admitting() -> Iterator[str]:
+    for plugin in PLUGINS:
+        module = plugin.part(Part.WORKLOAD)
+        if plugin.admits and module is not None:
+            for system in module.READERS:
+                yield system.name
+
+
+_SUSPENDING: Final = frozenset(_names_of_admitting())
+"""The names of the readers whose systems hold workloads back by suspending them."""
 
 
 def readings(
@@ -31,15 +57,101 @@ def readings(
             return _of_items(items, cluster)
 
     systems = _acting_on(document)
+    wrapping = WRAPPING.get(kind_of(document))
+    if wrapping is not None:
+        systems = _admitting(systems)
+    if systems:
+        return _by_systems(systems, document, cluster, before)
+    if wrapping is not None:
+        return _of_wrapped(document, wrapping, cluster)
+    return _of_unread_kind(document)
+
+
+def _admitting(systems: Iterable[System]) -> list[System]:
+    """Those that hold a workload back as a whole; the others see what is made of it."""
+    return [system for system in systems if system.reads in _ADMITTING]
+
+
+def _by_systems(
+    systems: Sequence[System],
+    document: Mapping[str, Any],
+    cluster: ClusterFacts,
+    before: Mapping[str, Any] | None,
+) -> tuple[Reading, ...]:
     names = [system.name for system in systems]
+    unread = unread_fields(document)
     results = []
     reported: set[Finding] = set()
     for system in systems:
         reading = system.read(document, cluster, before)
         reading = _without(reported, reading)
         reported.update(reading.findings)
+        reading = _with_unread(reading, unread)
         results.append(_beside(reading, names))
+    return tuple(_suspended(reading, document, names) for reading in results)
+
+
+def _suspended(reading: Reading, document: Mapping[str, Any], names: Collection[str]) -> Reading:
+    """The reading with what suspends the workload, unless a queue does that and ends it."""
+    if reading.workload is None or not _SUSPENDING.isdisjoint(names):
+        return reading
+    field = suspension_of(Field(document))
+    if not field:
+        return reading
+    workload = replace(reading.workload, suspended=field)
+    stages = [replace(stage, suspended=field) for stage in reading.stages]
+    alternatives = [replace(other, suspended=field) for other in reading.alternatives]
+    return replace(
+        reading, workload=workload, stages=tuple(stages), alternatives=tuple(alternatives)
+    )
+
+
+def _of_wrapped(
+    document: Mapping[str, Any], wrapping: WrappingKind, cluster: ClusterFacts
+) -> tuple[Reading, ...]:
+    """What the systems make of the objects in one, where none admits them as a whole."""
+    root = Field(document)
+    unread = unread_fields(document)
+    items = root
+    for step in wrapping.items:
+        items = items / step
+    results = []
+    for item in items.items():
+        held = item / wrapping.object
+        if not isinstance(held.value, dict):
+            continue
+        created = _in_namespace(held.value, namespace_of(root))
+        for reading in readings(created, cluster):
+            results.append(_with_unread(_prefixed(held.path, reading), unread))
+    if len(results) > 1:
+        results = [_beside_others(reading) for reading in results]
     return tuple(results)
+
+
+def _in_namespace(document: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
+    """The object as it is created in a namespace, unless it names one."""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or "namespace" in metadata:
+        return document
+    return {**document, "metadata": {**metadata, "namespace": namespace}}
+
+
+def _beside_others(reading: Reading) -> Reading:
+    """The reading of one of several objects that need room together."""
+    workload = reading.workload
+    if workload is None or workload.doubt:
+        return reading
+    return replace(reading, workload=replace(workload, doubt=_OTHERS_TOO, certain=()))
+
+
+def _of_unread_kind(document: Mapping[str, Any]) -> tuple[Reading, ...]:
+    """The reading of an object that no system reads; empty where it makes no pods."""
+    unread = unread_pods(document)
+    if not unread:
+        return ()
+    handle = handle_of(Field(document))
+    workload = Workload("", handle, groups=(), placeable=False, unread=unread)
+    return (Reading(workload),)
 
 
 def _without(reported: Collection[Finding], reading: Reading) -> Reading:
@@ -84,8 +196,26 @@ def _acting_on(document: Mapping[str, Any]) -> list[System]:
     return []
 
 
+def _with_unread(reading: Reading, unread: tuple[UnreadField, ...]) -> Reading:
+    """The reading, all workloads of which know what of their document is not read."""
+    workload = reading.workload
+    if workload is None or not unread:
+        return reading
+    return replace(
+        reading,
+        workload=replace(workload, unread=unread),
+        alternatives=tuple(replace(other, unread=unread) for other in reading.alternatives),
+        stages=tuple(replace(stage, unread=unread) for stage in reading.stages),
+    )
+
+
 def _prefixed(path: str, reading: Reading) -> Reading:
     """The reading of a list's item, with the paths of fields in the list."""
+    unread = []
+    if reading.workload is not None:
+        for each in reading.workload.unread:
+            unread.append(replace(each, field=f"{path}.{each.field}"))
+    reading = _with_unread(reading, tuple(unread))
     findings = []
     for finding in reading.findings:
         field = f"{path}.{finding.field}" if finding.field else path

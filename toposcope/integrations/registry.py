@@ -33,9 +33,12 @@ FOLDERS: Final = (
     "runai",
     "kai",
     "kueue",
+    "disaggregatedset",
     "lws",
     "jobset",
     "kubernetes",
+    "kubeflow",
+    "appwrapper",
     "volcano",
     "osmo",
     "slurm",
@@ -85,6 +88,8 @@ GANG_MARKS: Final = tuple(
 """How pods say which gang they belong to, the innermost first."""
 EXCLUSIVE_POD_LABELS: Final = _joined(PLUGINS, lambda plugin: plugin.exclusive_pod_labels)
 """Pods with one of these labels keep pods of other groups out of their domain."""
+WRAPPING: Final = {kind.key: kind for kind in _joined(PLUGINS, lambda plugin: plugin.wrapping)}
+"""Kinds that hold the objects of others, by group and kind."""
 
 PUBLISHING_TITLES: Final = tuple(plugin.title for plugin in PLUGINS if plugin.published)
 """The systems that something is published for."""

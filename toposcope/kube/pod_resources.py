@@ -69,6 +69,16 @@ def amount(resource: str, quantity: str | float) -> int:
     return max(-MOST, min(MOST, rounded))
 
 
+def is_whole(quantity: str | float) -> bool:
+    """Whether a quantity is a whole number; what is no quantity is not."""
+    match = _QUANTITY.fullmatch(str(quantity).strip()[:_LONGEST])
+    if match is None:
+        return False
+    number, unit = match.groups()
+    value = _scaled(Decimal(number), unit)
+    return value == value.to_integral_value()
+
+
 def _scaled(value: Decimal, unit: str) -> Decimal:
     """The value in a unit such as `Ki`, `m` or `e3`."""
     if unit in _BINARY:

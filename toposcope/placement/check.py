@@ -10,9 +10,10 @@ from toposcope.integrations.framework.constraints import (
     Admission,
     Decision,
     Workload,
+    pods_in,
     simplified,
 )
-from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.document import Finding, UnreadField
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.framework.verdict import Kind, Shortage, Verdict
@@ -21,6 +22,7 @@ from toposcope.integrations.registry import placements
 from toposcope.placement.cluster import Cluster
 from toposcope.placement.cluster_facts import OWN
 from toposcope.placement.deciding import decide
+from toposcope.placement.devices import unkept_channels
 from toposcope.placement.room import Room
 from toposcope.placement.shares import shared_room, told, with_shares
 from toposcope.placement.shortage import Offer, offers
@@ -31,6 +33,7 @@ from toposcope.text import plural
 
 _ORDER: Final[tuple[Kind | None, ...]] = (None, "fits", "unclear", "full", "never")
 """The best answer first; None: there is none."""
+_NOT_ENOUGH_KNOWN: Final = "too little is known to look for room"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,12 @@ class Checked:
             if finding.severity == "error":
                 errors.append(finding)
         return tuple(errors)
+
+    @property
+    def unread(self) -> tuple[UnreadField, ...]:
+        """The fields that may decide and are not read."""
+        workload = self.reading.workload
+        return workload.unread if workload else ()
 
     @property
     def well(self) -> bool:
@@ -157,6 +166,8 @@ class Checker:
         notes = list(workload.notes)
         notes += self._notes(workload)
         if verdict is not None:
+            if verdict.left:
+                notes.append(_waiting(verdict.left))
             verdict, remark = self._on_shares(workload, verdict)
             if isinstance(remark, Finding):
                 findings.append(remark)
@@ -165,7 +176,11 @@ class Checker:
 
         workload = replace(workload, notes=tuple(notes))
         reading = replace(reading, workload=workload, findings=tuple(findings))
-        return Checked(reading, verdict)
+        checked = Checked(reading, verdict)
+        if verdict is None and not workload.placeable and not checked.errors:
+            unclear = Verdict("unclear", limitation=_NOT_ENOUGH_KNOWN, unread=workload.unread)
+            return Checked(reading, unclear)
+        return checked
 
     def _findings(self, workload: Workload) -> Iterator[Finding]:
         """What is wrong with it in this cluster."""
@@ -173,6 +188,10 @@ class Checker:
         cluster = self.known.seen_by(option)
         for placement in placements():
             yield from placement.findings(workload, cluster, self.snapshot)
+        if any(pods.claims for pods in pods_in(workload.groups)):
+            question = self._cluster.question(workload)
+            claims = self._cluster.claims
+            yield from unkept_channels(workload, claims, question.nodes, question.levels)
         mixed = self._mixed_domains(workload)
         if mixed:
             yield mixed
@@ -258,6 +277,12 @@ class Checker:
         why = self.known.read[option].stand_in
         name = f" {topology.name}" if is_own else ""
         return f"{why}: {topology.source}{name} stands in for what would be published"
+
+
+def _waiting(pods: int) -> str:
+    """The note on pods that need not start with the others, and find no room now."""
+    wait = plural(pods, "pod waits", "pods wait")
+    return f"{pods} more {wait} for room: what has to start together fits without"
 
 
 def _mixed(crossed: CrossedLevels) -> Finding:

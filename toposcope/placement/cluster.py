@@ -1,22 +1,31 @@
 """A cluster that workloads are placed on: what questions about it share is computed once."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from toposcope.integrations.documents import with_documents
 from toposcope.integrations.dra.allocation import Claims
 from toposcope.integrations.framework import placement as framework
-from toposcope.integrations.framework.constraints import Admission, Decision, Workload, pods_in
+from toposcope.integrations.framework.constraints import (
+    Admission,
+    Decision,
+    GpuShare,
+    Group,
+    Workload,
+    pods_in,
+)
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.readings import READS
 from toposcope.integrations.registry import placements
 from toposcope.placement.cluster_facts import cluster_facts, with_held, with_pods
 from toposcope.placement.devices import with_extended
+from toposcope.placement.neighbours import Neighbours
 from toposcope.placement.nodes import by_state, nodes_of
 from toposcope.placement.room import Node
+from toposcope.placement.rule_state import Beside, has_rules
 from toposcope.snapshot.model import PodView, Snapshot
 
 
@@ -29,6 +38,19 @@ class Question(framework.Question):
     """As in `Room`."""
     on: "Cluster"
 
+    def beside(self, groups: Sequence[Group], *, emptied: bool) -> Beside | None:
+        """The rules between the pods of these groups and those that run; None: there are none."""
+        neighbours = self.on.neighbours
+        if not has_rules(groups) and not neighbours.repelling:
+            return None
+        known = None if emptied else neighbours
+        return Beside(groups, self.nodes, known, ignores_spread=self.ignores_spread)
+
+    @property
+    def ignores_spread(self) -> bool:
+        """Whether the workload's scheduler does not go by spread constraints."""
+        return any(placement.ignores_spread(self.workload) for placement in placements())
+
     def about(self, workload: Workload) -> "Question":
         """The same about another workload."""
         return self.on.question(workload, self.decisions)
@@ -40,6 +62,9 @@ class _Seen(NamedTuple):
     by_state: bool
     own: frozenset[tuple[str, str]] | None
     extended: frozenset[str]
+    shares: frozenset[GpuShare]
+    topology: str
+    """By whose lists of nodes they are in domains; empty: labels say it."""
 
 
 class Cluster:
@@ -66,8 +91,14 @@ class Cluster:
         return Claims.of((*self.snapshot.objects, *self._documents))
 
     @cached_property
+    def neighbours(self) -> Neighbours:
+        """The running pods, as the rules of other pods see them."""
+        nodes = {node.name: node for node in nodes_of(self.snapshot, None, {})}
+        return Neighbours(self.snapshot.pods or (), nodes)
+
+    @cached_property
     def pods_on(self) -> Mapping[str, Sequence[PodView]]:
-        """The pods of each node; computed only where pods have to be drained."""
+        """The pods of each node; computed only where pods have to be drained, or share GPUs."""
         pods: dict[str, list[PodView]] = {}
         for pod in self.snapshot.pods or ():
             pods.setdefault(pod.node, []).append(pod)
@@ -96,12 +127,28 @@ class Cluster:
             cluster=self.facts,
             own=self.bound,
             decisions={} if decisions is None else decisions,
-            partial=not levels,
+            partial=not levels or (topology is not None and bool(topology.places)),
             on=self,
         )
 
     def _nodes_for(self, workload: Workload) -> list[Node]:
         """The nodes as the workload's scheduler sees them."""
+        topology = self.topology(workload)
+        places: Mapping[str, Mapping[str, str]] = {}
+        if topology is not None:
+            places = topology.places
+
+        seen = self._seen_by(workload, has_places=bool(places))
+        nodes = self._nodes.get(seen)
+        if nodes is None:
+            nodes = self._nodes_seen(seen)
+            if places:
+                nodes = list(_in_places(nodes, places))
+            self._nodes[seen] = nodes
+        return nodes
+
+    def _seen_by(self, workload: Workload, *, has_places: bool) -> _Seen:
+        """What decides how the workload's scheduler sees the nodes."""
         own = None
         if workload.admission:
             own = workload.admission.own
@@ -110,15 +157,13 @@ class Cluster:
             for resource, _ in pods.requests:
                 if resource in self.claims.extended:
                     extended.add(resource)
-
-        seen = _Seen(
+        return _Seen(
             by_state=any(placement.asks_nodes(workload) for placement in placements()),
             own=own,
             extended=frozenset(extended),
+            shares=_shares_of(workload),
+            topology=f"{workload.system}/{workload.topology}" if has_places else "",
         )
-        if seen not in self._nodes:
-            self._nodes[seen] = self._nodes_seen(seen)
-        return self._nodes[seen]
 
     def _nodes_seen(self, seen: _Seen) -> list[Node]:
         held = {}
@@ -132,7 +177,33 @@ class Cluster:
             self.claims,
             seen.extended,
         )
+        for share in seen.shares:
+            nodes = [self._with_share(node, share) for node in nodes]
         return [by_state(node) for node in nodes] if seen.by_state else nodes
+
+    def _with_share(self, node: Node, share: GpuShare) -> Node:
+        """The node with so many of the shares as the scheduler finds on its GPUs."""
+        pods = self.pods_on.get(node.name, ())
+        for placement in placements():
+            offered = placement.shares(node, share, pods)
+            if offered is not None:
+                free = {**node.free, share.resource: offered.now}
+                total = {**node.total, share.resource: offered.empty}
+                return replace(node, free=free, total=total)
+        return node
+
+
+def _in_places(nodes: Iterable[Node], places: Mapping[str, Mapping[str, str]]) -> Iterator[Node]:
+    """The nodes, with the domains that objects list them in as if these were labels."""
+    for node in nodes:
+        domains = places.get(node.name)
+        yield replace(node, labels={**node.labels, **domains}) if domains else node
+
+
+def _shares_of(workload: Workload) -> frozenset[GpuShare]:
+    """The parts of GPUs that its pods ask for."""
+    shares = [pods.share for pods in pods_in(workload.groups)]
+    return frozenset(filter(None, shares))
 
 
 def _requests_of(pods: Iterable[PodView]) -> Counter[str]:

@@ -4,13 +4,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from toposcope.integrations.framework.constraints import Group, Workload, pods_in
+from toposcope.integrations.framework.constraints import (
+    Group,
+    Workload,
+    count_of_pods,
+    pods_in,
+)
 from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.verdict import Remedy, Verdict
 from toposcope.integrations.readings import READS
 from toposcope.integrations.registry import PLUGINS, placements
 from toposcope.placement.cluster import Question
+from toposcope.placement.creation import creation
 from toposcope.placement.devices import by_devices
+from toposcope.placement.exclusive import by_holders, by_leaders
+from toposcope.placement.pod_rules import by_pod_rules, with_barred
+from toposcope.placement.preemption import preemption
 from toposcope.placement.tolerating import tolerate
 from toposcope.placement.verdict import judge
 from toposcope.text import listing
@@ -20,18 +29,36 @@ Decider = Callable[[Question, Verdict], Verdict]
 
 
 def decide(question: Question) -> Verdict | None:
-    """Whether the workload fits; None where nothing placeable is requested."""
-    return _decided(question, DECIDERS)
+    """Whether the workload fits; None where nothing placeable is requested.
+
+    No answer holds where a field that may decide was not read, whatever the deciders say.
+    """
+    verdict = _decided(question, DECIDERS)
+    if verdict is None:
+        return None
+    return _as_far_as_read(question.workload, verdict)
+
+
+def _as_far_as_read(workload: Workload, verdict: Verdict) -> Verdict:
+    unread = workload.unread
+    if not unread:
+        return verdict
+    if verdict.kind == "unclear":
+        return replace(verdict, unread=unread)
+    return Verdict("unclear", unread=unread, without_unread=verdict)
 
 
 def _decided(question: Question, deciders: Sequence[Decider]) -> Verdict | None:
     workload = question.workload
+    if workload.unknown:
+        return Verdict("unclear", limitation=workload.unknown)
     if not workload.placeable or not _has_pods(workload.groups):
         return None
     lost = _lost_levels(question)
     if lost:
         return Verdict("never", limitation=lost)
-    verdict = _search(question, workload.groups)
+    question = with_barred(question)
+    verdict = _search(question, question.workload.groups)
     for decider in deciders:
         verdict = decider(question, verdict)
     return verdict
@@ -48,7 +75,7 @@ def _lost_levels(question: Question) -> str:
     """The sentence on levels of the scheduler's own topology that no node carries; empty: none."""
     workload, cluster = question.workload, question.on
     topology = cluster.topology(workload)
-    if topology is None:
+    if topology is None or topology.places:
         return ""
     lost = [level.key for level in topology.levels if cluster.facts.lacks_label(level.key)]
     if not lost:
@@ -77,8 +104,10 @@ def certainty(question: Question, verdict: Verdict) -> Verdict:
     workload = question.workload
     if not workload.doubt or not verdict.fits:
         return verdict
-    if workload.certain:
-        certain = _search(question, workload.certain)
+    for groups in (workload.certain, workload.certain_too):
+        if not groups:
+            continue
+        certain = _search(question, groups)
         if certain.fits:
             return certain
     return Verdict("unclear", limitation=workload.doubt)
@@ -96,6 +125,21 @@ def own_procedure(question: Question, verdict: Verdict) -> Verdict:
     for placement in placements():
         verdict = placement.decide(verdict, question)
     return verdict
+
+
+def minimum(question: Question, verdict: Verdict) -> Verdict:
+    """Whether what has to start fits, where not all of the workload does."""
+    workload = question.workload
+    if not workload.least or not verdict.refuses:
+        return verdict
+    least = replace(workload, groups=workload.least, pod_groups=(), least=())
+    starting = _decided(question.about(least), (certainty, own_procedure))
+    if starting is None:
+        return verdict
+    if not starting.fits:
+        return starting
+    left = count_of_pods(workload.groups) - count_of_pods(workload.least)
+    return replace(starting, left=left)
 
 
 def evictions(question: Question, verdict: Verdict) -> Verdict:
@@ -151,11 +195,17 @@ def tolerations(question: Question, verdict: Verdict) -> Verdict:
 
 
 DECIDERS: Final[tuple[Decider, ...]] = (
+    by_holders,  # domains that others hold for themselves
+    by_leaders,  # pods that choose the domain of others before these exist
     certainty,  # a placement that the scheduler may miss
     parts,  # gangs that it places one after the other
     own_procedure,  # its order, allocation, queue and quota
+    minimum,  # what starts, though not all of it does
+    by_pod_rules,  # what its pods forbid each other
     evictions,  # what has to go where it does not fit now
+    preemption,  # what kube-scheduler evicts where it does not fit now
     devices,  # what its resource claims get
+    creation,  # what keeps its pods from being created, or from their scheduler
     tolerations,  # taints that keep it out; asks the ones above again
 )
 """What changes the verdict of the search for a placement, first to last."""

@@ -6,12 +6,14 @@ from typing import Final
 
 from toposcope.api.levels import Level
 from toposcope.integrations.dra.allocation import MANY, Claim, Claims, Copies, Request, copies
+from toposcope.integrations.dra.channels import unkept_channels
 from toposcope.integrations.dra.devices import DeviceId, Inventory, NodeDevices
 from toposcope.integrations.framework.constraints import ClaimRef, Group, Pods
 from toposcope.integrations.framework.verdict import Verdict
 from toposcope.placement.room import Node
 from toposcope.placement.verdict import judge
 
+__all__ = ["by_devices", "unkept_channels", "with_extended"]
 NOBODY: Final = frozenset[DeviceId]()
 
 ClaimSet = tuple[ClaimRef, ...]

@@ -23,7 +23,7 @@ class Answer:
 
 def line_of(document: Document, field: str) -> int:
     """The line of a field in its file; 0 where unknown."""
-    if not document.place.line:
+    if not document.place.line or not document.text:  # a template: its lines are not the file's
         return 0
     _, line = locate(bytes(document.text), f"$.{field}", document.inside)
     return document.place.line + line - 1
@@ -60,17 +60,30 @@ def findings_of(document: Document, checked: Checked) -> list[dict[str, Any]]:
     ]
 
 
+def unread_of(document: Document, checked: Checked) -> list[dict[str, Any]]:
+    """The fields that keep the verdict unclear, with their lines."""
+    return [
+        {
+            "field": unread.field,
+            "line": line_of(document, unread.field) or None,
+            "why": unread.why,
+        }
+        for unread in checked.unread
+    ]
+
+
 def _checked(document: Document, checked: Checked) -> dict[str, Any]:
     workload = checked.reading.workload
     return {
         "place": str(document.place),
         "workload": workload.handle if workload else None,
-        "system": workload.system if workload else None,
+        "system": (workload.system or None) if workload else None,
         "topology": workload.topology if workload else None,
         "well": checked.well,
         "findings": findings_of(document, checked),
         "notes": list(workload.notes) if workload else [],
         "verdict": _verdict(checked.verdict) if checked.verdict else None,
+        "unread": unread_of(document, checked),
     }
 
 

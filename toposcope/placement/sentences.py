@@ -1,11 +1,12 @@
 """A verdict in plain sentences: the answer first, then what to do."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.amounts import amount, amounts, is_bytes, number_of, unit_of
 from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
 from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.verdict import (
@@ -35,6 +36,9 @@ _EXCLUSIONS: Final = {
     ExclusionKind.TAINT: "has taint {}",
     ExclusionKind.OBSTACLE: "is {}",
     ExclusionKind.LEVEL: "lacks label {}",
+    ExclusionKind.VOLUME: "cannot use the volume of claim {}",
+    ExclusionKind.KEY: "lacks label {}, which pod affinity or spread constraints go by",
+    ExclusionKind.NEIGHBOURS: "{}",
 }
 
 
@@ -63,6 +67,8 @@ def grounds(verdict: Verdict) -> str:
             return where
         case "full" | "never":
             return _refusal(verdict)
+        case "unclear" if verdict.without_unread:
+            return _unread(verdict, verdict.without_unread)
         case "unclear" if verdict.limitation:
             return verdict.limitation
         case "unclear":
@@ -72,11 +78,34 @@ def grounds(verdict: Verdict) -> str:
             )
 
 
+def _unread(verdict: Verdict, without: Verdict) -> str:
+    """Which fields are not read, and what the answer is without them."""
+    names = [unread.field for unread in verdict.unread]
+    named = listing(names, _MOST_NAMES)
+    is_not_read = "are not read; without them"
+    if len(names) == 1:
+        is_not_read = "is not read; without it"
+    return f"{named} {is_not_read}: {answer(without)}"
+
+
+def unread_lines(fields: Iterable[UnreadField], line_of: Callable[[str], int]) -> Iterator[str]:
+    """Each field that is not read, with its line and why it matters.
+
+    `line_of` is the line of a field in its file, 0 where unknown.
+    """
+    for unread in fields:
+        line = line_of(unread.field)
+        place = f" (line {line})" if line else ""
+        yield f"not read: {unread.field}{place}: {unread.why}"
+
+
 def advice(verdict: Verdict) -> Iterator[str]:
     """What would help, one sentence for each remedy."""
     for remedy in verdict.remedies:
         if remedy.act == "tolerate":
             yield from _tolerations(remedy)
+        elif remedy.act == "preempt":
+            yield _preemption(remedy)
         else:
             yield _with_more_nodes(remedy, verdict.name(remedy.domain))
 
@@ -91,6 +120,13 @@ def _tolerations(remedy: Remedy) -> Iterator[str]:
     yield "  add to the spec of its pod template, if these nodes are meant for it:"
     for line in as_yaml(remedy.taints):
         yield f"    {line}"
+
+
+def _preemption(remedy: Remedy) -> str:
+    count = _pods(len(remedy.pods))
+    pods = listing(remedy.pods, _MOST_NAMES)
+    nodes = listing(remedy.nodes, _MOST_NAMES)
+    return f"kube-scheduler would evict {count} of lower priority to make room: {pods} (on {nodes})"
 
 
 def _with_more_nodes(remedy: Remedy, domain: str) -> str:
@@ -173,7 +209,7 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             copies = _copies(shortage.copies, shortage.group)
             need = f"{copies} need {one_domain} each to themselves"
             return f"{need}; there are {shortage.room_for}"
-        case "pod":
+        case "barred" | "pod":
             return _for_one_pod(verdict, shortage)
         case _ if shortage.room_for:
             return _for_too_few_copies(shortage, one_domain)
@@ -187,7 +223,18 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             return f"{group} needs {needs}{inside}, {there}"
 
 
+def _for_barred_pods(shortage: Shortage) -> str:
+    reasons = []
+    for exclusion, count in shortage.barred:
+        reasons.append(f"{why(exclusion)} ({_nodes(count)})")
+    listed = listing(reasons, _MOST_NAMES)
+    return f"no node takes a pod of {shortage.kind}: {listed}"
+
+
 def _for_one_pod(verdict: Verdict, shortage: Shortage) -> str:
+    """Why no node takes a single pod."""
+    if shortage.counted == "barred":
+        return _for_barred_pods(shortage)
     group = shortage.group.name
     needs = _needs(shortage)
     free = ""

@@ -25,6 +25,8 @@ _EXISTENCE: Final = frozenset(
         "transfer-topology",
         "queue-exists",
         "flavor-exists",
+        "priority-class-exists",
+        "runtime-class-exists",
     }
 )
 """Rules about what is in the cluster, by their names without the system's."""

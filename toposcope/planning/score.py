@@ -17,6 +17,7 @@ from typing import Final
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.node_terms import node_filter_of
 from toposcope.integrations.framework.packing import (
     Path,
     add_pods,
@@ -24,7 +25,6 @@ from toposcope.integrations.framework.packing import (
     resources_of,
     times_by_name,
 )
-from toposcope.integrations.framework.pods import node_filter_of
 from toposcope.placement.pack import Bin, pack
 from toposcope.planning.capacity import Capacity, Labels, View, with_amounts
 from toposcope.planning.gangs import Gang

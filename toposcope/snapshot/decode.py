@@ -5,7 +5,7 @@ resource lists, conditions) is kept once.
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -20,9 +20,16 @@ from toposcope.api.levels import Level
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.hardware.topology import State
 from toposcope.hierarchy.fault_domains import AZURE
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.plugin import Part, Plugin
+from toposcope.integrations.framework.pod_rules import (
+    ANY_ADDRESS,
+    NOT_KEPT,
+    HostPort,
+    PodTerm,
+    repelled_by,
+)
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.registry import PLUGINS
 from toposcope.kube.pod_resources import (
@@ -150,6 +157,7 @@ class _Condition(msgspec.Struct, frozen=True, gc=False):
     type: str
     status: str
     message: str = ""
+    reason: str = ""
 
 
 class _NodeStatus(msgspec.Struct, frozen=True, gc=False):
@@ -168,9 +176,18 @@ class _Resources(msgspec.Struct, frozen=True, gc=False):
     limits: Quantities = None
 
 
+class _Port(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    container_port: int | None = None
+    host_port: int | None = None
+    protocol: str | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+
+
 class _Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
     resources: _Resources | None = None
     restart_policy: str | None = None
+    ports: list[_Port] | None = None
 
 
 class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -185,11 +202,23 @@ class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     tolerations: list[Any] | None = None
     priority: Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)] | None = None
     scheduling_group: dict[str, Any] | None = None
+    topology_spread_constraints: list[Any] | None = None
+    host_network: bool | None = None
 
 
-class _PodStatus(msgspec.Struct, frozen=True, gc=False):
+class _ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    resources: _Resources | None = None
+    allocated_resources: Quantities = None
+
+
+class _PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     phase: str = ""
     conditions: list[_Condition] | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
+    resources: _Resources | None = None
+    allocated_resources: Quantities = None
 
 
 _NO_NODE_SPEC: Final = _NodeSpec()
@@ -245,19 +274,21 @@ class _Published(msgspec.Struct, frozen=True, gc=False):
     spec: _PublishedSpec | None = None
 
 
-def _requests_of(spec: _PodSpec) -> dict[str, int]:
-    """The requests of a pod with this spec.
+def _requests_of(spec: _PodSpec, status: _PodStatus) -> dict[str, int]:
+    """What a pod takes of its node: its requests, or more while it is resized in place.
 
     Raises ValueError that names the field and the resource.
     """
+    held = _held_while_resized(spec, status)
     containers = []
     for number, container in enumerate(spec.containers or ()):
-        containers.append(_container(f"spec.containers[{number}]", container))
+        containers.append(_container(f"spec.containers[{number}]", container, held))
 
     init_containers = []
     for number, container in enumerate(spec.init_containers or ()):
-        requests = _container(f"spec.initContainers[{number}]", container)
         is_sidecar = container.restart_policy == "Always"
+        held_by_it = held if is_sidecar else _NOT_RESIZED
+        requests = _container(f"spec.initContainers[{number}]", container, held_by_it)
         init_containers.append(ContainerRequests(requests, is_sidecar))
 
     overhead = None
@@ -266,13 +297,91 @@ def _requests_of(spec: _PodSpec) -> dict[str, int]:
     of_pod = None
     if spec.resources:
         of_pod = _with_limits("spec.resources", spec.resources)
+        of_pod = _or_held(of_pod, held.get(""))
     return pod_requests(containers, init_containers, overhead, of_pod)
 
 
-def _container(at: str, container: _Container) -> Requests:
-    if not container.resources:
-        return NOTHING
-    return _with_limits(f"{at}.resources", container.resources)
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a container holds by its status."""
+
+    amounts: Mapping[str, int]
+    is_infeasible: bool
+    """Whether its node can never give it what its spec asks for now."""
+
+
+_NOT_RESIZED: Final[Mapping[str, _Held]] = {}
+
+
+def _held_while_resized(spec: _PodSpec, status: _PodStatus) -> Mapping[str, _Held]:
+    """By name of a container: what it holds where that may not be what its spec asks for.
+
+    The pod as a whole has the empty name. Source: Kubernetes 1.36 (k8s.io/component-helpers
+    resource.PodRequests with UseStatusResources).
+    """
+    if not status.container_statuses and not status.resources:
+        return _NOT_RESIZED
+    written = {}
+    for container in _both(spec.containers, spec.init_containers):
+        written[container.name] = container.resources
+    held = {}
+    for part in _both(status.container_statuses, status.init_container_statuses):
+        if _is_resized(part, written.get(part.name)):
+            at = f"status.containerStatuses of {part.name}"
+            held[part.name] = _held(at, part.resources, part.allocated_resources, status)
+    if status.resources:
+        held[""] = _held("status", status.resources, status.allocated_resources, status)
+    return held
+
+
+def _both(main: list[_T] | None, init: list[_T] | None) -> list[_T]:
+    """What there is of containers and of init containers."""
+    if not init:
+        return main or []
+    return [*(main or ()), *init]
+
+
+def _is_resized(part: _ContainerStatus, written: _Resources | None) -> bool:
+    """Whether a status says something else than the spec, which it seldom does."""
+    if part.resources is None:
+        return False
+    requested = written.requests if written else None
+    for quantities in (part.resources.requests, part.allocated_resources):
+        if quantities and quantities != requested:
+            return True
+    return False
+
+
+def _held(at: str, actual: _Resources | None, allocated: Quantities, status: _PodStatus) -> _Held:
+    amounts_held = _amounts(at, actual.requests if actual else None)
+    for resource, count in _amounts(at, allocated).items():
+        amounts_held[resource] = max(count, amounts_held.get(resource, 0))
+    is_infeasible = False
+    for condition in status.conditions or ():
+        if condition.type == "PodResizePending":
+            is_infeasible = condition.reason == "Infeasible"
+    return _Held(amounts_held, is_infeasible)
+
+
+def _or_held(requests: Requests, held: _Held | None) -> Requests:
+    """The larger amounts of a spec and a status; the latter's alone where the spec is refused."""
+    if held is None:
+        return requests
+    if held.is_infeasible:
+        return held.amounts
+    larger = dict(requests)
+    for resource, count in held.amounts.items():
+        larger[resource] = max(count, larger.get(resource, 0))
+    return larger
+
+
+def _container(at: str, container: _Container, held: Mapping[str, _Held]) -> Requests:
+    requests: Requests = NOTHING
+    if container.resources:
+        requests = _with_limits(f"{at}.resources", container.resources)
+    if held:
+        return _or_held(requests, held.get(container.name))
+    return requests
 
 
 def _with_limits(at: str, resources: _Resources) -> Requests:
@@ -335,6 +444,9 @@ class Decoder:
     _owners: dict[tuple[str, str, str], Owner] = field(default_factory=dict)
     _pod_requests: dict[_Pairs[int], Requests] = field(default_factory=dict)
     _metadata: dict[_Pairs[str], Mapping[str, str]] = field(default_factory=dict)
+    _selectable: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    _repelled: dict[bytes, tuple[PodTerm, ...]] = field(default_factory=dict)
+    _ports: dict[tuple[HostPort, ...], tuple[HostPort, ...]] = field(default_factory=dict)
     _capped: list[str] = field(default_factory=list)
     """Objects with an amount that counts as `MOST`."""
 
@@ -454,7 +566,7 @@ class Decoder:
             return None
 
         annotations = self._kept(meta.annotations)
-        requests = self._requested(spec, meta)
+        requests = self._requested(spec, status, meta)
         wants = NOTHING
         if self._places_matter(spec, annotations, requests):
             wants = self._wanted(spec)
@@ -475,10 +587,53 @@ class Decoder:
             waiting=why_waiting,
             wants=wants,
             priority=spec.priority or 0,
+            selectable=self._kept_labels(meta.labels),
+            repels=self._repels(spec, meta),
+            ports=self._host_ports(spec),
         )
 
-    def _requested(self, spec: _PodSpec, meta: _PodMeta) -> Requests:
-        requests = _requests_of(spec)
+    def _kept_labels(self, labels: Mapping[str, str] | None) -> tuple[str, ...]:
+        """Keys and values in turn, shared with pods of the same labels."""
+        if not labels:
+            return ()
+        share = self._strings.setdefault
+        texts: list[str] = []
+        for key in sorted(labels):
+            if key not in NOT_KEPT:
+                value = labels[key]
+                texts.append(share(key, key))
+                texts.append(share(value, value))
+        flat = tuple(texts)
+        return self._selectable.setdefault(flat, flat)
+
+    def _repels(self, spec: _PodSpec, meta: _PodMeta) -> tuple[PodTerm, ...]:
+        """The required pod anti-affinity, which most pods have none of."""
+        if not spec.affinity or "podAntiAffinity" not in spec.affinity:
+            return ()
+        labels = meta.labels or {}
+        content = msgspec.json.encode([spec.affinity["podAntiAffinity"], meta.namespace, labels])
+        terms = self._repelled.get(content)
+        if terms is None:
+            terms = repelled_by(Field(spec.affinity), meta.namespace, labels)
+            self._repelled[content] = terms
+        return terms
+
+    def _host_ports(self, spec: _PodSpec) -> tuple[HostPort, ...]:
+        on_host = bool(spec.host_network)
+        taken: list[HostPort] = []
+        for container in spec.containers or ():
+            if container.ports:
+                taken += _ports_of(container.ports, on_host=on_host)
+        for container in spec.init_containers or ():
+            if container.ports and container.restart_policy == "Always":
+                taken += _ports_of(container.ports, on_host=on_host)
+        if not taken:
+            return ()
+        ports = tuple(taken)
+        return self._ports.setdefault(ports, ports)
+
+    def _requested(self, spec: _PodSpec, status: _PodStatus, meta: _PodMeta) -> Requests:
+        requests = _requests_of(spec, status)
         if not requests:
             return NOTHING
         if MOST in requests.values():
@@ -494,8 +649,8 @@ class Decoder:
 
     @staticmethod
     def _places_matter(spec: _PodSpec, annotations: Mapping[str, str], requests: Requests) -> bool:
-        """Whether to keep what a pod says about nodes: it has GPUs, or belongs to a gang."""
-        if spec.scheduling_group or gpu_count(requests):
+        """Whether to keep what a pod says about nodes: it has GPUs, waits, or is of a gang."""
+        if spec.scheduling_group or not spec.node_name or gpu_count(requests):
             return True
         return not _PLACING.isdisjoint(annotations)
 
@@ -548,6 +703,7 @@ class Decoder:
             "nodeSelector": spec.node_selector,
             "affinity": spec.affinity,
             "tolerations": spec.tolerations,
+            "topologySpreadConstraints": spec.topology_spread_constraints,
             "schedulingGroup": spec.scheduling_group,
         }
         wants = {}
@@ -567,6 +723,16 @@ class Decoder:
                     owner = self._owners[key] = Owner(*key)
                 return owner
         return None
+
+
+def _ports_of(ports: Iterable[_Port], *, on_host: bool) -> Iterator[HostPort]:
+    for port in ports:
+        number = port.host_port
+        if on_host and not number:
+            number = port.container_port
+        if number:
+            protocol = port.protocol or "TCP"
+            yield HostPort(number, protocol, port.host_ip or ANY_ADDRESS)
 
 
 _NO_METADATA: Final[Mapping[str, str]] = {}
@@ -642,6 +808,27 @@ def _profiles_in(plugin: Plugin, text: Any) -> SchedulerProfiles | None:
         return None
     configured: SchedulerProfiles | None = part.PLACEMENT.profiles(values)
     return configured
+
+
+def configured_objects(
+    keys: Collection[tuple[str, str]], read: Callable[[type[Any]], Any]
+) -> list[dict[str, Any]]:
+    """The configurations of these groups and kinds in a ConfigMap, named like it."""
+    config_map = read(dict)
+    data = config_map.get("data")
+    if not isinstance(data, dict):
+        return []
+    objects = []
+    for text in data.values():
+        if not isinstance(text, str) or not any(kind in text for _, kind in keys):
+            continue
+        try:
+            values = load(text.encode())
+        except YamlSyntaxError:
+            continue
+        if kind_of(values) in keys:
+            objects.append({**values, "metadata": config_map.get("metadata")})
+    return objects
 
 
 def only(configurations: Iterable[SchedulerProfiles | None]) -> SchedulerProfiles | None:

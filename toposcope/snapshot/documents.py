@@ -27,6 +27,8 @@ from toposcope.api.yaml_text import (
     locate,
     without_unread,
 )
+from toposcope.integrations.documents import expanded
+from toposcope.integrations.framework.levels import UnreadableDocumentError
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, Cutter, TooLargeError
 from toposcope.snapshot.problems import FieldError, InputError, Place, Problem
@@ -571,6 +573,15 @@ class _Reader:
     def _yaml_document(self, place: Place, text: bytes) -> Iterator[Document]:
         if self._too_large(place, "a YAML document", text, _LIMIT_PART_OF_YAML):
             return
+        if self._reading.of_any_kind:
+            try:
+                filled_in = expanded(text)
+            except UnreadableDocumentError as error:
+                self._report(Problem(place, "", str(error)))
+                return
+            if filled_in is not None:
+                yield from self._filled_in(place, filled_in)
+                return
 
         try:
             values = load(without_unread(text))
@@ -585,6 +596,16 @@ class _Reader:
 
         if values is not None:
             yield from self._yaml_object(place, text, values)
+
+    def _filled_in(self, place: Place, text: bytes) -> Iterator[Document]:
+        """What a system made of a template, whose lines are not those of the file."""
+        try:
+            values = load(text)
+        except YamlSyntaxError as error:
+            problem = f"line {error.line} of the template as it is filled in: {error}"
+            self._report(Problem(place, "", problem))
+            return
+        yield from self._yaml_object(place, b"", values)
 
     def _yaml_object(
         self,

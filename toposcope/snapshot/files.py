@@ -16,7 +16,13 @@ from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot import decode
 from toposcope.snapshot.cutter import LIMIT
 from toposcope.snapshot.documents import Document, TakeList, check_text, documents
-from toposcope.snapshot.kinds import CONFIGURED, OBJECT_KEYS, PUBLISHED_KEYS, keepers
+from toposcope.snapshot.kinds import (
+    CONFIGURATION_KEYS,
+    CONFIGURED,
+    OBJECT_KEYS,
+    PUBLISHED_KEYS,
+    keepers,
+)
 from toposcope.snapshot.model import (
     SAVE,
     Collector,
@@ -63,6 +69,7 @@ class _Builder:
     _profiles: list[SchedulerProfiles | None] = field(default_factory=list)
     _objects: dict[_Identity, Mapping[str, Any] | None] = field(default_factory=dict)
     _catalogue: Catalogue = BUILT_IN
+    _knows_pod_rules: bool = True
 
     @property
     def _takes_lists(self) -> bool:
@@ -77,6 +84,7 @@ class _Builder:
             self._nodes[node.name] = node
         if saved.pods is not None:
             self._saved_pods.append(saved.pods)
+            self._knows_pod_rules &= saved.knows_pod_rules
 
         for topology in saved.topologies:
             self._topologies[topology.name] = topology
@@ -161,6 +169,7 @@ class _Builder:
             self._topologies[topology.name] = topology
         elif kind == ("", "ConfigMap"):
             self._profiles.append(decode.profiles(CONFIGURED, document.read))
+            self._add_configurations(document)
         elif kind in PUBLISHED_KEYS:
             resource = decode.published(document.api_version, document.kind, document.read)
             self._add_published(resource)
@@ -168,6 +177,12 @@ class _Builder:
             keep = keepers()[kind]
             whole = document.read(dict) | _type_of(document)
             self._objects[_identity(whole)] = keep(whole)
+
+    def _add_configurations(self, document: Document) -> None:
+        """Add the configurations of operators in a ConfigMap that decide about places."""
+        for configuration in decode.configured_objects(CONFIGURATION_KEYS, document.read):
+            keep = keepers()[kind_of(configuration)]
+            self._objects[_identity(configuration)] = keep(configuration)
 
     def _add_pod(self, pod: PodView | None) -> None:
         if pod:
@@ -218,6 +233,7 @@ class _Builder:
             objects=tuple(objects),
             warnings=tuple(warnings),
             lacks_pods=pods is None,
+            knows_pod_rules=self._knows_pod_rules,
             catalogue=self._catalogue,
         )
         return with_devices(snapshot)

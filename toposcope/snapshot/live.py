@@ -13,6 +13,7 @@ from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
 from toposcope.integrations.dra import api as dra
 from toposcope.integrations.dra.compute_domains import COMPUTE_DOMAIN, DRIVER
 from toposcope.integrations.framework.plugin import Plugin
+from toposcope.integrations.framework.pod_kinds import POD_KINDS
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.registry import DECISIVE, PUBLISHED
 from toposcope.kube.client import ApiClient, Request
@@ -24,7 +25,7 @@ from toposcope.kube.pod_resources import gpu_count
 from toposcope.kube.requests import NODES
 from toposcope.snapshot import decode
 from toposcope.snapshot.documents import decoder
-from toposcope.snapshot.kinds import CONFIGURED, keepers
+from toposcope.snapshot.kinds import CONFIGURED, configuration_key, keepers
 from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot, with_devices
 from toposcope.snapshot.problems import Progress, silent
 
@@ -103,7 +104,7 @@ def load_published(client: ApiClient, source: str) -> Snapshot:
     """
     reader = _Reader(client, silent, decode.degraded)
     published = reader.published()
-    objects = reader.objects()
+    objects = (*reader.objects(), *reader.configurations())
     return Snapshot(
         source=source,
         taken_at=None,
@@ -158,7 +159,7 @@ class _Reader:
             objects: tuple[Mapping[str, Any], ...] = ()
             if wanted.published:
                 published = self.published()
-                objects = self.objects()
+                objects = (*self.objects(), *self.configurations())
 
             profiles = self.scheduler_profiles()
             snapshot = Snapshot(
@@ -232,15 +233,18 @@ class _Reader:
 
     def objects(self) -> tuple[Mapping[str, Any], ...]:
         """Other objects that decide what schedulers admit."""
-        refused: dict[str, ApiError] = {}
         objects = []
+        refused: dict[str, ApiError] = {}
+        refused_of_pods: dict[str, ApiError] = {}
         for kind in DECISIVE:
             keep = keepers()[kind.key]
-            for document in self._served(kind, partial(_read_as, kind.kind), refused):
+            where = refused_of_pods if kind in POD_KINDS else refused
+            for document in self._served(kind, partial(_read_as, kind.kind), where):
                 kept = keep(document)
                 if kept is not None:
                     objects.append(kept)
 
+        self._warn(refused_of_pods, "what these add to pods, or refuse of them, is unknown")
         self._warn(refused, "queues, quota and PodGroups are unknown")
         return tuple(objects)
 
@@ -324,12 +328,35 @@ class _Reader:
     def scheduler_profiles(self) -> SchedulerProfiles | None:
         """The configuration of an operator, if it is installed and its ConfigMap may be read."""
         configurations: list[SchedulerProfiles | None] = []
-        for plugin in CONFIGURED:
-            if any(self.served.get(kind.name) for kind in plugin.published):
-                configurations += self._configurations(plugin)
+        for plugin in self._configured():
+            if configuration_key(plugin) is None:
+                configurations += self._config_maps(plugin, partial(decode.profiles, [plugin]))
         return decode.only(configurations)
 
-    def _configurations(self, plugin: Plugin) -> list[SchedulerProfiles | None]:
+    def configurations(self) -> Iterator[Mapping[str, Any]]:
+        """The configurations of operators that decide about places, where they may be read."""
+        for plugin in self._configured():
+            key = configuration_key(plugin)
+            if key is None:
+                continue
+            keep = keepers()[key]
+            read = partial(decode.configured_objects, [key])
+            for objects in self._config_maps(plugin, read):
+                for configuration in objects:
+                    kept = keep(configuration)
+                    if kept is not None:
+                        yield kept
+
+    def _configured(self) -> Iterator[Plugin]:
+        """The systems that the cluster serves, and whose operator has a configuration."""
+        for plugin in CONFIGURED:
+            if any(self.served.get(kind.name) for kind in plugin.published):
+                yield plugin
+
+    def _config_maps(
+        self, plugin: Plugin, read: Callable[[Callable[[type[Any]], Any]], _T]
+    ) -> list[_T]:
+        """What is in the ConfigMaps of an operator; nothing where they may not be read."""
         selector = plugin.configuration.label_selector if plugin.configuration else ""
         query = {"labelSelector": selector}
         try:
@@ -337,7 +364,7 @@ class _Reader:
                 "ConfigMaps",
                 CONFIG_MAPS,
                 query,
-                lambda raw: decode.profiles([plugin], _reader(raw)),
+                lambda raw: read(_reader(raw)),
             )
         except ApiError as error:
             if not error.forbidden and not error.not_found:

@@ -54,7 +54,7 @@ def test_unknown_provider_is_refused() -> None:
         error(
             "dynamo/provider",
             PROVIDER,
-            'Unsupported value: "slurm": supported values: "component", "grove"',
+            'Unsupported value: "slurm": supported values: "component", "grove", "disaggregatedset"',
             fix="remove it",
         ),
         warning(
@@ -112,5 +112,79 @@ def test_policy_on_a_topology_needs_provider_grove() -> None:
             "spec.experimental.kvTransferPolicy.clusterTopologyName",
             'requires the Grove pathway, but workload provider "component" is selected',
             fix="leave the pods to Grove, or name the node label in labelKey instead",
+        )
+    ]
+
+
+DISAGGREGATED = {"nvidia.com/enable-grove": "false", "nvidia.com/enable-disaggregatedset": "true"}
+SWITCH = "metadata.annotations[nvidia.com/enable-grove]"
+
+
+def disaggregated(edits: Edits | None = None, annotations: dict[str, str] | None = None) -> Read:
+    """A deployment of two workers on two nodes each, without constraints, for a DisaggregatedSet."""
+    workers = {
+        "metadata.annotations": annotations or DISAGGREGATED,
+        "spec.topologyConstraint": None,
+        "spec.components[1].type": "prefill",
+        "spec.components[1].multinode": {"nodeCount": 2},
+        "spec.components[2].type": "decode",
+    }
+    return read_dynamo("v1beta1", {**workers, **(edits or {})})
+
+
+def test_third_provider_is_accepted() -> None:
+    answer = disaggregated()
+    assert answer.findings == []
+    assert "4 x replica of prefill: 2 prefill" in answer.workload
+
+
+def test_third_provider_that_dynamo_wrote_is_accepted() -> None:
+    written = {"nvidia.com/workload-provider": "disaggregatedset"}
+    existing = document("dynamo/v1beta1", {"metadata.annotations": written})
+    edits = {
+        "metadata.annotations": written,
+        "spec.components[1].type": "worker",
+        "spec.components[1].multinode": {"nodeCount": 2},
+        "spec.components[2].type": "worker",
+    }
+    answer = read_dynamo("v1beta1", edits, before=existing)
+    assert [finding.rule for finding in answer.findings] == ["dynamo/grove-pathway"]
+
+
+@pytest.mark.parametrize(
+    ("edits", "message"),
+    [
+        pytest.param(
+            {"spec.components[1].type": "planner"},
+            "DisaggregatedSet requires at least two eligible multinode worker roles",
+            id="one-role",
+        ),
+        pytest.param(
+            {"spec.components[1].multinode": None, "spec.components[2].multinode": None},
+            "no eligible multinode worker roles found",
+            id="no-role",
+        ),
+        pytest.param(
+            {"spec.components[1].replicas": 0},
+            "DisaggregatedSet requires replicas to be zero for all selected roles or positive for all selected roles",
+            id="some-without-replicas",
+        ),
+    ],
+)
+def test_third_provider_makes_nothing_of_other_components(edits: Edits, message: str) -> None:
+    assert disaggregated(edits).findings == [
+        error("dynamo/disaggregated-set", SWITCH, message, fix="change the components, or remove the annotation")
+    ]
+
+
+def test_third_provider_takes_no_scaling_adapter() -> None:
+    answer = disaggregated({"spec.components[2].scalingAdapter": {}})
+    assert answer.findings == [
+        error(
+            "dynamo/disaggregated-set",
+            "spec.components[2].scalingAdapter",
+            'component "decode" uses scalingAdapter, but DisaggregatedSet does not support scale subresource '
+            "integration",
+            fix="remove it",
         )
     ]

@@ -75,9 +75,9 @@ def test_clique_without_role_is_refused() -> None:
     [
         pytest.param(
             {f"{ROUTER}.spec.replicas": 0},
-            f"{ROUTER}.spec.replicas",
-            "must be greater than 0",
-            "write 1 or more",
+            f"{ROUTER}.spec.minAvailable",
+            "must be greater than 0: without it, Grove takes replicas as written (0)",
+            "write replicas: 1, or minAvailable: 1",
             id="no-replicas",
         ),
         pytest.param(
@@ -379,3 +379,82 @@ def test_set_without_replicas_is_warned_of() -> None:
             fix="set it to 1 or more",
         )
     ]
+
+
+SET_NAME = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+DURATION = "write a duration such as 4h or 90s, or leave it out: 4h"
+
+
+def test_name_of_a_set_in_capitals_is_refused() -> None:
+    answer = read_grove({"metadata.name": "Llm"})
+    assert answer.findings == [
+        error("grove/name", "metadata.name", SET_NAME, fix="write lower-case letters, digits and '-'")
+    ]
+
+
+def test_unknown_startup_type_is_refused() -> None:
+    answer = read_grove({STARTUP: "CliqueStartupTypeInorder"})
+    assert answer.findings == [
+        error(
+            "grove/enum",
+            STARTUP,
+            'Unsupported value: "CliqueStartupTypeInorder": supported values: '
+            '"CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit"',
+            fix="did you mean 'CliqueStartupTypeInOrder'?",
+        )
+    ]
+
+
+def test_unknown_update_strategy_is_refused() -> None:
+    answer = read_grove({"spec.updateStrategy": {"type": "Rolling"}})
+    assert [finding.rule for finding in answer.findings] == ["grove/enum"]
+    assert answer.findings[0].field == "spec.updateStrategy.type"
+
+
+@pytest.mark.parametrize(
+    ("delay", "message"),
+    [
+        pytest.param("-1s", "terminationDelay must be greater than 0", id="negative"),
+        pytest.param("0", "terminationDelay must be greater than 0", id="none"),
+        pytest.param("x", 'time: invalid duration "x"', id="no-duration"),
+        pytest.param("5", 'time: invalid duration "5"', id="no-unit"),
+    ],
+)
+def test_wrong_termination_delay_is_refused(delay: str, message: str) -> None:
+    answer = read_grove({"spec.template.terminationDelay": delay})
+    assert answer.findings == [
+        error("grove/termination-delay", "spec.template.terminationDelay", message, fix=DURATION)
+    ]
+
+
+@pytest.mark.parametrize("delay", ["4h", "1m30s", "1.5h", "500ms"])
+def test_duration_as_a_termination_delay_is_accepted(delay: str) -> None:
+    assert read_grove({"spec.template.terminationDelay": delay}).findings == []
+
+
+def test_variable_that_is_set_twice_is_refused() -> None:
+    variables = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}, {"name": "1=2"}]
+    answer = read_grove({f"{ROUTER}.spec.podSpec.containers[0].env": variables})
+    env = f"{ROUTER}.spec.podSpec.containers[0].env"
+    assert answer.findings == [
+        error(
+            "grove/env",
+            f"{env}[2].name",
+            '"1=2" is no name of an environment variable',
+            fix="write letters, digits, '_', '-' or '.'",
+        ),
+        error("grove/unique", f"{env}[1].name", 'Duplicate value: ["A"]', fix=f"use each once in {env}"),
+    ]
+
+
+def test_part_of_a_gpu_of_a_clique_counts_with_kai() -> None:
+    edits: Edits = {
+        f"{ROUTER}.annotations": {"gpu-fraction": "0.5"},
+        f"{ROUTER}.spec.podSpec.containers[0].resources": None,
+    }
+    answer = read_grove(edits)
+    assert answer.findings == []
+    assert "clique router: 1 router (x 0.5 gpu=1)" in answer.workload

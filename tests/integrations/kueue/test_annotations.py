@@ -19,6 +19,9 @@ from tests.support.documents import Edits, document, edited
 pytestmark = pytest.mark.regression
 
 GROUP_NAME = "spec.template.metadata.annotations[kueue.x-k8s.io/podset-group-name]"
+GROUP_NAME_OF_JOB = (
+    "spec.replicatedJobs[0].template.spec.template.metadata.annotations[kueue.x-k8s.io/podset-group-name]"
+)
 ONE_OF_PAIR = "can only define groups of exactly 2 pod sets, got: 1 pod set(s)"
 ONE_ANNOTATION = (
     "must not contain more than one topology annotation: "
@@ -227,7 +230,6 @@ def test_numeric_group_name_is_refused() -> None:
     answer = read_kueue("job", {GROUP_NAME: "7"})
     assert answer.findings == [
         error("kueue/group-name", GROUP_NAME, "must not be a number", fix="give the group a name with a letter in it"),
-        error("kueue/group-pair", GROUP_NAME, ONE_OF_PAIR, fix="let two pod sets have the group name '7'"),
     ]
 
 
@@ -243,7 +245,6 @@ def test_group_without_level_is_refused() -> None:
             ),
             fix="set kueue.x-k8s.io/podset-required-topology on both pod sets of the group",
         ),
-        error("kueue/group-pair", GROUP_NAME, ONE_OF_PAIR, fix="let two pod sets have the group name 'g'"),
     ]
 
 
@@ -265,15 +266,21 @@ def test_group_with_slices_is_refused() -> None:
             "may not be set when 'kueue.x-k8s.io/podset-slice-required-topology' is specified",
             fix="keep one of them",
         ),
-        error("kueue/group-pair", GROUP_NAME, ONE_OF_PAIR, fix="let two pod sets have the group name 'g'"),
     ]
 
 
-def test_group_of_one_is_refused() -> None:
-    answer = read_kueue("job", {REQUIRED: "topology.kubernetes.io/zone", GROUP_NAME: "g"})
+def test_group_of_one_in_a_jobset_is_refused() -> None:
+    jobs = [grouped("workers", pods=4, level="example.com/rack")]
+    answer = read_kueue("jobset", {"spec.replicatedJobs": jobs})
     assert answer.findings == [
-        error("kueue/group-pair", GROUP_NAME, ONE_OF_PAIR, fix="let two pod sets have the group name 'g'")
+        error("kueue/group-pair", GROUP_NAME_OF_JOB, ONE_OF_PAIR, fix="let two pod sets have the group name 'g'")
     ]
+
+
+def test_group_of_one_in_a_job_is_no_group() -> None:
+    """The Job's webhook does not ask for a second pod set."""
+    answer = read_kueue("job", {REQUIRED: "topology.kubernetes.io/zone", GROUP_NAME: "g"})
+    assert answer.findings == []
 
 
 @pytest.mark.parametrize(

@@ -466,3 +466,37 @@ def test_task_without_requirement_beside_two_groups_is_warned_of() -> None:
             rack group n: required rack; 1 n (nvidia.com/gpu=8)
     """)
     assert answer.notes == [ALL_NODES_COUNT]
+
+
+def test_default_resource_needs_no_section() -> None:
+    tasks = [{"name": "a"}, {"name": "b", "resource": "default"}]
+    answer = read_osmo({TASKS: tasks, RESOURCES: None})
+    assert answer.findings == []
+    assert answer.workload == text("""
+        OSMO workflow/llm, a gang
+          group train: 2 default
+    """)
+
+
+def test_task_without_resource_needs_a_default_one() -> None:
+    answer = read_osmo({TASKS: [{"name": "a"}], RESOURCES: {"r": {"gpu": 8}}})
+    assert answer.findings == [
+        error(
+            "osmo/resource-found",
+            f"{TASKS}[0].resource",
+            "resource 'default' is not in workflow.resources",
+            fix="add a resource default, or name one for task a",
+        )
+    ]
+
+
+def test_resource_of_a_workflow_without_any_is_refused() -> None:
+    answer = read_osmo({TASKS: [{"name": "a", "resource": "r"}], RESOURCES: None})
+    assert answer.findings == [
+        error(
+            "osmo/resource-found",
+            f"{TASKS}[0].resource",
+            "resource 'r' is not there: the workflow has no resources",
+            fix="add it to workflow.resources",
+        )
+    ]

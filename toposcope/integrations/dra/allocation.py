@@ -8,23 +8,28 @@ then constraints are tried; an error in a selector ends the attempt.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.dra.api import CLAIM, CLASS, TEMPLATE, text_at
+from toposcope.integrations.dra.compute_domains import CHANNEL_CLASS, COMPUTE_DOMAIN
 from toposcope.integrations.dra.devices import Device, DeviceId, NodeDevices
 from toposcope.integrations.dra.selectors import matches
 from toposcope.integrations.framework.constraints import ClaimRef
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.node_affinity import Taint, Toleration
-from toposcope.integrations.framework.pods import toleration_of
+from toposcope.integrations.framework.node_terms import toleration_of
 
 _MAX_STEPS: Final = 20_000
 """Devices that a search may try on one node."""
-_NOT_JUDGED: Final = ("firstAvailable", "adminAccess", "capacity")
-"""Fields of a request whose effect is not known here."""
+_JUDGED: Final = frozenset(
+    {"allocationMode", "count", "deviceClassName", "exactly", "name", "selectors", "tolerations"}
+)
+"""Fields of a request whose effect is known here."""
+_JUDGED_OF_CLAIMS: Final = frozenset({"config", "constraints", "requests"})
+"""Fields of a claim's devices; `config` is the driver's own business."""
 MANY: Final = 1 << 20
 """More pods than any node takes."""
 
@@ -92,6 +97,8 @@ class Claims:
     """The selectors of a class, by the resource that pods may request instead of claiming."""
     held: set[tuple[str, str, str]] = field(default_factory=set)
     """Claims that have their devices."""
+    channels: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """Templates that a ComputeDomain's driver makes, with the class of their device."""
 
     @classmethod
     def of(cls, documents: Iterable[Mapping[str, Any]]) -> "Claims":
@@ -106,6 +113,8 @@ class Claims:
                 claims._add(kind[1], root, root / "spec")
             elif kind == TEMPLATE.key:
                 claims._add(kind[1], root, root / "spec" / "spec")
+            elif kind == COMPUTE_DOMAIN.key:
+                claims._add_channel(root)
         return claims
 
     def _add_class(self, root: Field) -> None:
@@ -116,6 +125,27 @@ class Claims:
         if resource:
             self.extended[resource] = selectors
 
+    def _add_channel(self, root: Field) -> None:
+        channel = root / "spec" / "channel"
+        name = text_at(channel / "resourceClaimTemplate", "name")
+        mode = text_at(channel, "allocationMode")
+        if name and mode in ("", "Single"):
+            self.channels[TEMPLATE.kind, namespace_of(root), name] = CHANNEL_CLASS
+
+    def is_channel(self, ref: ClaimRef) -> bool:
+        """Whether it is a claim of a channel by which pods share memory."""
+        key = ref.kind, ref.namespace, ref.name
+        if ref.device_class == CHANNEL_CLASS or key in self.channels:
+            return True
+        spec = self.specs.get(key)
+        if spec is None:
+            return False
+        for request in (spec / "devices" / "requests").items():
+            exactly = request / "exactly" or request
+            if text_at(exactly, "deviceClassName") == CHANNEL_CLASS:
+                return True
+        return False
+
     def _add(self, kind: str, root: Field, spec: Field) -> None:
         key = kind, namespace_of(root), name_of(root)
         self.specs[key] = spec
@@ -124,13 +154,24 @@ class Claims:
 
     def read(self, ref: ClaimRef, *, alone: bool) -> Claim:
         """What a pod's claim asks for; `alone`: one pod has it to itself."""
+        if ref.device_class:
+            return self._of_class(ref)
         key = ref.kind, ref.namespace, ref.name
         spec = self.specs.get(key)
+        if spec is None and key in self.channels:
+            return self._of_class(replace(ref, device_class=self.channels[key], devices=1))
         if spec is None:
             return Claim(unclear=f"{ref.handle} is not known")
         if key in self.held or (ref.kind == CLAIM.kind and not alone):
             return Claim(unclear=f"{ref.handle} is shared by pods, or has its devices already")
         return self.read_spec(spec)
+
+    def _of_class(self, ref: ClaimRef) -> Claim:
+        """What a claim asks for that is not made yet."""
+        if ref.device_class not in self.classes:
+            return Claim(unclear=f"DeviceClass {ref.device_class} is not known")
+        request = Request(ref.name, self.classes[ref.device_class], ref.devices)
+        return Claim((request,))
 
     def read_spec(self, spec: Field) -> Claim:
         """What the spec of a claim asks for."""
@@ -138,6 +179,7 @@ class Claims:
         requests = []
         constraints = []
         try:
+            _check_judged(devices)
             for request in (devices / "requests").items():
                 requests.append(self._read_request(request))
             for constraint in (devices / "constraints").items():
@@ -171,10 +213,17 @@ class Claims:
         )
 
 
+def _check_judged(devices: Field) -> None:
+    """Raises _UnclearError where a claim has fields whose effect is not known here."""
+    for name, field_ in devices.properties():
+        if field_ and name not in _JUDGED_OF_CLAIMS:
+            raise _UnclearError(f"the claim has {name}, which is not judged")
+
+
 def _unusual_field(request: Field, exactly: Field) -> str:
     """A field of the request whose effect is not known here; empty if it has none."""
-    for name in _NOT_JUDGED:
-        if request / name or exactly / name:
+    for name, field_ in (*request.properties(), *exactly.properties()):
+        if field_ and name not in _JUDGED:
             return name
     mode = text_at(exactly, "allocationMode")
     if mode not in ("", "ExactCount"):

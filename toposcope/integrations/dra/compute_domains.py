@@ -10,6 +10,8 @@ from toposcope.text import plural
 
 COMPUTE_DOMAIN: Final = Kind("resource.nvidia.com", "ComputeDomain", "computedomains", ("v1beta1",))
 DRIVER: Final = "compute-domain.nvidia.com"
+CHANNEL_CLASS: Final = "compute-domain-default-channel.nvidia.com"
+"""The DeviceClass of a channel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,20 @@
 """Who runs a deployment's pods: who keeps them together, or something that does not.
 
-Dynamo decides at creation, by the annotation `SWITCH`, and writes the answer into an annotation of
-its own. Rules and messages: the webhook, main of 2026-08; older ones, through 1.4, know `SWITCH`
-alone.
+Dynamo decides at creation, by the annotation `SWITCH` and then that of `disaggregated`, and writes
+the answer into an annotation of its own. Rules and messages: the webhook, main of 2026-08, and the
+operator, main of 2026-09; older ones, through 1.4, know `SWITCH` alone.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final
 
+from toposcope.integrations.dynamo import disaggregated
 from toposcope.integrations.dynamo.provider import NAME, SWITCH, TITLE
 from toposcope.integrations.framework.document import Field
 
 PROVIDER: Final = "nvidia.com/workload-provider"
-_PROVIDERS: Final = ("component", NAME)
+_COMPONENT: Final = "component"
+_PROVIDERS: Final = (_COMPONENT, NAME, disaggregated.NAME)
 _IMMUTABLE: Final = "field is immutable"
 
 
@@ -53,7 +55,10 @@ def pathway_of(root: Field, before: Field | None) -> Pathway:
         f"requires the {TITLE} pathway; remove or unset annotation "
         f'"{SWITCH}" (currently "{switch.value}")'
     )
-    return Pathway(switch, "component", why)
+    disaggregates = str((annotations / disaggregated.SWITCH).value)
+    if disaggregates.lower() == "true":
+        return Pathway(switch, disaggregated.NAME, why)
+    return Pathway(switch, _COMPONENT, why)
 
 
 def _check_written(field: Field, written: Any) -> None:
@@ -69,9 +74,9 @@ def _by_provider(field: Field, provider: Any) -> Pathway:
     """The pathway of the workload provider that an annotation names."""
     if provider == NAME:
         return Pathway(field, NAME)
-    if provider == "component":
+    if provider in _PROVIDERS:
         why = f'requires the {TITLE} pathway, but workload provider "{provider}" is selected'
-        return Pathway(field, "component", why)
+        return Pathway(field, provider, why)
     known = ", ".join(f'"{name}"' for name in _PROVIDERS)
     text = f'Unsupported value: "{provider}": supported values: {known}'
     field.error("dynamo/provider", text, "remove it")

@@ -5,7 +5,7 @@ Of Dynamo's files only this one and `overrides` name it.
 
 from typing import Final
 
-from toposcope.integrations.grove import api
+from toposcope.integrations.grove import api, backend
 
 TITLE: Final = "Grove"
 NAME: Final = api.BINDINGS.option
@@ -13,6 +13,8 @@ NAME: Final = api.BINDINGS.option
 GROUP: Final = api.GROUP
 SWITCH: Final = "nvidia.com/enable-grove"
 """Annotation that turns it off: nobody else keeps pods together for Dynamo."""
+QUEUE: Final = f"nvidia.com/{backend.SCHEDULER}-queue"
+"""Annotation that names the queue of its backend."""
 CONSTRAINED: Final = api.CONSTRAINED
 """What is read of an object with a constraint."""
 TOPOLOGIES: Final = (api.BINDINGS, api.OLDER_TOPOLOGIES)

@@ -41,6 +41,9 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
     """Its condition where it is not True, or only because Dynamo treats Unknown as True."""
     unsure = _unsure_of_levels(workload)
     for ref, document in workload.members(DEPLOYMENTS):
+        ready = features.condition(document, "Ready")
+        if ready and ready.status == "False" and ready.message:
+            yield features.SchedulerMessage(ref.handle, str(ready), ref=ref)
         own = features.condition(document, "TopologyLevelsAvailable")
         if own is None:
             continue

@@ -15,8 +15,11 @@ from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS, HOSTNAME
 from toposcope.api.levels import Level
-from toposcope.integrations.dynamo import provider
+from toposcope.integrations.dynamo import disaggregated, provider
 from toposcope.integrations.dynamo.api import DEPLOYMENTS, TOPOLOGY_NAMES, components
+from toposcope.integrations.dynamo.devices import Devices
+from toposcope.integrations.dynamo.groups import KIND as GROUP_KIND
+from toposcope.integrations.dynamo.groups import component_groups
 from toposcope.integrations.dynamo.names import NamedPart, check_names
 from toposcope.integrations.dynamo.overrides import (
     SUFFIXES,
@@ -35,6 +38,7 @@ from toposcope.integrations.dynamo.pathway import Pathway, pathway_of
 from toposcope.integrations.dynamo.roles import check_roles, pods_of_role, roles_of
 from toposcope.integrations.dynamo.transfer import check_transfer, check_transfer_unchanged
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.containers import amounts_of, requests_of
 from toposcope.integrations.framework.document import (
     Field,
     Note,
@@ -44,7 +48,7 @@ from toposcope.integrations.framework.document import (
     name_of,
 )
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
-from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
+from toposcope.integrations.framework.pods import pods_of
 from toposcope.integrations.framework.system import (
     ClusterFacts,
     Reading,
@@ -99,18 +103,19 @@ def _components(spec: Field) -> Iterator[_Component]:
         by_role = {}
         if nodes > 1:
             by_role = _role_specs(field)
-        added = []
-        if is_service:
-            added.append(_main_container(field))
-
+        maker = _PodMaker(field, is_service=is_service)
         pods = {}
         if len(by_role) == len(SUFFIXES):
             for role, own_spec in by_role.items():
                 count = pods_of_role(role, nodes)
                 spec_of_role = own_spec or pod_spec
-                pods[role] = pods_of(f"{name} {role}", count, spec_of_role, *added)
+                labels = _pod_labels(field, is_service=is_service)
+                if own_spec:
+                    labels = own_spec.beside("metadata") / "labels"
+                pods[role] = maker.pods(f"{name} {role}", count, spec_of_role, labels)
         else:
-            pods[""] = pods_of(name, nodes, pod_spec, *added)
+            labels = _pod_labels(field, is_service=is_service)
+            pods[""] = maker.pods(name, nodes, pod_spec, labels)
         yield _Component(
             name=name,
             field=field,
@@ -122,10 +127,32 @@ def _components(spec: Field) -> Iterator[_Component]:
         )
 
 
+class _PodMaker:
+    """Makes the pods of one component."""
+
+    def __init__(self, component: Field, *, is_service: bool) -> None:
+        self._main = _main_container(component) if is_service else None
+        self._devices = Devices(component, is_service)
+
+    def pods(self, name: str, count: int, spec: Field, labels: Field) -> Pods:
+        """Pods with this pod spec and these labels."""
+        if self._devices.decide:
+            self._devices.check(self._main, spec)
+            return self._devices.pods(name, count, spec, self._main, labels=labels)
+        added = [] if self._main is None else [self._main]
+        return pods_of(name, count, spec, *added, labels=labels)
+
+
 def _pod_spec(component: Field, *, is_service: bool) -> Field:
     if is_service:
         return component / "extraPodSpec"
     return component / "podTemplate" / "spec"
+
+
+def _pod_labels(component: Field, *, is_service: bool) -> Field:
+    if is_service:
+        return component / "extraPodMetadata" / "labels"
+    return component / "podTemplate" / "metadata" / "labels"
 
 
 def _role_specs(component: Field) -> dict[str, Field]:
@@ -190,6 +217,8 @@ class _Deployment:
         check_fields(self._spec, known, "dynamo/field", "Dynamo (main, 2026-08)")
 
         self.parts = tuple(_components(self._spec))
+        names = [part.name for part in self.parts]
+        self.groups = component_groups(self._spec, names)
         self.pathway = pathway_of(root, before)
         self._note: Note = Field.error
         if is_change(root, before):
@@ -208,6 +237,9 @@ class _Deployment:
         pathway = self.pathway
         check_transfer(self._spec, self._cluster, pathway, self._note, newest=self._newest)
         overrides = _overrides(self._spec, self.parts, self._cluster)
+        if pathway.provider == disaggregated.NAME:
+            roles = [_role_of(part) for part in self.parts]
+            disaggregated.check_roles(pathway.field, roles)
         if self._before is None:
             self._check_new()
         else:
@@ -266,11 +298,14 @@ class _Deployment:
         """
         scaling_groups = {}
         cliques = {}
-        for group, part in zip(whole.groups, self.parts, strict=True):
-            if part.nodes > 1:
-                scaling_groups[group.name] = part.least
+        least = {part.name: part.least for part in self.parts}
+        for group in whole.groups:
+            if group.kind == GROUP_KIND:
+                scaling_groups[group.name] = 1
+            elif group.part:
+                scaling_groups[group.name] = least[group.own_name]
             else:
-                cliques[group.name] = part.least
+                cliques[group.name] = least[group.own_name]
         return gangs_of(whole, scaling_groups, cliques)
 
 
@@ -299,6 +334,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         notes=tuple(notes),
         gang=True if topology else None,
         pod_groups=gangs if gangs != (whole,) else (),
+        least=gangs[:1] if topology else (),
+        queue=(root / "metadata" / "annotations" / provider.QUEUE).text() or "",
     )
     return Reading(workload)
 
@@ -464,18 +501,34 @@ def _misunderstood(
 
 def _tree(root: Field, deployment: _Deployment, overrides: Overrides) -> Group:
     """What has to stay together; a deployment has constraints of its own, or overrides."""
-    groups = []
+    by_name = {}
     for part in deployment.parts:
         own = deployment.levels[part.name]
         if part.nodes == 1:
             group = _of_one_node(part, own, overrides)
         else:
             group = _of_nodes(part, own, overrides)
-        groups.append(group)
+        by_name[part.name] = group
+
+    grouped = []
+    for scaled in deployment.groups:
+        members = tuple([by_name.pop(name) for name in scaled.members])
+        group = Group.of_kind(GROUP_KIND, scaled.name)
+        grouped.append(replace(group, groups=members, copies=scaled.replicas))
 
     name = name_of(root, DEPLOYMENTS.kind)
-    whole = Group(name, groups=tuple(groups))
+    whole = Group(name, groups=(*by_name.values(), *grouped))
     return _kept(whole, deployment.top.level, overrides.root, overrides)
+
+
+def _role_of(part: _Component) -> disaggregated.Role:
+    return disaggregated.Role(
+        name=part.name,
+        field=part.field,
+        is_service=part.is_service,
+        nodes=part.nodes,
+        replicas=part.replicas,
+    )
 
 
 def _kept(

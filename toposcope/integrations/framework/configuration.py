@@ -36,6 +36,14 @@ class Configuration:
         """The levels in a document without a kind. Raises UnreadableDocumentError."""
         raise NotImplementedError
 
+    def expanded(self, text: bytes) -> bytes | None:
+        """The YAML that the system makes of a template; None: it is none of its templates.
+
+        Raises UnreadableDocumentError.
+        """
+        del text
+        return None
+
     def configure(self, cluster: ClusterFacts, document: Document) -> ClusterFacts | None:
         """What is known with this document beside a workload; None: it is none of the system's."""
         for kind in self.kinds:

@@ -5,12 +5,14 @@ one. Its copies are independent of each other: each is kept together by itself. 
 group stays inside the domain of the group.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
 from toposcope.api.levels import Level
+from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
+from toposcope.integrations.framework.pod_rules import NO_RULES, PodRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +22,85 @@ class ClaimRef:
     kind: Literal["ResourceClaimTemplate", "ResourceClaim"]
     namespace: str
     name: str
+    device_class: str = ""
+    """The class of its devices, where an operator makes the template of what the workload says."""
+    devices: int = 0
+    """How many it asks for then."""
 
     @property
     def handle(self) -> str:
         """`resourceclaimtemplate/gpus -n ml`, as kubectl takes it."""
         return f"{self.kind.lower()}/{self.name} -n {self.namespace}"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuShare:
+    """A part of each of some GPUs, which no device plugin offers: the scheduler counts these.
+
+    It is a part of one GPU's memory, or so many MiB of it.
+    """
+
+    devices: int
+    """How many GPUs."""
+    fraction: float = 0
+    memory_mib: int = 0
+
+    @property
+    def resource(self) -> str:
+        """What stands for it among requests: `x 0.5 gpu`."""
+        part = f"{self.fraction:g} gpu"
+        if self.memory_mib:
+            part = f"{self.memory_mib} MiB of a gpu"
+        if self.devices > 1:
+            return f"x {self.devices} times {part}"
+        return f"x {part}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why pods get no node whatever room there is, or may get none."""
+
+    kind: Literal["never", "full", "unclear"]
+    """As long as they are written so; until somebody acts; it is not known."""
+    reason: str
+    may_open_nodes: bool = False
+    """Whether what is not known may also let them onto more nodes."""
+
+
+Resources = tuple[tuple[str, int], ...]
+"""Amounts by resource name, sorted: `cpu` in thousandths, `memory` in bytes, the rest in units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """Which pods kube-scheduler would evict to make room, by the priority class."""
+
+    class_name: str = ""
+    value: int | None = 0
+    """None: not known."""
+    can_preempt: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """What becomes of pods between their template and a scheduler."""
+
+    namespace: str = ""
+    scheduler: str = ""
+    """`schedulerName`; empty where the template names none."""
+    gates: tuple[str, ...] = ()
+    """The names of their scheduling gates."""
+    priority: Priority = Priority()
+    limits: Resources = ()
+    unset: tuple[tuple[str, str], ...] = ()
+    """Containers without a request or limit: `limits.memory` and the container's name."""
+    has_deadline: bool = False
+    """Whether `activeDeadlineSeconds` is set."""
+    is_best_effort: bool = False
+    """Whether no container says anything of CPU and memory."""
+    crosses_namespaces: bool = False
+    """Whether they ask to be near pods of other namespaces, or away from them."""
+    holds: tuple[Hold, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +116,25 @@ class Pods:
     node_filter: NodeFilter = ANY_NODE
     claims: tuple[ClaimRef, ...] = ()
     """What they get devices by, which `requests` say nothing of."""
+    share: GpuShare | None = None
+    """The part of a GPU that is among their requests."""
+    creation: Creation = field(default=Creation(), compare=False)
+    """No scheduler goes by it: pods that differ in nothing else look the same to one."""
+    rules: PodRules = NO_RULES
+    """What they ask of the pods around them."""
+
+    def sharing(self, share: GpuShare) -> "Pods":
+        """The pods with a part of a GPU among their requests."""
+        requests = tuple(sorted([*self.requests, (share.resource, 1)]))
+        return replace(self, requests=requests, share=share)
+
+    def instead_of_share(self, resource: str, amount: int) -> "Pods":
+        """The pods that request something else instead of their part of a GPU."""
+        requests = dict(self.requests)
+        if self.share:
+            del requests[self.share.resource]
+        requests[resource] = requests.get(resource, 0) + amount
+        return replace(self, requests=tuple(sorted(requests.items())), share=None)
 
 
 JOB: Final = "job"
@@ -67,6 +162,9 @@ class Group:
     """Its name among those of its kind, or that of what it is a part of."""
     part: str = ""
     """What one copy is to `own_name`: `replica`, `slice`; empty: a group in its own right."""
+    leader: Pods | None = None
+    """The pod of each copy that is placed first, and takes all others into its domain of the
+    required level; None: they are placed together, or the scheduler knows of all of them."""
 
     @staticmethod
     def of_kind(kind: str, own_name: str, pods: tuple[Pods, ...] = ()) -> "Group":
@@ -81,6 +179,12 @@ class Group:
     def around(self, pods: tuple[Pods, ...] = (), groups: tuple["Group", ...] = ()) -> "Group":
         """A group of the same name that asks for nothing."""
         return Group(self.name, pods, groups, own_name=self.own_name, part=self.part)
+
+    def with_pods(self, change: Callable[[Pods], Pods]) -> "Group":
+        """The group with all its pods, and those below it, changed."""
+        pods = [change(kind) for kind in self.pods]
+        groups = [group.with_pods(change) for group in self.groups]
+        return replace(self, pods=tuple(pods), groups=tuple(groups))
 
     def everything(self) -> Iterator[tuple["Group", int]]:
         """This group and all below it, with how often each exists in one copy of this one."""
@@ -171,6 +275,15 @@ def pods_in(groups: Iterable[Group]) -> Iterator[Pods]:
         yield from group.pods
 
 
+def count_of_pods(groups: Iterable[Group]) -> int:
+    """How many pods all copies of these groups have."""
+    count = 0
+    for group in groups:
+        total = group.total()
+        count += total.get("pods", 0) * group.copies
+    return count
+
+
 def levels_asked_for(groups: Iterable[Group]) -> Iterator[Level]:
     """The levels that these groups and all below them require or prefer."""
     for group in nested(groups):
@@ -230,6 +343,12 @@ class Decision:
     """Whether only some of many copies were tried, for the sake of time: the others may find no
     room.
     """
+    is_split: bool = False
+    """Whether its parts are placed by different topologies, or some of them by none: no search on
+    one topology says where.
+    """
+    doubt: str = ""
+    """Why it is not known whether it is placed; empty: it is known."""
 
 
 class Admission(Protocol):
@@ -247,6 +366,17 @@ class Admission(Protocol):
 
         `emptied`: as if nothing else were running or admitted, and all nodes were Ready.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a domain, so that no other group of its kind may use it."""
+
+    level: Level
+    domain: str
+    """The value of the level's label."""
+    name: str
+    """`kind/name -n namespace`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +401,8 @@ class Workload:
     after the other, the first pod decides the domain."""
     pod_groups: tuple[Group, ...] = ()
     """What the scheduler places at once each, where that is not `groups`."""
+    least: tuple[Group, ...] = ()
+    """What of it has to start, where it is no failure that the others wait for room."""
     queue: str = ""
     """The scheduler's queue; empty: not known."""
     preemptible: bool = True
@@ -283,6 +415,18 @@ class Workload:
     """Why the scheduler may find no place though there is one; empty: it tries every placement."""
     certain: tuple[Group, ...] = ()
     """Where these fit, it finds one all the same."""
+    suspended: str = ""
+    """The field that suspends it, where no queue does that: it has no pods; empty: it has."""
+    unread: tuple[UnreadField, ...] = ()
+    """The fields of its document that may decide and are not read: no verdict holds then."""
+    certain_too: tuple[Group, ...] = ()
+    """The same, where those do not fit."""
+    holders: tuple[Holder, ...] = ()
+    """Who holds domains that `groups` keep off."""
+    once_left: tuple[Group, ...] = ()
+    """The groups as they could be placed if nobody held these domains."""
+    unknown: str = ""
+    """What is not known of it, so that nobody can say whether it fits; empty: nothing."""
 
 
 PodGroupName = tuple[str, str]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
+from toposcope.integrations.framework.surroundings import NOTHING_KNOWN, Surroundings
 from toposcope.text import escaped
 
 _MAX_SHOWN: Final = 60
@@ -52,6 +53,18 @@ class Finding:
     """Whether the value has a wrong form, whatever there is in the cluster."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadField:
+    """A field that is set, that may decide where pods run, and that is not read."""
+
+    field: str
+    """Its path in the document."""
+    why: str
+    """Why it matters."""
+    is_known: bool = True
+    """Whether Toposcope knows what it is for."""
+
+
 _LARGEST: Final = (1 << 63) - 1
 
 
@@ -61,7 +74,7 @@ class Field:
     Fields of one document share the list of findings.
     """
 
-    __slots__ = ("_name", "_parent", "findings", "value")
+    __slots__ = ("_name", "_parent", "_surroundings", "findings", "value")
 
     def __init__(
         self,
@@ -69,11 +82,15 @@ class Field:
         path: str | int = "",
         findings: list[Finding] | None = None,
         parent: "Field | None" = None,
+        *,
+        surroundings: Surroundings = NOTHING_KNOWN,
     ) -> None:
+        """`surroundings` are those of a document, which is a field without a parent."""
         self.value = value
         self.findings: list[Finding] = [] if findings is None else findings
         self._name = path
         self._parent = parent
+        self._surroundings = surroundings
 
     @property
     def path(self) -> str:
@@ -98,6 +115,17 @@ class Field:
             return self
         return self._parent.root
 
+    @property
+    def surroundings(self) -> Surroundings:
+        """What is known of the cluster around the document."""
+        return self.root._surroundings  # noqa: SLF001 - of the same class
+
+    def beside(self, name: str) -> "Field":
+        """The property `name` of the object that this field is a property of."""
+        if self._parent is None:
+            return Field(None, name, self.findings, self)
+        return self._parent / name
+
     def __truediv__(self, name: str) -> "Field":
         """The property `name` of an object.
 
@@ -110,6 +138,16 @@ class Field:
             self.wrong("an object")
             value = None
         return Field(value, name, self.findings, self)
+
+    def with_value(self, value: Any) -> "Field":
+        """The same place with another value, as what an operator makes of it."""
+        return Field(
+            value,
+            self._name,
+            self.findings,
+            self._parent,
+            surroundings=self._surroundings,
+        )
 
     def __bool__(self) -> bool:
         """Whether it is set."""

@@ -8,10 +8,10 @@ count (`check`), what its objects report (`messages`): pure functions over `Work
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from toposcope.api.conditions import Condition
 from toposcope.api.yaml_text import load
@@ -79,6 +79,21 @@ def condition(document: Object, kind: str) -> Condition | None:
     return None
 
 
+_SUSPENDING: Final = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
+"""Where kinds have the field that keeps their pods from being made."""
+
+
+def suspending_field(document: Object) -> Field | None:
+    """The field that suspends an object; None: it is not suspended."""
+    for path in _SUSPENDING:
+        field = Field(document)
+        for name in path:
+            field = field / name
+        if field.flag():
+            return field
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulerMessage:
     """One message and what it is about."""
@@ -87,29 +102,59 @@ class SchedulerMessage:
     text: str
     meaning: str = ""
     """In plain words; empty where the message speaks for itself."""
+    ref: Ref | None = None
+    """The object that carries it; None where `about` is no single object."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """What messages mean that match a pattern."""
+
+    words: str
+    """In plain words; the pattern's groups are `{0}`, `{1}`."""
+    steps: tuple[str, ...] = ()
+    """The steps of `explain` that say the same with more detail."""
 
 
 @functools.cache
-def _meanings() -> Mapping[re.Pattern[str], str]:
-    """What messages mean in plain words, by their regular expressions; groups are `{0}`, `{1}`."""
+def _meanings() -> Mapping[re.Pattern[str], _Meaning]:
+    """What messages mean, by their regular expressions."""
     integrations = Path(__file__).parents[1]
     meanings = {}
     for file in sorted(integrations.glob("*/meanings.yaml")):
         table = load(file.read_bytes())
-        for pattern, words in table.items():
+        for pattern, entry in table.items():
             # linear: `make lint` judges the keys of these tables
-            meanings[re.compile(pattern)] = words
+            meanings[re.compile(pattern)] = _meaning_in(entry)
     return meanings
+
+
+def _meaning_in(entry: str | Mapping[str, Any]) -> _Meaning:
+    """An entry of `meanings.yaml`: the words alone, or with the steps of `explain`."""
+    if isinstance(entry, str):
+        return _Meaning(entry)
+    return _Meaning(entry["means"], tuple(entry["steps"]))
 
 
 def meaning_of(text: str) -> str:
     """The meaning of each part of a message that a system's `meanings.yaml` knows, in its order."""
     meanings: dict[str, None] = {}
-    for pattern, words in _meanings().items():
+    for pattern, known in _meanings().items():
         for match in pattern.finditer(text):
-            meaning = words.format(*match.groups())
+            meaning = known.words.format(*match.groups())
             meanings[meaning] = None
     return "; ".join(meanings)
+
+
+def steps_that_explain(text: str) -> frozenset[str]:
+    """The steps of `explain` each of which says all that a message says, with more detail."""
+    steps: frozenset[str] | None = None
+    for pattern, known in _meanings().items():
+        if not pattern.search(text):
+            continue
+        of_part = frozenset(known.steps)
+        steps = of_part if steps is None else steps & of_part
+    return steps or frozenset()
 
 
 def words_for(text: str, table: Iterable[tuple[re.Pattern[str], str]]) -> str:
@@ -141,6 +186,8 @@ class Step:
     """What to run next."""
     name: str = ""
     """A constant word for scripts; filled in by the caller of the check."""
+    explained_by: frozenset[str] = frozenset()
+    """Other steps that say the same with more detail, if they fail."""
 
 
 def passed(message: str, *details: str) -> Step:
@@ -161,6 +208,11 @@ def failed(message: str, *details: str, commands: tuple[Command, ...] = ()) -> S
             known_details.append(detail)
     different_commands = tuple(dict.fromkeys(commands))
     return Step(Outcome.FAILED, message.strip(), tuple(known_details), different_commands)
+
+
+def explained(step: Step, by: frozenset[str]) -> Step:
+    """The step, with the names of steps that say the same with more detail."""
+    return replace(step, explained_by=by)
 
 
 class Resource(Protocol):
@@ -201,6 +253,13 @@ class WorkloadObjects(Protocol):
         """Its namespace."""
 
     @property
+    def lineage(self) -> Sequence[Object]:
+        """The object that is asked about, its owner, the owner's owner, as far as they are read."""
+
+    def every(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
+        """All objects of a kind that are known in the cluster."""
+
+    @property
     def workloads(self) -> Sequence[Workload]:
         """What it asks for, once for each system."""
 
@@ -215,6 +274,10 @@ class WorkloadObjects(Protocol):
     @property
     def store(self) -> Objects:
         """All objects that were read."""
+
+    @property
+    def all_members(self) -> Iterator[tuple[Ref, Object]]:
+        """All objects that belong to the workload, without pods."""
 
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind that belong to the workload."""

@@ -4,8 +4,8 @@ They are read, compared, and checked before an export.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
@@ -33,6 +33,12 @@ class TopologyLevels:
     """Alias and label key, where the topology resource has aliases."""
     inferred: bool = False
     """Whether no object lists them: they follow from the labels of the nodes."""
+    places: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
+    """By node: its domains by level key, where objects list the nodes and no label says it."""
+    defect: str = ""
+    """Why its scheduler places nothing by it; empty: it does."""
+    doubt: str = ""
+    """Why a domain may have more nodes than `places` says; empty: it has these."""
 
     def by_domain(self, domain: str) -> Level | None:
         """The level of a domain (`rack`)."""

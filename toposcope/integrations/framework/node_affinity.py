@@ -6,7 +6,7 @@ of a term must hold.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, Literal, NamedTuple
 
@@ -103,6 +103,12 @@ class ExclusionKind(IntEnum):
     """It takes no new pods: it is not Ready, cordoned, or under pressure."""
     LEVEL = 5
     """It lacks the label of a level."""
+    VOLUME = 6
+    """A volume of theirs cannot be used there."""
+    KEY = 7
+    """It lacks the label that pod affinity or a spread constraint goes by."""
+    NEIGHBOURS = 8
+    """Pods that run there keep it away, or those that it has to be near run elsewhere."""
 
 
 class Exclusion(NamedTuple):
@@ -110,7 +116,27 @@ class Exclusion(NamedTuple):
 
     kind: ExclusionKind
     detail: str = ""
-    """The `KEY=VALUE` that it lacks, the taint, the obstacle, or the label key."""
+    """The `KEY=VALUE` that it lacks, the taint, obstacle, label key, claim, or rule."""
+
+
+Terms = tuple[tuple[Expression, ...], ...]
+"""Alternatives: any one of them has to match."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumePlace:
+    """The nodes that can use the volume of a claim."""
+
+    claim: str
+    terms: Terms
+
+    def allows(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node can use it."""
+        return any(_matches(term, name, labels) for term in self.terms)
+
+
+Barred = tuple[tuple[Exclusion, frozenset[str]], ...]
+"""Nodes by name that running pods keep a pod from, by the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +148,19 @@ class NodeFilter:
 
     selector: tuple[tuple[str, str], ...] = ()
     """`nodeSelector`: all of these labels."""
-    terms: tuple[tuple[Expression, ...], ...] = ()
+    terms: Terms = ()
     """`requiredDuringSchedulingIgnoredDuringExecution`: any one of these; empty: every node."""
     tolerations: tuple[Toleration, ...] = ()
+    volumes: tuple[VolumePlace, ...] = ()
+    """All of these; volumes that every node can use are left out."""
+    keys: tuple[str, ...] = ()
+    """Labels without which no node will do, whatever their value."""
+    barred: Barred = ()
+
+    @property
+    def if_emptied(self) -> "NodeFilter":
+        """The filter as if no pod ran anywhere."""
+        return replace(self, barred=()) if self.barred else self
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether the pods may use a node in spite of `taint`."""
@@ -142,6 +178,25 @@ class NodeFilter:
         for taint in taints:
             if not self.tolerates(taint):
                 return Exclusion(ExclusionKind.TAINT, str(taint))
+        for volume in self.volumes:
+            if not volume.allows(name, labels):
+                return Exclusion(ExclusionKind.VOLUME, volume.claim)
+        return self._rejection_by_rules(name, labels)
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether node selector and affinity allow the node, whatever its taints."""
+        for key, value in self.selector:
+            if labels.get(key) != value:
+                return False
+        return not self.terms or any(_matches(term, name, labels) for term in self.terms)
+
+    def _rejection_by_rules(self, name: str, labels: Mapping[str, str]) -> Exclusion | None:
+        for key in self.keys:
+            if key not in labels:
+                return Exclusion(ExclusionKind.KEY, key)
+        for exclusion, names in self.barred:
+            if name in names:
+                return exclusion
         return None
 
 

@@ -13,6 +13,8 @@ from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.constraints import (
     Admission,
     Decision,
+    GpuShare,
+    Group,
     OfferedNode,
     Pods,
     Workload,
@@ -20,7 +22,13 @@ from toposcope.integrations.framework.constraints import (
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.features import Resource
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.framework.pods import node_filter_of
+from toposcope.integrations.framework.node_terms import node_filter_of
+from toposcope.integrations.framework.pod_rules import (
+    HostPort,
+    PodLabels,
+    PodTerm,
+    rules_of_pod,
+)
 from toposcope.integrations.framework.system import ClusterFacts, Held, SchedulerProfiles
 from toposcope.integrations.framework.verdict import Verdict
 
@@ -66,6 +74,18 @@ class ViewedPod(Protocol):
     @property
     def wants(self) -> Mapping[str, Any]:
         """The fields of its spec that choose nodes."""
+
+    @property
+    def pod_labels(self) -> PodLabels:
+        """What the selectors of other pods go by."""
+
+    @property
+    def repels(self) -> tuple[PodTerm, ...]:
+        """Its required pod anti-affinity."""
+
+    @property
+    def ports(self) -> tuple[HostPort, ...]:
+        """The ports of its node that it takes."""
 
 
 class ViewedResource(Resource, Protocol):
@@ -133,6 +153,16 @@ class KnownLevels:
         return TopologyLevels(resource.name, tuple(levels), resource.kind)
 
 
+class PodsBeside(Protocol):
+    """The rules between the pods of a workload, and pods that run, while it is placed."""
+
+    def allows(self, pods: Pods, node: int) -> bool:
+        """Whether one more of these pods may go to a node, by its position."""
+
+    def put(self, pods: Pods, node: int, count: int) -> None:
+        """Note pods on a node; a negative count takes them away again."""
+
+
 @dataclass(frozen=True)
 class Question:
     """Whether a workload fits, and what its scheduler's own procedure needs to know."""
@@ -151,6 +181,14 @@ class Question:
     decisions: MutableMapping[Admission, Decision]
     """The decisions made so far: they take long, and parts of a workload may share one."""
 
+    def beside(self, groups: Sequence[Group], *, emptied: bool) -> PodsBeside | None:
+        """The rules between the pods of these groups; None: they have none.
+
+        `emptied`: as if nothing else were running.
+        """
+        del groups, emptied
+        return None
+
     @property
     def decision(self) -> Decision | None:
         """What the workload's admission decides about the nodes; None: it has none."""
@@ -160,6 +198,16 @@ class Question:
         if admission not in self.decisions:
             self.decisions[admission] = admission.decide(self.nodes)
         return self.decisions[admission]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedShares:
+    """How many pods with a part of a GPU a node takes."""
+
+    now: int
+    """Beside what runs there."""
+    empty: int
+    """If nothing ran there."""
 
 
 class Placement:
@@ -194,11 +242,26 @@ class Placement:
         """What would be published, where its resources are not known."""
         return known.suggested
 
+    def shares(
+        self, node: OfferedNode, share: GpuShare, pods: Sequence[ViewedPod]
+    ) -> OfferedShares | None:
+        """How many pods with this part of a GPU the node takes, which has `pods`; None: not known.
+
+        It is asked only about workloads with such pods.
+        """
+        del node, share, pods
+        return None
+
     def asks_nodes(self, workload: Workload) -> bool:
         """Whether its scheduler goes by the state of a node and not by the taints for that.
 
         No toleration opens a node to it that is not Ready, cordoned or under pressure.
         """
+        del workload
+        return False
+
+    def ignores_spread(self, workload: Workload) -> bool:
+        """Whether its scheduler does not go by `topologySpreadConstraints`."""
         del workload
         return False
 
@@ -224,4 +287,6 @@ def kind_of_pod(pod: ViewedPod) -> Pods:
     for resource, amount in sorted(pod.requests.items()):
         if amount:
             requests.append((resource, amount))
-    return Pods("pods", 1, tuple(requests), node_filter_of(Field(pod.wants)))
+    wants = Field(pod.wants)
+    rules = rules_of_pod(wants, pod.pod_labels, pod.ports, pod.repels)
+    return Pods("pods", 1, tuple(requests), node_filter_of(wants), rules=rules)

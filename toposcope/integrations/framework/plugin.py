@@ -70,6 +70,10 @@ class OperatorConfiguration:
     """The configuration's kind."""
     label_selector: str
     """What selects the ConfigMap."""
+    group: str = ""
+    """Its API group, where it decides about places like an object of the cluster; empty: it only
+    says which schedulers there are.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,23 @@ class RequiredField:
     kind: Kind
     path: tuple[str, ...]
     """Below `spec`; its first part may have a `mode`, and `soft` requires nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WrappingKind:
+    """A kind whose objects hold other objects, all of which its controller creates."""
+
+    group: str
+    kind: str
+    items: tuple[str, ...]
+    """The path to the list of what it holds."""
+    object: str
+    """The field of an item that has the object."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Group and kind."""
+        return self.group, self.kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,13 +138,20 @@ class Plugin:
     placing_annotations: tuple[str, ...] = ()
     """Pods with one of these matter with all that they say about nodes, also without GPUs."""
     configuration: OperatorConfiguration | None = None
-    """What says which schedulers its operator uses; read by its `placement.py`."""
+    """What its operator is set to; read by its `placement.py`."""
     required_fields: tuple[RequiredField, ...] = ()
     """Fields of objects that it makes for gangs."""
     requiring_annotations: tuple[str, ...] = ()
     """Annotations of pods that name a level all of their gang has to stay within."""
+    scheduler_names: tuple[str, ...] = ()
+    """What pods write into `schedulerName` to be placed by its scheduler."""
+    scheduling_gates: tuple[str, ...] = ()
+    """Gates that it takes from pods itself, once these may be placed."""
     exclusive_pod_labels: tuple[str, ...] = ()
     """Pods with one of these labels keep pods of other groups out of their domain."""
+
+    wrapping: tuple[WrappingKind, ...] = ()
+    """Kinds that hold the objects of others."""
 
     def part(self, part: Part) -> ModuleType | None:
         """The file of this part, imported; None where the system has none."""

@@ -13,6 +13,7 @@ from toposcope.integrations.framework.constraints import (
 )
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
+from toposcope.integrations.framework.surroundings import Surroundings
 
 _LEVELS_FIRST: Final = "room is not checked before the levels are right"
 
@@ -23,6 +24,7 @@ class ExclusivePod:
 
     namespace: str
     node_labels: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 Held = Mapping[tuple[str, str], Mapping[tuple[str, ...], Mapping[str, int]]]
@@ -55,6 +57,12 @@ class SchedulerProfiles:
     enabled: tuple[str, ...]
     default: str
     topology_aware: bool = True
+    mnnvl: bool = False
+    """Whether it puts pods into ComputeDomains."""
+    named_topologies: tuple[str, ...] = ()
+    """Schedulers whose topologies it does not make: the binding has to name theirs."""
+    gangs_by_default_scheduler: bool = False
+    """Whether default-scheduler gets gangs from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,8 @@ class ClusterFacts:
     """The kind that `topologies` are of."""
     objects: Mapping[tuple[str, str], tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
     """What else decides, by API group and kind; all of the cluster, or a kind is not known."""
+    incomplete: frozenset[tuple[str, str]] = frozenset()
+    """Kinds of `objects` of which only those of this run's documents are known."""
     held: Held = field(default_factory=dict)
     """What is held for pods that were admitted and that have no node yet."""
     is_room_checked: bool = True
@@ -103,6 +113,11 @@ class ClusterFacts:
         What would fit without them means nothing. Empty where no room is checked anyway.
         """
         return (_LEVELS_FIRST,) if self.is_room_checked else ()
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """The objects that decide what becomes of pods."""
+        return Surroundings(self.objects, self.incomplete)
 
     def seen_by(self, reads: str) -> "ClusterFacts":
         """The facts for a system that reads one kind of topology resource."""
@@ -145,13 +160,24 @@ class ClusterFacts:
 
         `namespace` is that of these pods; None: any.
         """
-        values = set()
+        values = self.holders(pod_label, key, namespace)
+        return tuple(sorted(values))
+
+    def holders(
+        self, pod_label: str, key: str, namespace: str | None = None
+    ) -> dict[str, ExclusivePod]:
+        """A pod with `pod_label` for each value of the node label `key` where such pods run.
+
+        `namespace` is that of these pods; None: any.
+        """
+        holders: dict[str, ExclusivePod] = {}
         for pod in self.exclusive_pods.get(pod_label, ()):
             if namespace is not None and pod.namespace != namespace:
                 continue
-            if key in pod.node_labels:
-                values.add(pod.node_labels[key])
-        return tuple(sorted(values))
+            value = pod.node_labels.get(key)
+            if value is not None:
+                holders.setdefault(value, pod)
+        return holders
 
     def lacks_label(self, key: str | None) -> bool:
         """Whether it is known that no node carries the label."""
@@ -229,7 +255,7 @@ class System:
         before: Mapping[str, Any] | None = None,
     ) -> Reading:
         """What the document asks for and everything wrong with it, each finding once."""
-        root = Field(document)
+        root = Field(document, surroundings=cluster.surroundings)
         existing = None
         if before is not None:
             existing = Field(before)

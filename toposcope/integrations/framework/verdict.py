@@ -10,6 +10,7 @@ from typing import Literal
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import Exclusion, Taint
 from toposcope.integrations.framework.packing import Path
 
@@ -18,10 +19,10 @@ Kind = Literal["fits", "full", "never", "unclear"]
 there may be one.
 """
 Amounts = tuple[tuple[str, int], ...]
-Counted = Literal["pod", "resource", "pods", "groups", "domains", "several", "pieces"]
-"""What there is too little of: a resource on any one node; a resource; nodes that take whole
-pods; domains for a smaller group; domains for copies that share none; in each domain something
-else; nothing, but not for all at once.
+Counted = Literal["pod", "barred", "resource", "pods", "groups", "domains", "several", "pieces"]
+"""What there is too little of: a resource on any one node; nodes that pods may use; a resource;
+nodes that take whole pods; domains for a smaller group; domains for copies that share none; in each
+domain something else; nothing, but not for all at once.
 """
 
 
@@ -67,6 +68,10 @@ class Shortage:
     """The smaller group."""
     lacking: tuple[Lack, ...] = ()
     """`several`: what is short where."""
+    kind: str = ""
+    """`barred`: the name of the pods that no node takes."""
+    barred: tuple[tuple[Exclusion, int], ...] = ()
+    """`barred`: why nodes do not take them, and how many do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +101,10 @@ class Step:
 class Remedy:
     """One thing to do in one domain, after which the workload fits there."""
 
-    act: Literal["open", "drain", "tolerate"]
-    """Bring nodes back (Ready, uncordoned); move away what runs there; tolerate taints."""
+    act: Literal["open", "drain", "tolerate", "preempt"]
+    """Bring nodes back (Ready, uncordoned); move away what runs there; tolerate taints; nothing, as
+    the scheduler evicts `pods` itself.
+    """
     nodes: tuple[str, ...]
     domain: Path = ()
     short: tuple[str, ...] = ()
@@ -137,8 +144,15 @@ class Verdict:
     """Why the scheduler does not find a placement though there is one; empty: it does."""
     on_shares: bool = False
     """Whether it fits only where the GPUs that it asks for are shares of GPUs."""
+    left: int = 0
+    """How many of its pods wait for room where it fits: those that need not start with the others.
+    """
     names: Mapping[Path, str] = field(default_factory=dict)
     """The names of the domains in this verdict."""
+    unread: tuple[UnreadField, ...] = ()
+    """Fields that may decide otherwise and were not read."""
+    without_unread: "Verdict | None" = None
+    """The answer if these fields were not set; None: it is as unclear without them."""
 
     @property
     def fits(self) -> bool:

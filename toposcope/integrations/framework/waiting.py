@@ -1,6 +1,7 @@
 """Why a system's pods wait: the base of `WAITING` in its `waiting.py`."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from toposcope.api.levels import Level
@@ -43,6 +44,19 @@ class NodeState(Protocol):
 
     def label(self, key: str) -> str | None:
         """The value of a label, None if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Why a pod has a node selector that its template lacks."""
+
+    who: str
+    """Who added it: `Kueue`."""
+    why: str = ""
+    """What it follows, after `because`."""
+    way_out: tuple[str, ...] = ()
+    """What to do if there is no room, a sentence each."""
+    commands: tuple[Command, ...] = ()
 
 
 class WaitingWorkload(WorkloadObjects, Protocol):
@@ -113,6 +127,8 @@ class Waiting:
     """Who breaks one has the pods placed by somebody who does not keep them together."""
     groups_are_written: bool = False
     """Whether people write the groups that pods name: these have no owner."""
+    gates: Mapping[str, str] = {}
+    """Scheduling gates of pods, and in words who removes each, and when."""
 
     def group_of(self, pod: ViewedPod) -> Ref | None:
         """The group that a pod names; None: none."""
@@ -165,10 +181,35 @@ class Waiting:
         del group
         return ""
 
+    def problems(self, workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+        """What its operator reports as failed on the objects of the workload."""
+        del workload
+        yield from ()
+
+    def refusals(self, workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+        """Why its scheduler or its queue holds the whole workload back now, in their words."""
+        del workload
+        yield from ()
+
+    def resumes(self, workload: WorkloadObjects) -> str:
+        """When it starts a suspended workload, in words; empty: it has no part in that."""
+        del workload
+        return ""
+
+    def pin(self, workload: WaitingWorkload, pod: ViewedPod, key: str, value: str) -> Pin | None:
+        """Why a pod has to go to nodes with this label; None: it did not add the selector."""
+        del workload, pod, key, value
+        return None
+
     def messages(self, workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
         """What its objects report about the workload, unless all is well."""
         del workload
         yield from ()
+
+    def steps(self, text: str) -> frozenset[str]:
+        """The steps of `explain` that say more about a message that `meaning` knows."""
+        del text
+        return frozenset()
 
     def meaning(self, text: str) -> str:
         """What a message means, where no pattern of `meanings.yaml` can tell; empty: not known."""

@@ -1,25 +1,31 @@
-"""What Grove's webhook refuses of any PodCliqueSet: names, counts, pod templates.
+"""What Grove's webhook refuses of any PodCliqueSet: names, counts, enumerations, pod templates.
 
-Constraints are in `constraint.py`. Rules and messages: Grove's CRD and webhook, main of 2026-08-19.
-Left out is what has nothing to do with placement: shared resource claims, MNNVL, environment
-variables, `terminationDelay`.
+Constraints are in `constraint.py`, NVLink groups in `mnnvl.py`. Rules and messages: Grove's CRD and
+webhook, main of 2026-08-19. Its defaulting webhook runs first: a clique with `replicas: 0` gets 1,
+while `minAvailable` and `autoScalingConfig.minReplicas` that are not set get the number as written.
+Left out is what has nothing to do with placement: shared resource claims, environment variables.
 """
 
 import json
+import re
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
-from toposcope.api.label_values import NAME
+from toposcope.api.label_values import NAME, is_name
 from toposcope.integrations.framework.document import Field, name_of
 from toposcope.integrations.framework.levels import did_you_mean
-from toposcope.integrations.grove.api import clique_names
+from toposcope.integrations.grove.api import clique_names, clique_replicas
+from toposcope.integrations.grove.durations import DurationError, seconds_of
 
 _MAX_NAMES: Final = 45
 """Characters of the names that a pod's name is made of; the rest of its 63 are indices and a random
 suffix.
 """
 _EXPLICIT: Final = "CliqueStartupTypeExplicit"
+_ENV_NAME: Final = re.compile(r"(?!\.{1,2}$)(?!\.\.)[-._a-zA-Z][-._a-zA-Z0-9]*", re.ASCII)
+_STARTUP_TYPES: Final = ("CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", _EXPLICIT)
+_UPDATE_STRATEGIES: Final = ("RollingRecreate", "OnDelete")
 _UNPLACED: Final = "remove it: Grove's scheduler decides where its pods run"
 
 
@@ -30,7 +36,11 @@ def check_parts(root: Field, *, is_new: bool) -> None:
         text = "is 0 unless it is set: Grove creates no pods"
         replicas.warn("grove/no-replicas", text, "set it to 1 or more")
 
+    _check_set_name(root / "metadata" / "name")
     template = root / "spec" / "template"
+    _check_one_of(template / "cliqueStartupType", _STARTUP_TYPES)
+    _check_one_of(root / "spec" / "updateStrategy" / "type", _UPDATE_STRATEGIES)
+    _check_termination_delay(template / "terminationDelay")
     where = template / "cliques"
     cliques = list(where.items())
     groups = list((template / "podCliqueScalingGroups").items())
@@ -53,6 +63,42 @@ def check_parts(root: Field, *, is_new: bool) -> None:
     startup_type = (template / "cliqueStartupType").text()
     if startup_type == _EXPLICIT:
         _check_order(where, cliques, names)
+
+
+def _check_set_name(field: Field) -> None:
+    name = field.text()
+    if name is None or is_name(name):
+        return
+    text = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+        "'-' or '.', and must start and end with an alphanumeric character"
+    )
+    field.malformed("grove/name", text, "write lower-case letters, digits and '-'")
+
+
+def _check_one_of(field: Field, values: tuple[str, ...]) -> None:
+    """Note a value that is not in an enumeration of the CRD."""
+    value = field.text()
+    if value is None or value in values:
+        return
+    supported = ", ".join(f'"{each}"' for each in values)
+    text = f'Unsupported value: "{value}": supported values: {supported}'
+    field.malformed("grove/enum", text, did_you_mean(value, values))
+
+
+def _check_termination_delay(field: Field) -> None:
+    rule = "grove/termination-delay"
+    text = field.text()
+    if text is None:
+        return
+    fix = "write a duration such as 4h or 90s, or leave it out: 4h"
+    try:
+        seconds = seconds_of(text)
+    except DurationError:
+        field.malformed(rule, f'time: invalid duration "{text}"', fix)
+        return
+    if seconds <= 0:
+        field.malformed(rule, "terminationDelay must be greater than 0", fix)
 
 
 def _members(groups: list[Field]) -> list[str]:
@@ -134,18 +180,45 @@ def _check_clique(clique: Field, *, grouped: bool, is_new: bool) -> None:
         if not required:
             required.error("grove/required", "Required value", "set it")
 
-    replicas = _positive(spec / "replicas", 1)
-    minimum = spec / "minAvailable"
-    least = _positive(minimum, replicas)
-    _check_minimum(minimum, least, replicas)
+    replicas = clique_replicas(spec)
+    _check_counts(spec, replicas)
     if spec / "autoScalingConfig":
         _check_scaling(spec, replicas, grouped=grouped)
+    _check_env(spec / "podSpec")
     if not is_new:
         return
     for name in ("topologySpreadConstraints", "nodeName"):
         field = spec / "podSpec" / name
         if field and field.value != "":
             field.error("grove/pod-spec", "must not be set", _UNPLACED)
+
+
+def _check_env(pod_spec: Field) -> None:
+    """Note names of environment variables that no process can have, or that stand there twice."""
+    containers = [*(pod_spec / "containers").items(), *(pod_spec / "initContainers").items()]
+    for container in containers:
+        variables = list((container / "env").items())
+        names = [variable / "name" for variable in variables]
+        for name in names:
+            text = name.text() or ""
+            if not _ENV_NAME.fullmatch(text):
+                message = f'"{text}" is no name of an environment variable'
+                name.error("grove/env", message, "write letters, digits, '_', '-' or '.'")
+        _check_unique(container / "env", names)
+
+
+def _check_counts(spec: Field, replicas: int) -> None:
+    """Note wrong numbers of pods; `replicas` is what Grove makes of them."""
+    written = spec / "replicas"
+    minimum = spec / "minAvailable"
+    if written.value == 0 and not minimum:
+        text = "must be greater than 0: without it, Grove takes replicas as written (0)"
+        minimum.error("grove/replicas", text, "write replicas: 1, or minAvailable: 1")
+        return
+    if written.value != 0:
+        _positive(written, 1)
+    least = _positive(minimum, replicas)
+    _check_minimum(minimum, least, replicas)
 
 
 def _check_scaling(spec: Field, replicas: int, *, grouped: bool) -> None:
@@ -157,7 +230,7 @@ def _check_scaling(spec: Field, replicas: int, *, grouped: bool) -> None:
         )
         scale.error("grove/scaling", text, "scale the group: scaleConfig")
         return
-    least = (scale / "minReplicas").number(replicas)
+    least = (scale / "minReplicas").number((spec / "replicas").number(1))
     if least < (spec / "minAvailable").number(replicas):
         text = "must be greater than or equal to podCliqueSpec.minAvailable"
         (scale / "minReplicas").error("grove/scaling", text, "raise it, or lower minAvailable")

@@ -64,6 +64,11 @@ def clique_names(scaling_group: Field) -> list[str]:
     return names
 
 
+def clique_replicas(spec: Field) -> int:
+    """The pods of a clique: Grove's defaulting webhook makes 1 of 0."""
+    return (spec / "replicas").number(1) or 1
+
+
 def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a PodCliqueSet."""
     yield from read_annotations(Annotated(root))

@@ -3,13 +3,15 @@
 from typing import Final
 
 from toposcope.api.label_keys import PREFIX
-from toposcope.integrations.kai import api
+from toposcope.integrations.kai import api, pod_shares
 
 TITLE: Final = "KAI"
 SCHEDULER: Final = api.KAI_SCHEDULER
 """What pods write into `schedulerName`, and bindings name."""
 QUEUE: Final = api.QUEUE
 """Label of a PodCliqueSet, or of a clique: the queue of its pods."""
+PREEMPTIBLE: Final = api.PREEMPTIBLE
+"""Whether pods may be evicted, by their priority class."""
 TOPOLOGIES: Final = api.TOPOLOGIES
 """What the scheduler reads the levels from: Grove makes one of each binding that names none."""
 NAMED: Final = f"{PREFIX}names-kai-topology"
@@ -17,3 +19,6 @@ NAMED: Final = f"{PREFIX}names-kai-topology"
 the value.
 """
 TOPOLOGY_RULE: Final = "grove/kai-topology"
+check_shares = pod_shares.check_shares
+with_share_at = pod_shares.with_share_at
+"""What pods ask of GPUs that they share, by annotations of a clique."""

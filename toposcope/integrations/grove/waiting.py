@@ -28,8 +28,18 @@ from toposcope.integrations.grove.api import (
 )
 from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_BACKEND, WHERE
 from toposcope.kube.discovery import Kind
-from toposcope.text import Command, shell
+from toposcope.text import Command, bounded, shell
 
+_GATES: Final = {
+    "grove.io/podgang-pending-creation": (
+        "Grove's operator removes it once the pod's PodGang exists and names the pod "
+        "(for replicas above minAvailable: once the base PodGang is scheduled); "
+        "until then look at the operator, not at the scheduler"
+    )
+}
+_GANG_STEPS: Final = frozenset({"Initialized", "Scheduled"})
+"""Conditions of a PodGang: it names all of its pods; these have nodes."""
+_MIGRATION: Final = "PodGangMigrationInProgress"
 _DRIFT: Final = "SchedulerTopologyDrift"
 _DISABLED: Final = "TopologyAwareSchedulingDisabled"
 _MISSING: Final = frozenset(
@@ -248,6 +258,37 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
         )
 
 
+def _problems(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+    """The errors that its operator met, and what keeps it from making PodGangs."""
+    for kind in (POD_CLIQUE_SETS, SCALING_GROUP, CLIQUE, GANG):
+        for ref, document in workload.members(kind):
+            yield from _last_errors(ref, document)
+    for ref, document in workload.members(POD_CLIQUE_SETS):
+        reported = features.condition(document, _MIGRATION)
+        if reported and reported.status == "True":
+            yield features.SchedulerMessage(ref.handle, str(reported), ref=ref)
+
+
+def _refusals(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+    """Why its PodGangs are not made, filled or scheduled."""
+    for ref, document in workload.members(GANG):
+        for reported in features.conditions(document):
+            is_held = reported.type in _GANG_STEPS and reported.status == "False"
+            if is_held and reported.message:
+                yield features.SchedulerMessage(ref.handle, str(reported), ref=ref)
+
+
+def _last_errors(
+    ref: features.Ref, document: features.Object
+) -> Iterator[features.SchedulerMessage]:
+    """What the last reconciliation of an object failed with."""
+    for error in (Field(document) / "status" / "lastErrors").items():
+        code = (error / "code").text() or "error"
+        description = (error / "description").text() or "no description"
+        text = f"{code}: {bounded(description)}"
+        yield features.SchedulerMessage(ref.handle, text, ref=ref)
+
+
 def _copy_namer(group: Group) -> CopyName:
     """What names the copies of a set, of a scaling group or of a clique."""
     if group.kind == SCALED_GROUP:
@@ -316,6 +357,7 @@ def _is_grove_name(text: str, name: str) -> bool:
 class _Grove(Waiting):
     subjects = (POD_CLIQUE_SETS, SCALING_GROUP, CLIQUE, GANG)
     readers = (_SYSTEM,)
+    gates = _GATES
     topology_kinds = (BINDINGS, OLDER_TOPOLOGIES)
     made_for_pods = (POD_CLIQUE_SETS,)
     topology_rules = (
@@ -353,6 +395,12 @@ class _Grove(Waiting):
 
     def copy_namer(self, system: str, group: Group) -> CopyName | None:
         return _copy_namer(group) if system == _SYSTEM else None
+
+    def problems(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _problems(workload)
+
+    def refusals(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _refusals(workload)
 
     def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
         return _messages(workload)

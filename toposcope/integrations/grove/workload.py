@@ -8,15 +8,21 @@ The backend places each PodGang at once. Source: Grove v0.1.0-alpha.12
 the set holds its cliques and, of each scaling group, `minAvailable` replicas; every further replica
 is a PodGang of its own, with the scaling group's constraint or else the set's. A PodGang starts
 with `minAvailable` pods of each clique; the backend adds the others one by one, where the clique's
-constraint leaves room.
+constraint leaves room. So a set starts once its base PodGangs find room.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import Group, Workload, starts_with
+from toposcope.integrations.framework.constraints import (
+    Group,
+    Pods,
+    Workload,
+    count_of_pods,
+    starts_with,
+)
 from toposcope.integrations.framework.document import Field, Note, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import pods_of
@@ -34,6 +40,7 @@ from toposcope.integrations.grove.api import (
     POD_CLIQUE_SETS,
     SCALED_GROUP,
     clique_names,
+    clique_replicas,
 )
 from toposcope.integrations.grove.constraint import (
     Constraint,
@@ -41,7 +48,14 @@ from toposcope.integrations.grove.constraint import (
     check_schema,
     known_topology,
 )
-from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers
+from toposcope.integrations.grove.mnnvl import (
+    channel_claim,
+    check_groups,
+    check_groups_unchanged,
+    groups_of,
+)
+from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers, queue_of
+from toposcope.integrations.grove.sharing import check_sharing, shared_claims
 from toposcope.integrations.grove.update import check_unchanged, is_repair
 
 _SCALED: Final = (
@@ -51,7 +65,7 @@ _SCALED: Final = (
 
 
 def pod_gangs(whole: Group, least: Mapping[str, int], pods: Mapping[str, int]) -> Iterator[Group]:
-    """The gangs of a set: what starts together.
+    """The gangs of a set: what starts together; the first one is the base.
 
     `least` is `minAvailable` of scaling groups, `pods` that of cliques, by name of group.
     """
@@ -82,21 +96,12 @@ def pod_gangs(whole: Group, least: Mapping[str, int], pods: Mapping[str, int]) -
 
 def notes_of(whole: Group, gangs: Sequence[Group]) -> Iterator[str]:
     """What `check` says of a set whose parts do not all start together."""
-    minimum = _pods_of(gangs)
-    total = _pods_of([whole])
+    minimum = count_of_pods(gangs)
+    total = count_of_pods([whole])
     if minimum < total:
         yield starts_with(backend.TITLE, minimum, total)
     if len(gangs) > 1 and whole.required:
         yield _SCALED.format(whole.required.domain)
-
-
-def _pods_of(groups: Iterable[Group]) -> int:
-    """How many pods all copies of these groups have."""
-    count = 0
-    for group in groups:
-        total = group.total()
-        count += total.get("pods", 0) * group.copies
-    return count
 
 
 def _started(group: Group, pods: Mapping[str, int]) -> Group:
@@ -134,6 +139,8 @@ _NOT_KEPT: Final = (
 _NEVER_PLACED: Final = (
     f"{backend.TITLE} 0.17 schedules nothing whose preferred level is broader than its required one"
 )
+_FOLLOWED: Final = ("", KUBE_SCHEDULER, backend.SCHEDULER, "volcano")
+"""Schedulers for whose pods room is looked for; empty: Grove's default, which is not known."""
 _DISABLED: Final = "topology constraints are not allowed when Topology Aware Scheduling is disabled"
 
 
@@ -151,6 +158,11 @@ class _Set:
             self._old = Constraints.of(before / "spec" / "template")
         self.topology_name: str | None = None
         self.topology: TopologyLevels | None = None
+
+    @property
+    def levels_first(self) -> tuple[str, ...]:
+        """The note on a set whose levels are wrong."""
+        return self._cluster.levels_first
 
     @property
     def constrained(self) -> bool:
@@ -191,9 +203,13 @@ class _Set:
         root = self._root
         before = self._before
         check_parts(root, is_new=before is None)
+        check_sharing(root)
         if before is not None and self._old is not None:
             old_template = before / "spec" / "template"
             check_unchanged(self._template, old_template, self.constraints, self._old)
+            check_groups_unchanged(root, before)
+        else:
+            check_groups(root, self._cluster.profiles)
         return check_schedulers(
             root,
             self._cluster.profiles,
@@ -209,36 +225,55 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     clique_set.check_constraints()
     scheduler = clique_set.check_rest()
     redundant = _check_preferred(clique_set.constraints, clique_set.topology)
-    group = _tree(root, clique_set.constraints, clique_set.topology)
+    group = _tree(root, clique_set, scheduler)
 
     rules = {finding.rule for finding in root.findings}
-    notes: tuple[str, ...] = ()
-    placeable = False
-    if not _LEVEL_RULES.isdisjoint(rules):
-        notes = cluster.levels_first
-    elif clique_set.constrained and scheduler == KUBE_SCHEDULER:
-        notes = (_NOT_KEPT,)
-    elif redundant:
-        notes = (_NEVER_PLACED,)
-    else:
-        placeable = True
-
-    gangs: tuple[Group, ...] = ()
-    if scheduler == backend.SCHEDULER and "grove/hierarchy" not in rules:
-        gangs = _gangs_of(root / "spec" / "template", group)
-        if placeable:
-            notes = tuple(notes_of(group, gangs))
+    unplaced = _why_unplaced(clique_set, scheduler, rules, redundant=redundant)
     workload = Workload(
         system="Grove",
         handle=handle_of(root),
         groups=(group,),
         topology=clique_set.topology_name,
-        placeable=placeable,
-        notes=notes,
-        gang=True if gangs else None,
-        pod_groups=gangs,
+        placeable=unplaced is None,
+        notes=unplaced or (),
     )
+    if scheduler == backend.SCHEDULER and "grove/hierarchy" not in rules:
+        workload = _with_gangs(root, workload, group)
     return Reading(workload)
+
+
+def _why_unplaced(
+    clique_set: _Set, scheduler: str, rules: Collection[str], *, redundant: bool
+) -> tuple[str, ...] | None:
+    """The notes on a set of which nothing more is known; None: it can be placed."""
+    if not _LEVEL_RULES.isdisjoint(rules):
+        return clique_set.levels_first
+    if clique_set.constrained and scheduler == KUBE_SCHEDULER:
+        return (_NOT_KEPT,)
+    if redundant:
+        return (_NEVER_PLACED,)
+    if scheduler not in _FOLLOWED:
+        return (f"{scheduler} places its pods, by rules of its own: room is not checked",)
+    return None
+
+
+def _with_gangs(root: Field, workload: Workload, group: Group) -> Workload:
+    """The workload with what starts together, and the queue that it is in."""
+    template = root / "spec" / "template"
+    gangs = _gangs_of(template, group)
+    notes = workload.notes
+    if workload.placeable:
+        notes = tuple(notes_of(group, gangs))
+    priority = (template / "priorityClassName").text() or ""
+    return replace(
+        workload,
+        notes=notes,
+        gang=True,
+        pod_groups=gangs,
+        least=gangs[:1],
+        queue=queue_of(root),
+        preemptible=backend.PREEMPTIBLE.get(priority, True),
+    )
 
 
 def _gangs_of(template: Field, group: Group) -> tuple[Group, ...]:
@@ -285,14 +320,19 @@ def _level(topology: TopologyLevels | None, domain: str) -> Level | None:
     return topology.by_domain(domain)
 
 
-def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None) -> Group:
+def _tree(root: Field, clique_set: _Set, scheduler: str) -> Group:
     """The whole set; each of its replicas is kept together by itself."""
+    constraints = clique_set.constraints
+    topology = clique_set.topology
     template = root / "spec" / "template"
     ungrouped: dict[str, Group] = {}
+    claims = _Claims(root)
     places = (template / "cliques").items()
     for constraint, place in zip(constraints.cliques, places, strict=True):
         name = constraint.name or place.path
-        ungrouped[name] = _clique(place, constraint, topology)
+        pods = claims.added_to(_pods_of_clique(name, place, scheduler))
+        clique = Group.of_kind(CLIQUE_GROUP, name, (pods,))
+        ungrouped[name] = _constrained(clique, constraint, topology)
 
     below = []
     places = (template / "podCliqueScalingGroups").items()
@@ -313,13 +353,33 @@ def _tree(root: Field, constraints: Constraints, topology: TopologyLevels | None
     return _constrained(whole, constraints.top, topology)
 
 
-def _clique(place: Field, constraint: Constraint, topology: TopologyLevels | None) -> Group:
-    name = (place / "name").text() or place.path
-    spec = place / "spec"
-    replicas = (spec / "replicas").number(1)
-    pods = pods_of(name, replicas, spec / "podSpec")
-    clique = Group.of_kind(CLIQUE_GROUP, name, (pods,))
-    return _constrained(clique, constraint, topology)
+def _pods_of_clique(name: str, clique: Field, scheduler: str) -> Pods:
+    spec = clique / "spec"
+    pods = pods_of(name, clique_replicas(spec), spec / "podSpec", labels=clique / "labels")
+    if scheduler != backend.SCHEDULER:
+        return pods
+    annotations = clique / "annotations"
+    backend.check_shares(annotations, spec / "podSpec")
+    return backend.with_share_at(pods, annotations)
+
+
+class _Claims:
+    """The claims that Grove adds to pods: shared ones, and those for channels."""
+
+    def __init__(self, root: Field) -> None:
+        self._root = root
+        self._shared = shared_claims(root)
+        self._groups = groups_of(root)
+
+    def added_to(self, pods: Pods) -> Pods:
+        """The pods of a clique, which have its name, with the claims that they get."""
+        claims = [*pods.claims, *self._shared.get(pods.name, ())]
+        group = self._groups.get(pods.name)
+        if group:
+            channel = channel_claim(self._root, group, pods)
+            if channel:
+                claims.append(channel)
+        return replace(pods, claims=tuple(claims))
 
 
 def _constrained(group: Group, constraint: Constraint, topology: TopologyLevels | None) -> Group:

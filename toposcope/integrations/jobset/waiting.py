@@ -1,18 +1,28 @@
-"""JobSet: which pods belong to which of its Jobs. Labels: JobSet 0.9."""
+"""JobSet: which pods belong to which of its Jobs, and whom they follow. Labels: JobSet 0.9.
+
+A TrainJob makes a JobSet of the same name. In an exclusive Job, JobSet's webhook pins all pods but
+the first to the domain of that one (0.12: pkg/webhooks/pod_webhook.go).
+"""
 
 from collections.abc import Mapping
 from typing import Final
 
 from toposcope.integrations.framework.constraints import JOB, Group
-from toposcope.integrations.framework.waiting import CopyName, Waiting
-from toposcope.integrations.jobset.api import JOB_KEY
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.placement import ViewedPod
+from toposcope.integrations.framework.waiting import CopyName, Pin, Waiting, WaitingWorkload
+from toposcope.integrations.jobset.api import EXCLUSIVE, JOB_KEY, NAMESPACED_JOB, NODE_SELECTOR
 from toposcope.kube.discovery import Kind
 
+_WHO: Final = "JobSet"
 _JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 
 
 class _JobSet(Waiting):
-    subjects = (Kind("jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2",)),)
+    subjects = (
+        Kind("jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2", "v1")),
+        Kind("trainer.kubeflow.org", "TrainJob", "trainjobs", ("v1alpha1",)),
+    )
     level_rules = (
         "jobset/label-exists",
         "jobset/nodes-labelled",
@@ -30,6 +40,47 @@ class _JobSet(Waiting):
             return labels.get(JOB_KEY)
 
         return of_job
+
+    def pin(self, workload: WaitingWorkload, pod: ViewedPod, key: str, value: str) -> Pin | None:
+        del value
+        if key == NAMESPACED_JOB:
+            return Pin(_WHO, f"with {NODE_SELECTOR} somebody has to label nodes for each Job")
+        if key not in _exclusive_keys(workload):
+            return None
+        leader = _leader(workload, pod)
+        if leader is None:
+            return Pin(_WHO)
+        way_out = (
+            f"make room on those nodes, or delete pod/{leader.name} and the pods of its Job, "
+            "so that the Job may go elsewhere"
+        )
+        return Pin(
+            who=_WHO,
+            why=f"the first pod of its Job, pod/{leader.name}, runs there",
+            way_out=(way_out,),
+        )
+
+
+def _exclusive_keys(workload: WaitingWorkload) -> set[str]:
+    """The labels by whose values the Jobs of the JobSets are kept apart."""
+    keys = set()
+    for _, document in workload.all_members:
+        annotations = Field(document) / "metadata" / "annotations"
+        key = (annotations / EXCLUSIVE).text()
+        if key:
+            keys.add(key)
+    return keys
+
+
+def _leader(workload: WaitingWorkload, pod: ViewedPod) -> ViewedPod | None:
+    """The pod of the same Job that all others follow; None: it has no node."""
+    job = pod.labels.get(JOB_KEY)
+    if job is None:
+        return None
+    for mate in workload.placed:
+        if mate.labels.get(JOB_KEY) == job:
+            return mate
+    return None
 
 
 WAITING: Final = _JobSet()

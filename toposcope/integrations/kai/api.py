@@ -24,6 +24,8 @@ QUEUES: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), namespaced
 KAI_SCHEDULER: Final = "kai-scheduler"
 """What pods write into `schedulerName`."""
 
+PREEMPTIBLE: Final = {"train": True, "build-preemptible": True, "build": False, "inference": False}
+"""Whether KAI may evict pods, by their priority class of its chart; of others it is not known."""
 PREFIX: Final = "kai.scheduler/"
 TOPOLOGY: Final = PREFIX + "topology"
 REQUIRED: Final = PREFIX + "topology-required-placement"
@@ -36,6 +38,14 @@ SEGMENT_PREFERRED: Final = PREFIX + "segment-topology-preferred-placement"
 PLACEMENTS: Final = (REQUIRED, PREFERRED)
 SEGMENTS: Final = (SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
 BATCH_MIN_MEMBER: Final = PREFIX + "batch-min-member"
+GPU_FRACTION: Final = "gpu-fraction"
+"""Annotation of a pod: the part of a GPU that it gets."""
+GPU_MEMORY: Final = "gpu-memory"
+"""Annotation of a pod: the memory of a GPU that it gets, in MiB."""
+SHARED_GPUS: Final = "gpu-fraction-num-devices"
+"""Annotation of a pod: how many GPUs it gets such a part of."""
+GPU_GROUP: Final = "runai-gpu-group"
+"""Label of pods that share a GPU, and of the pod that reserves it for them: the GPU's name."""
 SKIP_GROUPER: Final = PREFIX + "skip-podgrouper"
 """Annotation `"true"` on a pod or an owner of it: the grouper leaves the pod's PodGroup as it is.
 """

@@ -113,6 +113,7 @@ def _step(explained: WaitingWorkload, gang: _BoundGang) -> Step:
         f"KAI places the other {left} nowhere else, and there is no room",
         explained.answer(verdict),
         *explained.advice(verdict),
+        *_one_by_one(explained, gang.workload),
         *_way_out(explained, gang.workload, total),
         commands=(tree_command(gang.workload.topology, level),),
     )
@@ -122,6 +123,13 @@ def _of_size(group: Group, count: int) -> Group:
     """The group with so many of its pods."""
     pods = replace(group.pods[0], count=count)
     return replace(group, pods=(pods,))
+
+
+def _one_by_one(explained: WaitingWorkload, workload: Workload) -> Iterator[str]:
+    """Why some of its pods could start without the others; nothing for a gang."""
+    if not workload.gang:
+        kind = explained.explained.kind
+        yield f"KAI 0.17 makes no gang of this {kind}: the first pod to start chose the domain"
 
 
 def _way_out(explained: WaitingWorkload, workload: Workload, total: int) -> Iterator[str]:

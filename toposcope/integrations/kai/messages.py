@@ -20,39 +20,46 @@ _REQUIREMENT: Final = re.compile(
     r"(?:, subgroup (\S+?))?(?=[:.\s]|$)"
 )
 _WHOLE: Final = re.compile(r"not enough resources in (the cluster|\S+) to allocate the job")
+
+
+@dataclass(frozen=True, slots=True)
+class _NoNode:
+    """What KAI says of pods that find no node."""
+
+    pattern: re.Pattern[str]
+    words: str
+    advice: str = ""
+    """What to do where the nodes are too small or too full."""
+
+
 _PODS: Final = (
-    (
+    _NoNode(
         re.compile(
             r"Resources were found for (\d{1,9}) pods "
             r"while (\d{1,9}) are required for gang scheduling"
         ),
-        (
-            "KAI finds nodes for {0} of the {1} pods that start together: "
-            "free nodes, or lower minMember"
-        ),
+        "KAI finds nodes for {0} of the {1} pods that start together",
+        "free nodes, or lower minMember",
     ),
-    (
+    _NoNode(
         re.compile(
             r"Resources were found for (\d{1,9}) pods from all sub-groups "
             r"while sub-group (\S+) requires (\d{1,9}) pods"
         ),
-        (
-            "sub-group {1} needs {2} pods at once, and KAI finds nodes for {0} "
-            "pods in all until then: free nodes, or lower its minMember"
-        ),
+        "sub-group {1} needs {2} pods at once, and KAI finds nodes for {0} pods in all until then",
+        "free nodes, or lower its minMember",
     ),
-    (
+    _NoNode(
         re.compile(r"Resources were not found for pod (\S+) due to"),
         "no node takes pod {0}",
     ),
 )
-"""What KAI says of pods that find no node, to its meaning."""
 _NODES: Final = re.compile(r"no nodes with enough resources were found: (.*)", re.DOTALL)
 _NOT_READY: Final = "Job is not ready for scheduling."
 _WAITING: Final = re.compile(
     r"Waiting for (\d{1,9}) pods(?: for SubGroup (\S+?))?, currently (\d{1,9}) exist"
 )
-_REASONS: Final = (
+_ROOM: Final = (
     (re.compile(r"node is unschedulable"), "cordoned"),
     (re.compile(r"node has NotReady condition"), "not Ready"),
     (re.compile(r"node has (\S+) condition"), "with condition {0}"),
@@ -68,19 +75,54 @@ _REASONS: Final = (
     (re.compile(r"node\(s\) didn't have enough resources: (.+)"), "with too little free {0}"),
     (re.compile(r"node\(s\) didn't have enough of mig profile: (.+)"), "with too little free {0}"),
 )
-"""What follows the number of nodes, to its meaning."""
+"""What follows the number of nodes, to its meaning, where the step `room` says more."""
+_CLAIMS: Final = (
+    re.compile(r"(?:node\(s\) )?cannot allocate all claims"),
+    (
+        "where the pods' resource claims (DRA devices or ComputeDomain channels, not GPUs of a "
+        "device plugin) cannot be allocated: kubectl get resourceclaims, and the logs of their "
+        "DRA driver"
+    ),
+)
+_PORTS: Final = (
+    re.compile(r"node\(s\) didn't have free ports for the requested pod ports"),
+    "where a port of the node that the pod asks for (hostPort) is taken",
+)
+_REASONS: Final = (*_ROOM, _CLAIMS, _PORTS)
 
 
 def meaning_of_no_room(text: str) -> str:
     """What KAI's message about room means and what to do; empty: it is not about room."""
     sentences = [_missing_pods(text), _no_domain(text)]
-    for pattern, words in _PODS:
-        match = pattern.search(text)
+    is_room = _is_about_room(text)
+    for known in _PODS:
+        match = known.pattern.search(text)
         if match:
-            meaning = words.format(*match.groups())
+            meaning = known.words.format(*match.groups())
+            if known.advice and is_room:
+                meaning += f": {known.advice}"
             sentences.append(meaning)
     sentences.append(_nodes(text))
     return "; ".join(filter(None, sentences))
+
+
+def steps_about_room(text: str) -> frozenset[str]:
+    """The steps of `explain` that say more of a message about room; none where it is not."""
+    if _NOT_READY in text or not meaning_of_no_room(text) or not _is_about_room(text):
+        return frozenset()
+    return frozenset({"labels", "availability", "room"})
+
+
+def _is_about_room(text: str) -> bool:
+    """Whether each reason why nodes are left out is one that the step `room` knows."""
+    nodes = _NODES.search(text)
+    if nodes is None:
+        return True
+    for line in nodes[1].split("\n"):
+        _, _, reason = line.strip(" .").partition(" ")
+        if reason and not words_for(reason, _ROOM):
+            return False
+    return True
 
 
 def _missing_pods(text: str) -> str:

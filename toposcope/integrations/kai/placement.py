@@ -10,14 +10,16 @@ from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.amounts import amount
+from toposcope.integrations.framework.amounts import amount, unit_of
 from toposcope.integrations.framework.constraints import (
+    GpuShare,
     Group,
     OfferedNode,
     PodGroupMember,
     PodGroupName,
     Pods,
     Workload,
+    pods_in,
 )
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
@@ -25,6 +27,7 @@ from toposcope.integrations.framework.packing import Path
 from toposcope.integrations.framework.placement import (
     ClusterView,
     KnownLevels,
+    OfferedShares,
     Placement,
     Question,
     ViewedPod,
@@ -42,8 +45,31 @@ from toposcope.integrations.kai.allocation import (
     Unplaced,
 )
 from toposcope.integrations.kai.api import GROUP_OF, SUB_GROUP_OF
-from toposcope.integrations.kai.queues import excess, missing
+from toposcope.integrations.kai.gpu_shares import (
+    gpus_of_share,
+    in_whole_gpus,
+    offered_shares,
+)
+from toposcope.integrations.kai.pod_shares import with_share
+from toposcope.integrations.kai.queues import excess, missing, not_a_leaf
 from toposcope.text import plural
+
+_TOO_LARGE: Final = f"{VERSION}'s allocation with the rules between pods takes too long to follow"
+_OTHER_ORDER: Final = (
+    f"{VERSION} places pods one by one: by one order the rules between them leave no node for the "
+    "last ones, and whether it takes another one is not known"
+)
+_NO_SPREAD: Final = Finding(
+    rule="kai/spread",
+    severity="warning",
+    field="",
+    message=f"{VERSION} does not go by topologySpreadConstraints",
+    fix="keep pods apart by podAntiAffinity",
+)
+
+
+def _is_spread(groups: Iterable[Group]) -> bool:
+    return any(pods.rules.spread for pods in pods_in(groups))
 
 
 class _Placement(Placement):
@@ -54,7 +80,8 @@ class _Placement(Placement):
             name = pod.annotations.get(GROUP_OF)
             if name:
                 subgroup = pod.labels.get(SUB_GROUP_OF, "")
-                member = PodGroupMember(subgroup, kind_of_pod(pod))
+                kind = with_share(kind_of_pod(pod), pod.annotations)
+                member = PodGroupMember(subgroup, kind)
                 members = counts.setdefault((pod.namespace, name), Counter())
                 members[member] += 1
 
@@ -74,24 +101,38 @@ class _Placement(Placement):
             topologies[resource.name] = replace(known.named(resource), aliases=aliases)
         return topologies
 
+    def shares(
+        self, node: OfferedNode, share: GpuShare, pods: Sequence[ViewedPod]
+    ) -> OfferedShares:
+        return offered_shares(node, share, pods)
+
     def asks_nodes(self, workload: Workload) -> bool:
         """KAI 0.17 goes by nodes (scheduler_util.CheckNodeConditionPredicate)."""
+        return workload.gang is not None
+
+    def ignores_spread(self, workload: Workload) -> bool:
+        """KAI 0.17 has no such predicate (k8s_internal/predicates)."""
         return workload.gang is not None
 
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:
-        """The finding that its queue does not exist."""
+        """The finding that its queue does not exist, or takes no pods."""
         del view
-        finding = missing(cluster, workload.queue)
+        finding = missing(cluster, workload.queue) or not_a_leaf(cluster, workload.queue)
         if finding:
             yield finding
+        if workload.gang is not None and _is_spread(workload.groups):
+            yield _NO_SPREAD
 
     def decide(self, verdict: Verdict, question: Question) -> Verdict:
         """The verdict by KAI's own allocation, then by its queues."""
         if question.workload.gang is None:
             return verdict
-        return in_queue(allocated(verdict, question), question)
+        verdict = allocated(verdict, question)
+        if verdict.fits and _shares_in_several_ways(question.workload):
+            verdict = _surely(verdict, question)
+        return in_queue(verdict, question)
 
 
 def _times(member: PodGroupMember, count: int) -> PodGroupMember:
@@ -107,24 +148,65 @@ def allocated(verdict: Verdict, question: Question) -> Verdict:
     workload = question.workload
     place = _as_gang if workload.gang else _one_by_one
     groups = workload.pod_groups or workload.groups
-    topology = _Topology(question.levels, question.nodes)
+    topology = _Topology(question, groups)
     try:
-        return place(verdict, groups, topology)
+        followed = place(verdict, groups, topology)
     except TooLargeError:
-        return verdict
+        followed = verdict
+        if topology.has_rules and verdict.fits:
+            return verdict.limited("unclear", _TOO_LARGE)
+    if topology.has_rules and verdict.fits and followed.refuses:
+        # Which of several equal nodes it takes first is not known.
+        return verdict.limited("unclear", _OTHER_ORDER)
+    return followed
+
+
+def _shares_in_several_ways(workload: Workload) -> bool:
+    """Whether its pods compete for GPUs otherwise than by equal parts of them."""
+    shares = set()
+    has_gpus = False
+    for pods in pods_in(workload.groups):
+        if pods.share:
+            shares.add(pods.share)
+        if dict(pods.requests).get(ALLOCATABLE_GPUS):
+            has_gpus = True
+    return len(shares) > 1 or bool(shares and has_gpus)
+
+
+def _surely(verdict: Verdict, question: Question) -> Verdict:
+    """The verdict where pods that share GPUs fit without sharing any; else nothing is known."""
+    workload = question.workload
+    groups = in_whole_gpus(workload.pod_groups or workload.groups)
+    topology = _Topology(question, groups)
+    try:
+        if topology.allocator().place(groups) is None:
+            return verdict
+    except TooLargeError:
+        pass
+    limitation = (
+        "which GPUs its pods share is not known: they ask for different parts of GPUs, "
+        "and there is no room for all of them on GPUs of their own"
+    )
+    return Verdict("unclear", limitation=limitation)
 
 
 class _Topology:
     """The nodes of the cluster as KAI sees them."""
 
-    def __init__(self, levels: Sequence[Level], nodes: Sequence[OfferedNode]) -> None:
-        self.levels = levels
-        self.nodes = nodes
+    def __init__(self, question: Question, groups: Sequence[Group]) -> None:
+        self.levels = question.levels
+        self.nodes = question.nodes
+        self._question = question
+        self._groups = groups
+        self.has_rules = False
+        """Whether its pods, or pods that run, have rules about each other: see `allocator`."""
 
     def allocator(self, *, emptied: bool = False) -> Allocator:
         """An allocator for the nodes as they are, or as if no pod ran on them."""
         leaves = [leaf_of(node, self.levels, emptied=emptied) for node in self.nodes]
-        return Allocator(self.levels, leaves)
+        beside = self._question.beside(self._groups, emptied=emptied)
+        self.has_rules = beside is not None
+        return Allocator(self.levels, leaves, beside=beside)
 
 
 def leaf_of(node: OfferedNode, levels: Sequence[Level], *, emptied: bool) -> Leaf:
@@ -138,7 +220,7 @@ def leaf_of(node: OfferedNode, levels: Sequence[Level], *, emptied: bool) -> Lea
         path=_path_of(node, levels),
         free=free,
         cpu_only=not node.total.get(ALLOCATABLE_GPUS),
-        usable=_usable(node, closed=is_closed),
+        usable=_usable(node, closed=is_closed, emptied=emptied),
     )
 
 
@@ -151,13 +233,16 @@ def _path_of(node: OfferedNode, levels: Sequence[Level]) -> Path | None:
     return tuple(values)
 
 
-def _usable(node: OfferedNode, *, closed: bool) -> Callable[[Pods], bool]:
+def _usable(node: OfferedNode, *, closed: bool, emptied: bool) -> Callable[[Pods], bool]:
     """Whether pods may use the node."""
 
     def usable(pods: Pods) -> bool:
         if closed:
             return False
-        rejection = pods.node_filter.rejection(node.name, node.labels, node.taints)
+        node_filter = pods.node_filter
+        if emptied:
+            node_filter = node_filter.if_emptied
+        rejection = node_filter.rejection(node.name, node.labels, node.taints)
         return not rejection
 
     return usable
@@ -205,7 +290,7 @@ def _one_by_one(verdict: Verdict, groups: Sequence[Group], topology: _Topology) 
 
 def _fits(verdict: Verdict, allocator: Allocator, topology: _Topology) -> Verdict:
     """The verdict that it fits: as it is, or as KAI allocates it."""
-    if verdict.fits:
+    if verdict.fits and not topology.has_rules:
         return verdict
     return Verdict(
         kind="fits",
@@ -274,7 +359,7 @@ def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
 def in_queue(verdict: Verdict, question: Question) -> Verdict:
     """The verdict where a limit or a quota of its queue, or of one above, keeps it waiting."""
     workload = question.workload
-    wanted = _wanted(workload.pod_groups or workload.groups)
+    wanted = _wanted(workload.pod_groups or workload.groups, question.nodes)
     over = excess(
         question.cluster,
         workload.queue,
@@ -284,9 +369,9 @@ def in_queue(verdict: Verdict, question: Question) -> Verdict:
     )
     if over is None or verdict.kind == "never":
         return verdict
-    most = amount(over.resource, over.most)
-    used = amount(over.resource, over.used)
-    asked = amount(over.resource, over.wanted)
+    most = _shown(over.resource, over.most)
+    used = _shown(over.resource, over.used)
+    asked = _shown(over.resource, over.wanted)
     limitation = (
         f"KAI's queue {over.queue} has a {over.what} of {most}, "
         f"{used} of it allocated, and this asks for {asked}"
@@ -299,12 +384,23 @@ def in_queue(verdict: Verdict, question: Question) -> Verdict:
     return verdict.limited(kind, limitation)
 
 
-def _wanted(groups: Iterable[Group]) -> Mapping[str, int]:
-    """What all copies request, by resource."""
-    wanted = Counter[str]()
+def _shown(resource: str, number: float) -> str:
+    """An amount of a queue with its unit; of GPUs it may be a part."""
+    if number == int(number):
+        return amount(resource, int(number))
+    return f"{number:g} {unit_of(resource, 2)}"
+
+
+def _wanted(groups: Iterable[Group], nodes: Sequence[OfferedNode]) -> Mapping[str, float]:
+    """What all copies request, by resource; parts of GPUs are GPUs to a queue."""
+    wanted: dict[str, float] = {}
     for group in groups:
         for resource, requested in group.total().items():
-            wanted[resource] += requested * group.copies
+            wanted[resource] = wanted.get(resource, 0) + requested * group.copies
+        for pods in group.all_pods():
+            if pods.share:
+                gpus = gpus_of_share(pods.share, nodes) * pods.count
+                wanted[ALLOCATABLE_GPUS] = wanted.get(ALLOCATABLE_GPUS, 0) + gpus
     return wanted
 
 

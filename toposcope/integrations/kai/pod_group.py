@@ -32,9 +32,10 @@ from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System, is_change
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
-from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, SUB_GROUP_OF
+from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, PREEMPTIBLE, SUB_GROUP_OF
 from toposcope.integrations.kai.constraints import NONE, Constraint, Constraints, WrittenConstraint
 from toposcope.integrations.kai.gang_size import keeps_its_group
+from toposcope.integrations.kai.pod_shares import with_share_at
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _MAX_DEPTH: Final = 64
@@ -93,11 +94,19 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         constraints.topology,
         placeable=constraints.placeable and not tree.unknown,
         notes=tuple(notes),
-        gang=True,
+        gang=tree.gang,
         queue=(spec / "queue").text() or "",
-        preemptible=(spec / "preemptibility").text() != "non-preemptible",
+        preemptible=_is_preemptible(spec),
     )
     return Reading(workload)
+
+
+def _is_preemptible(spec: Field) -> bool:
+    """Whether it may be evicted: as it says, else by its priority class."""
+    written = (spec / "preemptibility").text()
+    if written:
+        return written.lower() != "non-preemptible"
+    return PREEMPTIBLE.get((spec / "priorityClassName").text() or "", True)
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -114,6 +123,8 @@ class _Tree:
         self, spec: Field, constraints: Constraints, members: Sequence[PodGroupMember]
     ) -> None:
         self._members = members
+        self.gang = True
+        """Whether its pods start together."""
         self.unknown: list[str] = []
         """Why the requests of some of its pods are not known."""
         self.notes: list[str] = []
@@ -132,7 +143,7 @@ class _Tree:
         """The whole PodGroup."""
         spec = self._spec
         children = spec / "minSubGroup"
-        minimum = (spec / "minMember").number(1, least=1)
+        minimum = self._minimum(spec / "minMember")
         if spec / "minMember" and children:
             text = (
                 "minMember and minSubGroup are mutually exclusive: "
@@ -151,6 +162,16 @@ class _Tree:
         if not below:
             pods = self._pods("", "pods", minimum)
         return Group(name, pods, below, own.required, own.preferred)
+
+    def _minimum(self, field: Field) -> int:
+        """How many pods start together; all that are known where none have to."""
+        minimum = field.number(1)
+        if minimum or self._spec / "minSubGroup" or self._by_name:
+            return minimum
+        text = "KAI 0.17 refuses 0; later releases start the pods one by one"
+        field.warn("kai/min-member", text, "write at least 1 for KAI 0.17")
+        self.gang = False
+        return max(sum(member.pods.count for member in self._members), 1)
 
     def _pods(self, subgroup: str, name: str, minimum: int) -> tuple[Pods, ...]:
         """The pods that must start together, with their requests where these are known."""
@@ -338,6 +359,7 @@ def members_of_documents(documents: Iterable[Mapping[str, Any]]) -> PodGroupMemb
             if name:
                 subgroup = (pod_set.template / "metadata" / "labels" / SUB_GROUP_OF).text() or ""
                 pods = pod_set.some(pod_set.count * structure.copies)
+                pods = with_share_at(pods, pod_set.annotations)
                 members = groups.setdefault((namespace, name), [])
                 members.append(PodGroupMember(subgroup, pods))
     return {group: tuple(members) for group, members in groups.items()}

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.integrations.framework.containers import amounts_of
 from toposcope.integrations.framework.document import Field, Finding, name_of
 from toposcope.integrations.framework.levels import did_you_mean
-from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.kai.api import NODE_POOL, PREFIX, QUEUE, QUEUES
+from toposcope.integrations.kai.api import NODE_POOL, PREEMPTIBLE, PREFIX, QUEUE, QUEUES
+from toposcope.text import listing
 
 DEFAULT: Final = "default-queue"
-_PREEMPTIBLE: Final = {"train": True, "build-preemptible": True, "build": False, "inference": False}
-"""By the name of a priority class of KAI's chart; what others are is not known."""
+_MOST_NAMED: Final = 5
 _UNITS: Final = {"gpu": 1, "cpu": 1, "memory": 10**6}
 """GPUs, thousandths of a core, megabytes."""
 
@@ -44,9 +44,9 @@ class Excess:
     what: str
     """`limit` or `quota`."""
     resource: str
-    most: int
-    used: int
-    wanted: int
+    most: float
+    used: float
+    wanted: float
 
 
 def queue_of(places: Sequence[Field]) -> str:
@@ -76,7 +76,7 @@ def is_preemptible(labels: Iterable[Field], priority: str | None, kind: str) -> 
     if text:
         return text.lower() != "non-preemptible"
     default = "inference" if kind == "Deployment" else "train"
-    return _PREEMPTIBLE.get(priority or default, True)
+    return PREEMPTIBLE.get(priority or default, True)
 
 
 def missing(cluster: ClusterFacts, queue: str) -> Finding | None:
@@ -96,10 +96,25 @@ def missing(cluster: ClusterFacts, queue: str) -> Finding | None:
     return None
 
 
+def not_a_leaf(cluster: ClusterFacts, queue: str) -> Finding | None:
+    """What KAI says of a queue with queues below it, which takes no pods; None: it has none."""
+    if not queue:
+        return None
+    children = []
+    for name, other in (_queues(cluster) or {}).items():
+        if _parent(other) == queue:
+            children.append(name)
+    if not children:
+        return None
+    text = f"queue {queue} has children: KAI schedules nothing that is in it"
+    fix = f"name one of the queues below it: {listing(children, _MOST_NAMED)}"
+    return Finding("kai/queue-leaf", "error", "", text, fix)
+
+
 def excess(
     cluster: ClusterFacts,
     queue: str,
-    wanted: Mapping[str, int],
+    wanted: Mapping[str, float],
     own: Mapping[str, int],
     *,
     preemptible: bool,
@@ -124,7 +139,7 @@ def excess(
 
 
 def _excess(
-    queue: Field, bound: _Bound, wanted: Mapping[str, int], own: Mapping[str, int]
+    queue: Field, bound: _Bound, wanted: Mapping[str, float], own: Mapping[str, int]
 ) -> Excess | None:
     """What goes beyond one bound of one queue."""
     resources = queue / "spec" / "resources"
@@ -138,7 +153,7 @@ def _excess(
                 queue=name_of(queue),
                 what=bound.what,
                 resource=ALLOCATABLE_GPUS if name == "gpu" else name,
-                most=int(most),
+                most=most,
                 used=held,
                 wanted=asked,
             )
@@ -155,9 +170,9 @@ def _number(field: Field) -> float:
     return 0
 
 
-def _total(amounts: Mapping[str, int], name: str) -> int:
+def _total(amounts: Mapping[str, float], name: str) -> float:
     """KAI takes every resource that ends with `gpu` for GPUs."""
-    total = 0
+    total: float = 0
     for resource, amount in amounts.items():
         if resource == name or resource.endswith(f"/{name}"):
             total += amount

@@ -9,7 +9,7 @@ from toposcope.integrations.framework.placement import ViewedPod
 from toposcope.integrations.framework.waiting import Waiting, WaitingWorkload
 from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, TOPOLOGIES
 from toposcope.integrations.kai.bound_gangs import check_bound
-from toposcope.integrations.kai.messages import meaning_of_no_room
+from toposcope.integrations.kai.messages import meaning_of_no_room, steps_about_room
 from toposcope.kube.discovery import Kind
 
 
@@ -21,6 +21,14 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
         for condition in conditions:
             if condition.message and condition.status != "False":
                 yield features.SchedulerMessage(ref.handle, condition.message)
+
+
+def _refusals(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+    """Why KAI does not schedule its PodGroups."""
+    for ref, document in workload.members(POD_GROUPS):
+        for condition in features.conditions(document, "schedulingConditions"):
+            if condition.message and condition.status != "False":
+                yield features.SchedulerMessage(ref.handle, condition.message, ref=ref)
 
 
 class _Kai(Waiting):
@@ -61,6 +69,12 @@ class _Kai(Waiting):
 
     def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
         return _messages(workload)
+
+    def refusals(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _refusals(workload)
+
+    def steps(self, text: str) -> frozenset[str]:
+        return steps_about_room(text)
 
     def meaning(self, text: str) -> str:
         return meaning_of_no_room(text)

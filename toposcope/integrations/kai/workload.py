@@ -23,9 +23,10 @@ from toposcope.integrations.framework.pods import (
     structure_of,
 )
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.kai import api, gang_size, pod_group
+from toposcope.integrations.kai import api, gang_size, grouped_pods, pod_group
 from toposcope.integrations.kai.allocation import in_name_order
 from toposcope.integrations.kai.constraints import Constraint, Constraints, WrittenConstraint
+from toposcope.integrations.kai.pod_shares import check_shares, with_share_at
 from toposcope.integrations.kai.queues import is_preemptible, queue_of
 from toposcope.integrations.lws.workload import LEADER_EXCLUDED, sub_group_policy, sub_groups
 
@@ -35,6 +36,10 @@ _RAY_HEAD: Final = "headgroup"
 _RAY: Final = "ray.io"
 _NOT_KAI: Final = (None, "default-scheduler")
 _WITH_SUB_GROUPS: Final = (LEADER_WORKER_SET, JOBSET, gang_size.PYTORCH)
+_NEEDS_SHARING: Final = (
+    "KAI refuses pods that ask for a part of a GPU unless it is installed with global.gpuSharing: "
+    "true, which its chart leaves off"
+)
 _ASKING: Final = (api.TOPOLOGY, *api.PLACEMENTS, *api.SEGMENTS)
 
 
@@ -79,7 +84,7 @@ def is_for_kai(document: Mapping[str, Any]) -> bool:
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # KAI allows any change
     constraints = Constraints(cluster)
-    structure = structure_of(root) or Structure(())
+    structure = _with_shares(structure_of(root) or Structure(()))
     tree = _Tree(root, structure, constraints)
     group = tree.group()
 
@@ -101,6 +106,15 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(workload)
 
 
+def _with_shares(structure: Structure) -> Structure:
+    """The structure with the parts of GPUs that its pods ask for by annotations."""
+    sets = []
+    for pod_set in structure.sets:
+        pods = with_share_at(pod_set.pods, pod_set.annotations)
+        sets.append(replace(pod_set, pods=pods))
+    return replace(structure, sets=tuple(sets))
+
+
 def _priority_class(metadata: Sequence[Field], templates: Sequence[Field]) -> str | None:
     """The priority class by the first label that names one, else by the pod templates."""
     places = [each / "labels" / "priorityClassName" for each in metadata]
@@ -113,7 +127,7 @@ def _priority_class(metadata: Sequence[Field], templates: Sequence[Field]) -> st
 
 
 SYSTEM: Final = System("KAI", _claims, _read, "kai", places_plain_pods=is_for_kai)
-READERS: Final = (SYSTEM, pod_group.SYSTEM)
+READERS: Final = (SYSTEM, pod_group.SYSTEM, grouped_pods.SYSTEM)
 
 
 class _Tree:
@@ -507,6 +521,9 @@ class _Tree:
     def _check_pods(self) -> None:
         """Warn of annotations that nothing reads, and of pods that another scheduler places."""
         for pod_set in self._structure.sets:
+            check_shares(pod_set.annotations, pod_set.template / "spec")
+            if pod_set.pods.share and _NEEDS_SHARING not in self.notes:
+                self.notes.append(_NEEDS_SHARING)
             for key, fix in api.UNREAD.items():
                 annotation = pod_set.annotations / key
                 if annotation:

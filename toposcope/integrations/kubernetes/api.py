@@ -8,9 +8,9 @@ the fields that are read agree.
 Jobs are watched because training runs as them, Deployments and StatefulSets because inference does.
 They are watched themselves, and not only what schedulers make of their annotations, because that
 comes with the first pod or with a queue: only here can one be seen that is suspended or scaled to
-zero, or that a Job has finished. Other kinds (Kubeflow's, Ray's) are known by what schedulers make
-of them. Where nobody reads annotations nothing is watched, but for Jobs where kube-scheduler's own
-gangs are served: `spec.scheduling` asks for these.
+zero, or that a Job has finished. Other kinds (training jobs, Ray's) are known by what schedulers
+make of them. Where nobody reads annotations nothing is watched, but for Jobs where kube-scheduler's
+own gangs are served: `spec.scheduling` asks for these.
 """
 
 from collections.abc import Iterator

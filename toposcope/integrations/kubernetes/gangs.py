@@ -8,7 +8,7 @@ must find a node.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
@@ -24,7 +24,11 @@ from toposcope.integrations.framework.document import (
 )
 from toposcope.integrations.framework.exclusive import exclusive_level
 from toposcope.integrations.framework.levels import did_you_mean
-from toposcope.integrations.framework.node_affinity import Expression, NodeFilter
+from toposcope.integrations.framework.node_affinity import (
+    Expression,
+    NodeFilter,
+    VolumePlace,
+)
 from toposcope.integrations.framework.pods import Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kubernetes.api import (
@@ -40,9 +44,9 @@ from toposcope.kube.discovery import Kind
 NAME: Final = "kube-scheduler"
 NO_PLACEMENT: Final = "no feasible placements found"
 GATES: Final = (
-    "switch on the feature gates GenericWorkload, GangScheduling and "
-    "TopologyAwareWorkloadScheduling of kube-apiserver and kube-scheduler, and serve the API: "
-    "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+    "switch on the feature gates GenericWorkload and TopologyAwareWorkloadScheduling (and "
+    "GangScheduling in 1.36) of kube-apiserver and kube-scheduler, and serve the API: "
+    "--runtime-config=scheduling.k8s.io/v1beta1=true (v1alpha2 in 1.36)"
 )
 _JOB: Final = ("batch", "Job")
 _Terms = tuple[tuple[Expression, ...], ...]
@@ -114,6 +118,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
     _check_served(root, cluster)
     if kind in (COMPOSITES.key, POD_GROUPS.key):
+        _check_accepted(root)
         return Reading(_of_object(root, root, cluster))
     if kind == _JOB and root / "spec" / "scheduling":
         return Reading(_of_job(root, cluster))
@@ -128,10 +133,23 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 def _of_job(root: Field, cluster: ClusterFacts) -> Workload:
     """A Job that is a gang by itself."""
     structure = structure_of(root) or Structure(())
-    members = _Members(structure.whole, all_known=True)
+    parallelism = (root / "spec" / "parallelism").number(1)
+    members = _Members(structure.whole, least=parallelism, are_of_job=True)
     name = name_of(root, "Job")
     scheduling = root / "spec" / "scheduling"
+    _check_min_count(scheduling, parallelism)
     return _gang(root, name, scheduling, members, cluster)
+
+
+def _check_min_count(scheduling: Field, parallelism: int) -> None:
+    """Note a gang of a Job that is larger than the Job: the API server refuses it."""
+    field = scheduling / "schedulingPolicy" / "gang" / "minCount"
+    if isinstance(field.value, int) and field.value > parallelism:
+        field.error(
+            "kube-scheduler/min-count",
+            f"must not be greater than parallelism ({parallelism})",
+            f"write at most {parallelism}, or leave it out for all pods",
+        )
 
 
 def _check_served(root: Field, cluster: ClusterFacts) -> None:
@@ -142,6 +160,39 @@ def _check_served(root: Field, cluster: ClusterFacts) -> None:
             "and the API server silently drops fields that ask for it"
         )
         root.error("kube-scheduler/served", text, GATES)
+
+
+def _check_accepted(group: Field) -> None:
+    """Note what the API server refuses of a PodGroup or CompositePodGroup."""
+    spec = group / "spec"
+    is_composite = kind_of(group.value) == COMPOSITES.key
+    _check_policy(spec / "schedulingPolicy", "minGroupCount" if is_composite else "minCount")
+    if spec / "workloadRef":
+        return
+    if is_composite:
+        text = "Required value"
+    elif parent_of(group):
+        text = "Required value: must be set when parentCompositePodGroupName is set"
+    else:
+        return
+    fix = "name the Workload and the template that the group is made from"
+    (spec / "workloadRef").error("kube-scheduler/workload-ref", text, fix)
+
+
+def _check_policy(policy: Field, least: str) -> None:
+    """Note a policy that is neither `basic` nor `gang`, or a gang without the field `least`."""
+    if policy and not isinstance(policy.value, dict):
+        return  # whoever reads the policy says so
+    basic = policy / "basic"
+    gang = policy / "gang"
+    if not (basic or gang):
+        text = "must specify one of: `basic`, `gang`"
+        policy.error("kube-scheduler/policy", text, "write one of them")
+    elif basic and gang:
+        text = "must specify exactly one of: `basic`, `gang`"
+        policy.error("kube-scheduler/policy", text, "remove one of them")
+    elif isinstance(gang.value, dict) and not gang / least:
+        (gang / least).error("kube-scheduler/policy", "Required value", f"write {least}")
 
 
 def _of_object(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
@@ -245,10 +296,14 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     )
 
 
-def _refuse_without_parent(group: Field, missing: str, composites: Iterable[str]) -> None:
+def _refuse_without_parent(group: Field, missing: str, composites: Collection[str]) -> None:
     """Note a parent that does not exist, or that has none that does."""
-    text = f"there is no tree with CompositePodGroup {missing}, and nothing is bound without"
-    fix = did_you_mean(missing, composites) or "create it first"
+    if missing in composites:
+        text = f"CompositePodGroup {missing} is inside itself, and nothing of it is bound"
+        fix = "name a parent outside of it, or none"
+    else:
+        text = f"there is no tree with CompositePodGroup {missing}, and nothing is bound without"
+        fix = did_you_mean(missing, composites) or "create it first"
     parent = group / "spec" / "parentCompositePodGroupName"
     parent.error("kube-scheduler/parent", text, fix)
 
@@ -276,8 +331,10 @@ class _Members:
     """The pods of a group, as far as they are known."""
 
     pods: tuple[Pods, ...]
-    all_known: bool = False
-    """Whether there are no others: then minCount is all of them by default."""
+    least: int = 1
+    """The default of minCount."""
+    are_of_job: bool = False
+    """Whether a Job makes them, of which the API server refuses a larger minCount."""
 
     @property
     def count(self) -> int:
@@ -332,9 +389,8 @@ def _min_count(name: str, gang: Field, members: _Members) -> int | None:
     if not gang:
         return None
     field = gang / "minCount"
-    default = members.count if members.all_known else 1
-    least = field.number(default, least=1)
-    if members.pods and members.count < least:
+    least = field.number(members.least, least=1)
+    if members.pods and members.count < least and not members.are_of_job:
         text = "waiting for minCount pods from a gang to appear in scheduling queue"
         fix = f"{members.count} of {least} pods of PodGroup {name} are known"
         field.warn("kube-scheduler/min-count", text, fix)
@@ -407,10 +463,12 @@ def _everybodys_nodes(filters: Sequence[NodeFilter]) -> NodeFilter:
     """The nodes that each of these filters allows."""
     selector: set[tuple[str, str]] = set()
     alternatives: list[_Terms] = []
+    volumes: dict[VolumePlace, None] = {}
     for node_filter in filters:
         selector.update(node_filter.selector)
         if node_filter.terms:
             alternatives.append(node_filter.terms)
+        volumes.update(dict.fromkeys(node_filter.volumes))
 
     tolerations = []
     for toleration in filters[0].tolerations:
@@ -420,6 +478,7 @@ def _everybodys_nodes(filters: Sequence[NodeFilter]) -> NodeFilter:
         tuple(sorted(selector)),
         _everybodys_terms(alternatives),
         tuple(tolerations),
+        tuple(volumes),
     )
 
 

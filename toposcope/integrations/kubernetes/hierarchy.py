@@ -3,7 +3,8 @@
 Kubernetes 1.37, alpha (KEP-6012). Nothing of a tree is bound before `minGroupCount` children of
 each group find nodes; a child goes onto nodes of its parent's domain. Groups are placed one after
 the other and none is moved again, so that one may take the only place of the next. The API server
-accepts a parent that does not exist, and nothing is bound.
+accepts a parent that does not exist, and nothing is bound; it refuses a group of a tree that names
+no Workload.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -99,13 +100,10 @@ class Tree:
             self._collect(leaf, path)
             below += leaf.groups
 
-        gang = composite / "spec" / "schedulingPolicy" / "gang"
-        present = len(below)
-        least = (gang / "minGroupCount").number(present)
-        self._check_count(name, least, present)
         if not self.doubt and not _are_alike(below):
             self.doubt = GREEDY
-        return Group(name, groups=tuple(below), required=level)
+        counted = self._counted(composite, below)
+        return Group(name, groups=tuple(counted), required=level)
 
     def _collect(self, leaf: Workload, path: tuple[Level, ...]) -> None:
         """Take over the labels, notes and doubts of a PodGroup inside a group."""
@@ -122,14 +120,29 @@ class Tree:
         if not self.doubt:
             self.doubt = leaf.doubt
 
-    def _check_count(self, name: str, least: int, present: int) -> None:
-        """Note a group whose children are not known, or of which only some must start."""
+    def _counted(self, composite: Field, below: list[Group]) -> list[Group]:
+        """The groups that must start together, of those that are known below a composite.
+
+        Any of them will do where they are alike.
+        """
+        name = name_of(composite)
+        present = len(below)
         if not present:
             self._add_unknown(f"no groups of CompositePodGroup {name} are known")
-        elif least != present:
-            self._add_unknown(
-                f"CompositePodGroup {name} needs {least} of its groups, and {present} are known"
-            )
+            return below
+
+        gang = composite / "spec" / "schedulingPolicy" / "gang"
+        least = (gang / "minGroupCount").number(present, least=1)
+        if least == present:
+            return below
+        if least < present and _are_alike(below):
+            note = f"room is for {least} of {present} groups of {name}, as its minGroupCount says"
+            self.notes[note] = None
+            return below[:least]
+        self._add_unknown(
+            f"CompositePodGroup {name} needs {least} of its groups, and {present} are known"
+        )
+        return below
 
 
 def _children_of(name: str, groups: Mapping[str, Field]) -> list[Field]:

@@ -12,7 +12,7 @@ from toposcope.integrations.framework.features import words_for
 
 _NO_NODE: Final = re.compile(r"0/(\d{1,9}) nodes are available: ")
 _MOST_DIGITS: Final = 9
-_KNOWN: Final = (
+_ROOM: Final = (
     (re.compile(r"Insufficient (\S+)"), "have too little free {0}"),
     (
         re.compile(r"node\(s\) didn't match Pod's node affinity/selector"),
@@ -24,6 +24,10 @@ _KNOWN: Final = (
     ),
     (re.compile(r"node\(s\) were unschedulable"), "are cordoned"),
     (re.compile(r"node\(s\) were not ready"), "are not Ready"),
+    (re.compile(r"Too many pods"), "have reached their pod limit"),
+)
+"""What follows the number of nodes, to its meaning, where the step `room` says more."""
+_OTHERS: Final = (
     (
         re.compile(r"node\(s\) didn't match pod anti-affinity rules"),
         "run pods that this one must avoid (anti-affinity)",
@@ -40,9 +44,21 @@ _KNOWN: Final = (
         re.compile(r"node\(s\) had volume node affinity conflict"),
         "cannot reach a volume of the pod",
     ),
-    (re.compile(r"Too many pods"), "have reached their pod limit"),
+    (
+        re.compile(r"node\(s\) didn't satisfy existing pods anti-affinity rules"),
+        "run pods that avoid this one (their anti-affinity)",
+    ),
+    (
+        re.compile(r"node\(s\) didn't have free ports for the requested pod ports"),
+        "run a pod with the same host port",
+    ),
+    (
+        re.compile(r"cannot allocate all claims"),
+        "cannot satisfy the pod's resource claims (DRA devices or ComputeDomain channels)",
+    ),
 )
-"""What follows the number of nodes, to its meaning."""
+"""The same, where it does not."""
+_KNOWN: Final = (*_ROOM, *_OTHERS)
 
 
 def meaning_of_no_node(text: str) -> str:
@@ -63,16 +79,34 @@ def meaning_of_no_node(text: str) -> str:
     return f"of {match[1]} nodes, {joined}"
 
 
+def steps_about_room(text: str) -> frozenset[str]:
+    """The step `room` for `0/30 nodes are available: ...` if it says more of each reason."""
+    match = _NO_NODE.match(text)
+    if not match:
+        return frozenset()
+    reasons, _, _ = text[match.end() :].partition(" preemption: ")
+    for part in _parts(reasons):
+        if part.strip() and not words_for(_reason(part), _ROOM):
+            return frozenset()
+    return frozenset({"room"})
+
+
 def _meaning(part: str) -> str:
     """What `10 node(s) were unschedulable` means; empty where the reason is not known."""
+    count, _, _ = part.partition(" ")
+    words = words_for(_reason(part), _KNOWN)
+    if not words:
+        return ""
+    return f"{count} {words}"
+
+
+def _reason(part: str) -> str:
+    """What follows the number of nodes; empty where no number is there."""
     count, _, reason = part.partition(" ")
     is_number = count.isascii() and count.isdecimal()
     if not is_number or len(count) > _MOST_DIGITS:
         return ""
-    words = words_for(reason.strip(" ."), _KNOWN)
-    if not words:
-        return ""
-    return f"{count} {words}"
+    return reason.strip(" .")
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from toposcope.integrations.framework.plugin import Plugin
+from toposcope.integrations.framework.pod_kinds import POD_KINDS
 from toposcope.integrations.kubernetes.api import (
     COMPOSITES,
     DEPLOYMENTS,
@@ -17,5 +18,6 @@ PLUGIN: Final = Plugin(
     name="kubernetes",
     title="Kubernetes",
     watched=(POD_GROUPS, COMPOSITES, WORKLOADS, JOBS, DEPLOYMENTS, STATEFUL_SETS),
-    decisive=(POD_GROUPS, COMPOSITES),
+    decisive=(POD_GROUPS, COMPOSITES, *POD_KINDS),
+    scheduler_names=("default-scheduler",),
 )

@@ -14,7 +14,7 @@ from toposcope.integrations.framework.placement import ViewedPod
 from toposcope.integrations.framework.waiting import Waiting
 from toposcope.integrations.kubernetes.api import COMPOSITES, POD_GROUPS, WORKLOADS
 from toposcope.integrations.kubernetes.gangs import GATES, NAME, group_of
-from toposcope.integrations.kubernetes.messages import meaning_of_no_node
+from toposcope.integrations.kubernetes.messages import meaning_of_no_node, steps_about_room
 from toposcope.kube.discovery import Kind
 from toposcope.text import shell
 
@@ -68,14 +68,14 @@ def _not_looked_at(ref: Ref) -> features.Step:
     )
 
 
-def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+def _refusals(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Why its PodGroups are not scheduled."""
     for ref, document in workload.members(POD_GROUPS):
         for condition in features.conditions(document):
             if condition.type not in _SCHEDULED or condition.status != "False":
                 continue
             if condition.message:
-                yield features.SchedulerMessage(ref.handle, condition.message)
+                yield features.SchedulerMessage(ref.handle, condition.message, ref=ref)
 
 
 class _Kubernetes(Waiting):
@@ -100,8 +100,11 @@ class _Kubernetes(Waiting):
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         return _check(workload)
 
-    def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-        return _messages(workload)
+    def refusals(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _refusals(workload)
+
+    def steps(self, text: str) -> frozenset[str]:
+        return steps_about_room(text)
 
     def meaning(self, text: str) -> str:
         return meaning_of_no_node(text)

@@ -39,9 +39,24 @@ WORKLOAD: Final = Kind(GROUP, "Workload", "workloads", _VERSIONS, short=("wl",))
 LOCAL_QUEUE: Final = Kind(GROUP, "LocalQueue", "localqueues", _VERSIONS)
 CLUSTER_QUEUE: Final = Kind(GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
 COHORT: Final = Kind(GROUP, "Cohort", "cohorts", _VERSIONS, namespaced=False)
-LIMIT_RANGE: Final = Kind("", "LimitRange", "limitranges", ("v1",))
-READ: Final = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS, COHORT, WORKLOAD, LIMIT_RANGE)
+ADMISSION_CHECK: Final = Kind(
+    GROUP, "AdmissionCheck", "admissionchecks", _VERSIONS, namespaced=False
+)
+PRIORITY_CLASS: Final = Kind(
+    GROUP, "WorkloadPriorityClass", "workloadpriorityclasses", _VERSIONS, namespaced=False
+)
+READ: Final = (
+    LOCAL_QUEUE,
+    CLUSTER_QUEUE,
+    FLAVORS,
+    COHORT,
+    WORKLOAD,
+    ADMISSION_CHECK,
+    PRIORITY_CLASS,
+)
 """What decides besides the topology."""
+CONFIGURATION: Final = ("config.kueue.x-k8s.io", "Configuration")
+"""API group and kind of the manager's configuration: a text in a ConfigMap, no object."""
 
 PREFIX: Final = "kueue.x-k8s.io/"
 WORKLOAD_OF: Final = PREFIX + "workload"
@@ -49,8 +64,17 @@ WORKLOAD_OF: Final = PREFIX + "workload"
 POD_SET_OF: Final = PREFIX + "podset"
 """Label of a pod: its pod set."""
 QUEUE_NAME: Final = PREFIX + "queue-name"
+PRIORITY_CLASS_OF: Final = PREFIX + "priority-class"
+"""Label of a workload: its WorkloadPriorityClass."""
 POD_GROUP: Final = PREFIX + "pod-group-name"
+"""Label or annotation of a pod."""
 POD_GROUP_TOTAL: Final = PREFIX + "pod-group-total-count"
+POD_GROUP_FAST: Final = PREFIX + "pod-group-fast-admission"
+ROLE_HASH: Final = PREFIX + "role-hash"
+"""Annotation of a pod in a group: pods with the same one are a pod set."""
+GATED_BY: Final = PREFIX + "admission-gated-by"
+"""Annotation of a workload: what has to let go of it before it is admitted, with commas between."""
+ELASTIC: Final = PREFIX + "elastic-job"
 MIN_PARALLELISM: Final = PREFIX + "job-min-parallelism"
 REQUIRED: Final = PREFIX + "podset-required-topology"
 PREFERRED: Final = PREFIX + "podset-preferred-topology"
@@ -59,6 +83,8 @@ SLICE_REQUIRED: Final = PREFIX + "podset-slice-required-topology"
 SLICE_SIZE: Final = PREFIX + "podset-slice-size"
 SLICE_LAYERS: Final = PREFIX + "podset-slice-required-topology-constraints"
 GROUP_NAME: Final = PREFIX + "podset-group-name"
+SPREADING: Final = PREFIX + "podset-topology-spreading"
+"""Since Kueue 0.20, alpha: another annotation of a pod template."""
 
 FIELDS: Final = {
     REQUIRED: "required",

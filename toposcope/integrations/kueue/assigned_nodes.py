@@ -38,15 +38,33 @@ _KEEPS: Final = (
 )
 
 
+_UNKNOWN_NODE: Final = (
+    "Kueue up to 0.20 does not replace it: it looks for a Node of that name, and the name differs "
+    f"from the label {HOSTNAME} that it assigned; "
+    "to make Kueue assign the Workload again, set its spec.active to false, and to true again"
+)
+"""kueue#14304."""
+
+
 class _LostDomain(NamedTuple):
     """A domain that cannot run the pods that were assigned to it."""
 
     domain: AssignedDomain
     state: _State
+    nodes: tuple[str, ...] = ()
+    """The names of its nodes, as far as they are there."""
 
     @property
     def is_node(self) -> bool:
         return self.domain.levels[-1:] == (HOSTNAME,)
+
+    @property
+    def name(self) -> str:
+        """The Node's name, as `kubectl get node` knows it, with its label if that differs."""
+        value = self.domain.values[-1]
+        if not self.is_node or not self.nodes or self.nodes[0] == value:
+            return value
+        return f"{self.nodes[0]} ({HOSTNAME}={value})"
 
 
 def check_assignment(explained: WaitingWorkload) -> Step | None:
@@ -84,7 +102,8 @@ def _lost(explained: WaitingWorkload, workload: Object) -> Iterator[_LostDomain]
         if state == "cordoned" and explained.all_placed:
             continue  # what runs on a cordoned node stays there
         if state:
-            yield _LostDomain(domain, state)
+            names = tuple([node.name for node in nodes])
+            yield _LostDomain(domain, state, names)
 
 
 def _nodes_by_path(
@@ -118,10 +137,12 @@ def _step(ref: Ref, workload: Object, lost: Sequence[_LostDomain]) -> Step:
     first, *others = lost
     domain = first.domain
     if first.is_node:
-        node = domain.values[-1]
-        what = f"node {node}"
+        node = first.nodes[0] if first.nodes else domain.values[-1]
+        what = f"node {first.name}"
         look = shell("kubectl get node {}", node)
         happens = _REPLACES[first.state]
+        if node != domain.values[-1]:
+            happens = _UNKNOWN_NODE
     else:
         levels = domain.levels
         what = f"domain {'/'.join(domain.values)} ({', '.join(levels)})"
@@ -130,8 +151,7 @@ def _step(ref: Ref, workload: Object, lost: Sequence[_LostDomain]) -> Step:
 
     also = []
     for other in others[:_MOST_NAMES]:
-        value = other.domain.values[-1]
-        also.append(f"also {value}: {other.state}")
+        also.append(f"also {other.name}: {other.state}")
 
     count = domain.pods
     pods = f"{count} {plural(count, 'pod')} of pod set {domain.pod_set}"

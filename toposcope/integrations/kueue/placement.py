@@ -1,16 +1,42 @@
 """What becomes of a verdict where Kueue admits: its queue, flavors, quota and order."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.constraints import Admission, Decision, Group, Pods
-from toposcope.integrations.framework.placement import ClusterView, Placement, Question
+from toposcope.integrations.framework.constraints import (
+    Admission,
+    Decision,
+    Group,
+    Pods,
+    Workload,
+)
+from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.placement import (
+    ClusterView,
+    Placement,
+    Question,
+    ViewedPod,
+)
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
-from toposcope.integrations.kueue.api import POD_SET, POD_SET_OF, VERSION, WORKLOAD, WORKLOAD_OF
+from toposcope.integrations.kueue.api import (
+    POD_GROUP,
+    POD_SET,
+    POD_SET_OF,
+    TOPOLOGIES,
+    VERSION,
+    WORKLOAD,
+    WORKLOAD_OF,
+)
+from toposcope.integrations.kueue.pod_groups import document_of, with_members
 from toposcope.integrations.kueue.queues import BoundNodes, held, kept
+from toposcope.integrations.kueue.top_level import named_like_their_domain
 
+_NO_NODES: Final = (
+    f"{VERSION} admits it, and whether kube-scheduler finds nodes for pods to which Kueue assigns "
+    "none is not certain"
+)
 _FEWER: Final = (
     f"{VERSION} admits fewer pods than the workload asks for (job-min-parallelism), "
     "and whether these find room is not checked"
@@ -28,22 +54,60 @@ class _Placement(Placement):
             return {}
         return held(cluster, _bound_nodes(view))
 
+    def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
+        """Add the existing pods of pod groups to what is known."""
+        members = []
+        for pod in pods:
+            if POD_GROUP in pod.labels or POD_GROUP in pod.annotations:
+                members.append(document_of(pod))
+        return with_members(cluster, members)
+
+    def findings(
+        self, workload: Workload, cluster: ClusterFacts, view: ClusterView
+    ) -> Iterator[Finding]:
+        """Nodes that older versions of Kueue leave out for the value of their top level."""
+        if cluster.reads != TOPOLOGIES.option or workload.topology is None:
+            return
+        topology = cluster.topologies.get(workload.topology)
+        if topology is not None:
+            yield from named_like_their_domain(topology, view)
+
     def decide(self, verdict: Verdict, question: Question) -> Verdict:
         """The verdict that the procedure leads to."""
-        admission = question.workload.admission
+        workload = question.workload
         decision = question.decision
-        if admission is None or decision is None:
+        if workload.admission is None or decision is None:
             return verdict
-        if decision.refusal:
-            return _refused(verdict, question, admission, decision)
-        if verdict.fits or decision.partly:
-            return verdict
-        if not decision.placed and decision.has_fewer_pods:
-            return verdict.limited("unclear", _FEWER)
-        if not decision.placed or not _is_on_nodes(decision):
-            return verdict
-        # What the verdict leaves out may be of another flavor than the one that is taken.
+        verdict = _decided(verdict, question, workload.admission, decision)
+        if verdict.fits and workload.doubt:
+            return verdict.limited("unclear", workload.doubt)
+        return verdict
+
+
+def _decided(
+    verdict: Verdict, question: Question, admission: Admission, decision: Decision
+) -> Verdict:
+    if decision.doubt:
+        return verdict if verdict.refuses else verdict.limited("unclear", decision.doubt)
+    if decision.refusal:
+        return _refused(verdict, question, admission, decision)
+    if decision.is_split:
+        if not _is_on_nodes(decision):
+            return verdict.limited("unclear", _NO_NODES)
         return Verdict("fits", _placed(decision))
+    if verdict.fits or decision.partly:
+        return verdict
+    return _admitted(verdict, decision)
+
+
+def _admitted(verdict: Verdict, decision: Decision) -> Verdict:
+    """What becomes of a verdict that finds no place for what Kueue admits."""
+    if not decision.placed and decision.has_fewer_pods:
+        return verdict.limited("unclear", _FEWER)
+    if not decision.placed or not _is_on_nodes(decision):
+        return verdict
+    # What the verdict leaves out may be of another flavor than the one that is taken.
+    return Verdict("fits", _placed(decision))
 
 
 def _bound_nodes(view: ClusterView) -> BoundNodes:
@@ -75,8 +139,11 @@ def _refused(
         return verdict
     # Where there is never room for all of it, there may be for fewer pods, in a rack that counts as
     # one node, or in the flavor that is taken.
-    if verdict.kind == "never" and not _is_possible(admission, question):
+    is_possible = _is_possible(admission, question)
+    if verdict.kind == "never" and not is_possible:
         return verdict
+    if question.workload.topology is None and not is_possible:
+        return verdict.limited("never", refusal)
     return verdict.limited("full", refusal)
 
 

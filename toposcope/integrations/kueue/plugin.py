@@ -2,10 +2,18 @@
 
 from typing import Final
 
-from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
+from toposcope.integrations.framework.plugin import (
+    GangMaker,
+    GangMark,
+    OperatorConfiguration,
+    Plugin,
+)
 from toposcope.integrations.kueue.api import (
+    CONFIGURATION,
     FLAVORS,
     POD_GROUP,
+    POD_GROUP_TOTAL,
+    PREFIX,
     READ,
     REQUIRED,
     TOPOLOGIES,
@@ -31,5 +39,12 @@ PLUGIN: Final = Plugin(
         GangMark("Pod", (POD_GROUP,), GangMaker.QUEUE),
     ),
     pod_metadata=("kueue.x-k8s.io/",),
+    placing_annotations=(POD_GROUP_TOTAL,),
     requiring_annotations=(REQUIRED,),
+    configuration=OperatorConfiguration(
+        kind=CONFIGURATION[1],
+        label_selector="app.kubernetes.io/name=kueue",
+        group=CONFIGURATION[0],
+    ),
+    scheduling_gates=(PREFIX + "admission", PREFIX + "topology", PREFIX + "elastic-job"),
 )

@@ -18,14 +18,25 @@ from toposcope.integrations.framework.document import Field, kind_of, name_of, n
 from toposcope.integrations.framework.features import Object, condition
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.node_affinity import NodeFilter, Taint
-from toposcope.integrations.framework.pods import node_filter_of, pods_of
+from toposcope.integrations.framework.node_terms import node_filter_of
+from toposcope.integrations.framework.pods import pods_of
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.kueue.api import (
     CLUSTER_QUEUE,
+    CONFIGURATION,
     FLAVORS,
     LOCAL_QUEUE,
     QUEUE_NAME,
     WORKLOAD,
+)
+from toposcope.integrations.kueue.fifo import ahead
+from toposcope.integrations.kueue.queue_state import (
+    Inactive,
+    checks_of,
+    in_cycle,
+    of_checks,
+    reported,
+    stopped,
 )
 from toposcope.integrations.kueue.quota import FlavorResource, QuotaNode, quota_of
 from toposcope.kube.discovery import Kind
@@ -116,30 +127,49 @@ _MOST_DOMAINS: Final = 100_000
 
 DEFAULT: Final = "default"
 """The LocalQueue of workloads that name none."""
-_STOPPED: Final = frozenset({"Hold", "HoldAndDrain"})
+_OF_PENDING: Final = frozenset({"QuotaReserved", "Requeued"})
+"""The conditions that say whether a Workload waits in its queue, and why."""
 _NO_PREEMPTION: Final = frozenset({None, "Never"})
 _NAMESPACE: Final = "kubernetes.io/metadata.name"
 
 
 def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What counts of one of these objects; None for the many Workloads that hold nothing."""
+    """What counts of one of these objects; None for the many Workloads that are finished."""
+    root = Field(document)
+    if kind_of(document) == CONFIGURATION:
+        kept_fields = _some(root, "apiVersion", "kind", "resources")
+        return kept_fields | {"metadata": _some(root / "metadata", "name", "namespace")}
     if kind_of(document) != WORKLOAD.key:
         return document
-    root = Field(document)
-    if not root / "status" / "admission":
-        return None
     finished = condition(document, "Finished")
     if finished and finished.status == "True":
         return None
-    spec = root / "spec"
-    pod_sets = [_kept_pod_set(pod_set) for pod_set in (spec / "podSets").items()]
+    metadata = _some(root / "metadata", "name", "namespace", "ownerReferences")
+    spec = _some(root / "spec", "priority")
+    if root / "status" / "admission":
+        pod_sets = root / "spec" / "podSets"
+        spec["podSets"] = [_kept_pod_set(pod_set) for pod_set in pod_sets.items()]
+        status = _some(root / "status", "admission", "reclaimablePods")
+    else:
+        metadata |= _some(root / "metadata", "creationTimestamp", "uid")
+        spec |= _some(root / "spec", "queueName", "active")
+        status = {"conditions": _kept_conditions(root)}
     return {
         "apiVersion": document.get("apiVersion"),
         "kind": document.get("kind"),
-        "metadata": _some(root / "metadata", "name", "namespace", "ownerReferences"),
-        "spec": {"podSets": pod_sets, "priority": (spec / "priority").value},
-        "status": _some(root / "status", "admission", "reclaimablePods"),
+        "metadata": metadata,
+        "spec": spec,
+        "status": status,
     }
+
+
+def _kept_conditions(root: Field) -> list[Any]:
+    """The conditions of a Workload that holds nothing that say where it is in its queue."""
+    conditions = []
+    for written in (root / "status" / "conditions").items():
+        if (written / "type").value in _OF_PENDING:
+            conditions.append(written.value)
+    return conditions
 
 
 def _some(field: Field, *names: str) -> dict[str, Any]:
@@ -189,6 +219,10 @@ class Queue:
     prefers_own_quota: bool = False
     """`whenCanBorrow: TryNextFlavor`: it tries the next flavor before it borrows."""
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """Why it may not admit what it has quota for: what decides besides, and is not read."""
+    blocked_by: str = ""
+    """Who has to be admitted before, and waits; empty: nobody."""
 
     @property
     def flavors(self) -> tuple[Flavor, ...]:
@@ -250,18 +284,29 @@ def queue_of(root: Field, cluster: ClusterFacts) -> Queue | None:
     cluster_queue = _named_by(queue, named, cluster)
     if cluster_queue is None:
         return None
-    if _is_stopped(queue, "LocalQueue", named) or _is_stopped(cluster_queue, "ClusterQueue", named):
+    inactive = _why_inactive(queue, cluster_queue, cluster)
+    if inactive is not None:
+        named.error(inactive.rule, inactive.text, inactive.fix)
         return None
-    return _ClusterQueue(cluster_queue, cluster, root).queue()
+    read = _ClusterQueue(cluster_queue, cluster, root).queue()
+    if read is None:
+        return None
+    reported_inactive = reported(cluster_queue, CLUSTER_QUEUE.kind)
+    reported_inactive = reported_inactive or reported(queue, LOCAL_QUEUE.kind)
+    if reported_inactive is not None:
+        named.error(reported_inactive.rule, reported_inactive.text, reported_inactive.fix)
+        return None
+    return read
 
 
-def _is_stopped(queue: Field, kind: str, named: Field) -> bool:
-    """Whether a queue admits nothing for now, which is noted."""
-    if (queue / "spec" / "stopPolicy").text() not in _STOPPED:
-        return False
-    text = f"{kind} {name_of(queue)} is stopped"
-    named.error("kueue/queue-stopped", text, "its spec.stopPolicy says so; None starts it again")
-    return True
+def _why_inactive(queue: Field, cluster_queue: Field, cluster: ClusterFacts) -> Inactive | None:
+    """Why a LocalQueue or its ClusterQueue admits nothing, by their specs; None: nothing says."""
+    return (
+        stopped(queue, LOCAL_QUEUE.kind)
+        or stopped(cluster_queue, CLUSTER_QUEUE.kind)
+        or in_cycle(cluster_queue, cluster)
+        or of_checks(cluster_queue, cluster)
+    )
 
 
 def _local_queue(named: Field, name: str, namespace: str, cluster: ClusterFacts) -> Field | None:
@@ -297,7 +342,7 @@ def _all(cluster: ClusterFacts, kind: Kind) -> list[Field]:
 
 
 def own_workloads(root: Field, cluster: ClusterFacts) -> frozenset[tuple[str, str]]:
-    """Namespace and name of the admitted Workloads of this document."""
+    """Namespace and name of the Workloads of this document."""
     own = _own(root)
     names = []
     for workload in _all(cluster, WORKLOAD):
@@ -327,13 +372,22 @@ def _own(root: Field) -> Callable[[Field], bool]:
     return own
 
 
-def _others(root: Field, cluster: ClusterFacts) -> list[Field]:
-    """The Workloads that are not the one of this document."""
-    own = _own(root)
-    workloads = []
+@dataclass(frozen=True, slots=True)
+class _Workloads:
+    """The Workloads of a document, and all others."""
+
+    own: list[Field]
+    others: list[Field]
+
+
+def _workloads(root: Field, cluster: ClusterFacts) -> _Workloads:
+    is_own = _own(root)
+    workloads = _Workloads([], [])
     for workload in _all(cluster, WORKLOAD):
-        if not own(workload):
-            workloads.append(workload)
+        if is_own(workload):
+            workloads.own.append(workload)
+        else:
+            workloads.others.append(workload)
     return workloads
 
 
@@ -349,12 +403,14 @@ class _ClusterQueue:
     """A ClusterQueue read for one workload; what is wrong with it is noted where that names it."""
 
     def __init__(self, queue: Field, cluster: ClusterFacts, root: Field) -> None:
+        self._queue = queue
         self._spec = queue / "spec"
         self._name = name_of(queue)
         self._cluster = cluster
+        self._root = root
         self._named = _named(root)
         self._namespace = namespace_of(root)
-        self._workloads = _others(root, cluster)
+        self._workloads = _workloads(root, cluster)
         self._flavors: dict[str, Flavor] = {}
         for written in _all(cluster, FLAVORS):
             flavor = _flavor(written)
@@ -376,7 +432,7 @@ class _ClusterQueue:
             return None
 
         # Workloads that are not known are not the same as none.
-        workloads = self._workloads if WORKLOAD.key in self._cluster.objects else None
+        workloads = self._workloads.others if WORKLOAD.key in self._cluster.objects else None
         quotas = quota_of(self._name, self._cluster, workloads)
         nominal: dict[FlavorResource, int] = {}
         available: dict[FlavorResource, int] = {}
@@ -388,6 +444,16 @@ class _ClusterQueue:
 
         fungibility = self._spec / "flavorFungibility"
         when_borrowing = (fungibility / "whenCanBorrow").text()
+        first = ahead(
+            self._queue,
+            self._root,
+            self._workloads.own,
+            self._workloads.others,
+            self._cluster,
+        )
+        doubts = [*selection.doubts, *self._doubts()]
+        if first is not None and not first.is_certain:
+            doubts.append(first.text)
         return Queue(
             name=self._name,
             groups=self._groups(),
@@ -395,7 +461,9 @@ class _ClusterQueue:
             available=available,
             capacity=capacity,
             prefers_own_quota=when_borrowing == "TryNextFlavor",
-            notes=(*selection.notes, *self._notes(quotas)),
+            notes=tuple(self._notes(quotas)),
+            doubts=tuple(doubts),
+            blocked_by=first.text if first is not None and first.is_certain else "",
         )
 
     def _groups(self) -> tuple[ResourceGroup, ...]:
@@ -446,13 +514,20 @@ class _ClusterQueue:
         )
         self._named.error("kueue/topology-exists", text, self._cluster.missing(topology))
 
-    def _notes(self, quotas: QuotaNode) -> Iterator[str]:
-        checks = list((self._spec / "admissionChecks").items())
-        if checks or self._spec / "admissionChecksStrategy":
+    def _doubts(self) -> Iterator[str]:
+        checks = ", ".join(checks_of(self._queue))
+        if checks:
             yield (
-                f"ClusterQueue {self._name} has admission checks, "
-                "which decide after the quota and are not looked at"
+                f"ClusterQueue {self._name} has admission checks ({checks}), "
+                "which decide after the quota and are not read"
             )
+        if self._spec / "concurrentAdmissionPolicy":
+            yield (
+                f"ClusterQueue {self._name} has spec.concurrentAdmissionPolicy: a workload is "
+                "tried in several flavors at once, which is not modelled"
+            )
+
+    def _notes(self, quotas: QuotaNode) -> Iterator[str]:
         if self._may_preempt(quotas):
             yield (
                 "the ClusterQueue preempts: where room or quota lacks, "
@@ -466,7 +541,7 @@ class _ClusterQueue:
         in_cohort = (policies / "reclaimWithinCohort").text()
         if in_queue in _NO_PREEMPTION and in_cohort in _NO_PREEMPTION:
             return False
-        if self._workloads:
+        if any(workload / "status" / "admission" for workload in self._workloads.others):
             return True
         return any(node.used for node in (quotas, *quotas.root().children))
 
@@ -512,7 +587,7 @@ class _Selection:
     """Whether a selector takes a namespace, and what of that is not known."""
 
     matches: bool
-    notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 def _selects(selector: Field, namespace: str) -> _Selection:
@@ -522,13 +597,32 @@ def _selects(selector: Field, namespace: str) -> _Selection:
     labels = (selector / "matchLabels").texts()
     if labels.pop(_NAMESPACE, namespace) != namespace:
         return _Selection(matches=False)
-    if labels or list((selector / "matchExpressions").items()):
-        note = (
-            f"whether the labels of namespace {namespace} match the ClusterQueue's selector "
-            "is not checked"
+
+    unread = sorted(labels)
+    for expression in (selector / "matchExpressions").items():
+        key = (expression / "key").text() or ""
+        if key != _NAMESPACE:
+            unread.append(key)
+        elif not _allows(expression, namespace):
+            return _Selection(matches=False)
+    if unread:
+        doubt = (
+            f"whether namespace {namespace} has the labels of the ClusterQueue's "
+            f"namespaceSelector ({', '.join(unread)}) is not read"
         )
-        return _Selection(matches=True, notes=(note,))
+        return _Selection(matches=True, doubts=(doubt,))
     return _Selection(matches=True)
+
+
+def _allows(expression: Field, value: str) -> bool:
+    """Whether a requirement of a label selector takes a label that is there."""
+    values = _texts(expression / "values")
+    operator = (expression / "operator").text()
+    if operator == "In":
+        return value in values
+    if operator == "NotIn":
+        return value not in values
+    return operator == "Exists"
 
 
 BoundNodes = Mapping[tuple[str, str, str], Sequence[Mapping[str, str]]]

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from toposcope.integrations.framework.containers import amounts_of
 from toposcope.integrations.framework.document import Field, name_of
-from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.kueue.api import CLUSTER_QUEUE, COHORT
 from toposcope.kube.pod_resources import amount
@@ -120,14 +120,14 @@ def quota_of(name: str, cluster: ClusterFacts, workloads: Sequence[Field] | None
     queues = _quota_nodes(written_queues)
     for written in written_queues:
         queue = queues[name_of(written)]
-        cohort_name = _cohort_of(written)
+        cohort_name = cohort_of(written)
         if cohort_name:
             cohort = cohorts.setdefault(cohort_name, QuotaNode())
             cohort.adopt(queue)
         if workloads is None:
             queue.used = _reported(written / "status" / "flavorsReservation")
 
-    _nest(cohorts, _parents(cluster))
+    _nest(cohorts, parents_of(cluster))
     for workload in workloads or ():
         _use(queues, workload)
     return queues[name]
@@ -142,7 +142,7 @@ def _quota_nodes(documents: Iterable[Field]) -> dict[str, QuotaNode]:
     return nodes
 
 
-def _cohort_of(queue: Field) -> str | None:
+def cohort_of(queue: Field) -> str | None:
     """The cohort of a ClusterQueue, in either version of the API."""
     spec = queue / "spec"
     newer = (spec / "cohortName").text()
@@ -150,7 +150,7 @@ def _cohort_of(queue: Field) -> str | None:
     return newer or older
 
 
-def _parents(cluster: ClusterFacts) -> dict[str, str]:
+def parents_of(cluster: ClusterFacts) -> dict[str, str]:
     """The cohort above each cohort that is below one."""
     parents = {}
     for cohort in _all(cluster, COHORT.key):

@@ -22,16 +22,22 @@ from toposcope.integrations.kueue.api import (
     SLICE_LAYERS,
     SLICE_REQUIRED,
     SLICE_SIZE,
+    SPREADING,
     UNCONSTRAINED,
+    VERSION,
 )
 
 _LAYERS_RULE: Final = "kueue/slice-layers"
 _MAX_LAYERS: Final = 3
+_PAIR: Final = 2
+"""The pod sets of a group: a leader and its workers."""
 _EXPLICIT: Final = (REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_REQUIRED, SLICE_SIZE, SLICE_LAYERS)
 _BOOLEANS: Final = frozenset(
     ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"]
 )
 """What Go's ParseBool takes."""
+_FALSE: Final = frozenset(["0", "f", "F", "FALSE", "false", "False"])
+"""What it takes for false."""
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _MAX_NAME: Final = 63
 
@@ -66,6 +72,10 @@ class Request:
     group: str | None = None
     explicit: bool = True
     """Whether it says anything of topology."""
+    is_refused: bool = False
+    """Whether no Kueue ever admits it, whatever room there is."""
+    doubts: tuple[str, ...] = ()
+    """What it asks for that is not modelled, and why that matters."""
 
     @property
     def level(self) -> NamedLevel | None:
@@ -92,11 +102,13 @@ class _Reader:
         self._names = names
         self._strings = names is ANNOTATIONS
         """Annotations are strings, fields have types."""
+        self._doubts: list[str] = []
 
     def request(self) -> Request:
         """All of it; invalid values become findings and are left out."""
         self._check_one()
-        self._check_unconstrained()
+        is_refused = self._check_unconstrained()
+        self._check_spreading()
         group = self._group()
         required = self._named(self._at(REQUIRED))
         preferred = None
@@ -111,6 +123,8 @@ class _Reader:
             slices=slices,
             group=group,
             explicit=any(self._at(key) for key in _EXPLICIT),
+            is_refused=is_refused,
+            doubts=tuple(self._doubts),
         )
 
     def _at(self, key: str) -> Field:
@@ -128,17 +142,35 @@ class _Reader:
             text = f"must not contain more than one topology annotation: [{', '.join(names)}]"
             self._where.error("kueue/one-annotation", text, "keep the one that you mean")
 
-    def _check_unconstrained(self) -> None:
+    def _check_unconstrained(self) -> bool:
+        """Note a value that is no boolean, or false; whether Kueue refuses it."""
         field = self._at(UNCONSTRAINED)
-        if not self._strings:
-            field.flag()
-        elif not isinstance(field.value, str):
-            field.text()
-        elif field.value not in _BOOLEANS:
-            field.error(
-                "kueue/unconstrained",
-                "must be a boolean value",
-                'write "true", or remove it',
+        rule, fix = "kueue/unconstrained", 'write "true", or remove it'
+        if self._strings:
+            if not isinstance(field.value, str):
+                field.text()
+                return False
+            if field.value not in _BOOLEANS:
+                field.error(rule, "must be a boolean value", fix)
+                return True
+            is_false = field.value in _FALSE
+        else:
+            is_false = bool(field) and not field.flag(default=True)
+            fix = "write true, or remove it"
+        has_level = self._at(REQUIRED) or self._at(PREFERRED)
+        if not is_false or has_level:
+            return False
+        text = f"{VERSION} takes it for a request without a level and never admits it"
+        field.error(rule, f"{text}; later versions refuse it", fix)
+        return True
+
+    def _check_spreading(self) -> None:
+        """Doubt what only later versions read."""
+        field = self._where / SPREADING
+        if field:
+            self._doubts.append(
+                f"{field.path}: {VERSION} ignores it, and a later one may refuse domains by it "
+                "(TASTopologySpreading), which is not checked"
             )
 
     def _named(self, field: Field) -> NamedLevel | None:
@@ -228,6 +260,12 @@ class _Reader:
                 text = f"may not be set when '{self._names[key]}' is specified"
                 layers.error(_LAYERS_RULE, text, "keep one of them")
         parsed = self._parsed(layers)
+        if any(layer / "sizes" for layer in parsed):
+            self._doubts.append(
+                f"{layers.path}: sizes lists a size for each domain, which {VERSION} does not read "
+                "and which is not checked"
+            )
+            return ()
         slices = self._valid_layers(parsed)
         if not slices or len(slices) < len(parsed):
             return ()
@@ -315,17 +353,47 @@ def _check_repeated(field: Field, key: str, index_of: Mapping[str, int]) -> None
         field.error(_LAYERS_RULE, message, "name each level once")
 
 
-def check_groups(requests: Iterable[Request]) -> None:
-    """Note what is wrong with the groups that pod sets form, of a leader and its workers."""
+def _grouped(requests: Iterable[Request]) -> dict[str, list[Request]]:
+    """The requests of each group of pod sets."""
     groups: dict[str, list[Request]] = {}
     for request in requests:
         if request.group:
             groups.setdefault(request.group, []).append(request)
-    for name, members in groups.items():
-        if len(members) == 2:  # noqa: PLR2004 - all that Kueue allows
+    return groups
+
+
+def check_groups(requests: Iterable[Request], *, by_webhook: bool) -> None:
+    """Note what is wrong with the groups that pod sets form, of a leader and its workers.
+
+    `by_webhook`: whether the webhook of the workload's kind refuses what is no such group.
+    """
+    for name, members in _grouped(requests).items():
+        if len(members) == _PAIR:
+            _check_same_nodes(*members)
+        if not by_webhook:
+            continue
+        if len(members) == _PAIR:
             _check_pair(name, *members)
         else:
             _note_no_pair(name, members)
+
+
+def doubted_groups(requests: Iterable[Request]) -> list[str]:
+    """Groups that no webhook refuses, and that are no leader with its workers.
+
+    A group of one pod set is placed as if it were in none.
+    """
+    doubts = []
+    for name, members in _grouped(requests).items():
+        counts = [request.pod_set.count for request in members]
+        if len(members) == 1 or (len(members) == _PAIR and 1 in counts):
+            continue
+        doubts.append(
+            f"{_group_name(members[0]).path}: {VERSION} places a leader, a single pod, with its "
+            f"workers, and group {name!r} has {len(members)} pod sets of "
+            f"{', '.join(str(count) for count in counts)} pods"
+        )
+    return doubts
 
 
 def _note_no_pair(name: str, members: Sequence[Request]) -> None:
@@ -337,7 +405,6 @@ def _note_no_pair(name: str, members: Sequence[Request]) -> None:
 
 def _check_pair(name: str, one: Request, other: Request) -> None:
     _check_has_leader(one, other)
-    _check_same_nodes(one, other)
     if _keys(one) != _keys(other):
         _note_level_unlike(name, one, other)
         _note_level_unlike(name, other, one)

@@ -9,23 +9,31 @@ one that has quota.
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from itertools import permutations
 from typing import Final, TypeVar
 
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.integrations.framework.constraints import Decision, OfferedNode, Pods
+from toposcope.integrations.framework.constraints import Decision, OfferedNode
 from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.integrations.framework.packing import PODS, Path
 from toposcope.integrations.framework.system import Held
+from toposcope.integrations.kueue.admitted import (
+    Admitted,
+    OnTopology,
+    WithoutTopology,
+    nodes_of,
+    with_places,
+)
 from toposcope.integrations.kueue.api import VERSION
 from toposcope.integrations.kueue.assignment import (
     Assigner,
-    Assignment,
     Leaf,
     OrderedPods,
     Unassigned,
 )
 from toposcope.integrations.kueue.queues import Flavor, Queue, ResourceGroup
 from toposcope.integrations.kueue.quota import FlavorResource
+from toposcope.integrations.kueue.resource_rules import DEFAULT_RULES, ResourceRules
 from toposcope.text import plural
 
 _Key = TypeVar("_Key")
@@ -34,10 +42,15 @@ _MOST_EVALUATIONS: Final = 200_000
 """How often a node may be looked at for a pod set. Copies beyond that are left to the search for
 room, which knows equal pods."""
 
-_COARSE: Final = (
-    f"ends above the nodes: {VERSION} takes each of its lowest domains for one node, "
-    "whatever taints and labels the "
-    "nodes have, and may admit pods that no node has room for"
+_MOST_ORDERED: Final = 4
+"""Pod sets that are tried in every order."""
+_ORDER_UNKNOWN: Final = (
+    f"{VERSION} takes the pod sets of a pod group in the order of a hash that is not known, "
+    "and whether it finds room for all of them depends on it"
+)
+_CONFIGURATION: Final = (
+    "Kueue's Configuration was not read (resources.transformations, excludeResourcePrefixes, "
+    "quotaCheckStrategy): kubectl get configmap kueue-manager-config -n kueue-system -o yaml"
 )
 
 
@@ -56,27 +69,8 @@ class _Refusal:
 
     text: str
     no_flavor: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _OnTopology:
-    """What was assigned on the topology of one flavor."""
-
-    flavor: Flavor
-    assigner: Assigner
-    assignments: list[Assignment]
-
-    def placed(self) -> Iterator[tuple[Pods, str, int]]:
-        """Pods, their node and how many of them it gets."""
-        leaves = self.assigner.leaves
-        for assignment in self.assignments:
-            pods = assignment.pod_set.pods
-            leaf = leaves[assignment.leaf]
-            yield pods, leaf.node, assignment.count
-
-    def give_back(self) -> None:
-        """Free what was assigned."""
-        self.assigner.give_back(self.assignments)
+    is_certain: bool = True
+    """False: what was not read may allow it."""
 
 
 _Tried = list[dict[str, int]]
@@ -98,39 +92,60 @@ class KueueAdmission:
     """The Workloads that are this one, already admitted: what they hold is free."""
     copies: int = 1
     """How many workloads of this kind are admitted one after the other."""
+    rules: ResourceRules = DEFAULT_RULES
+    """What counts against quota."""
+    is_order_known: bool = True
+    """Whether Kueue takes the pod sets in this order."""
 
     def decide(self, nodes: Sequence[OfferedNode], *, emptied: bool = False) -> Decision:
-        """What Kueue does with all copies."""
+        """What Kueue does with all copies, in whatever order it takes the pod sets."""
+        if self.is_order_known:
+            return self._decide_in_order(nodes, emptied=emptied)
+        if len(self.pod_sets) > _MOST_ORDERED:
+            return Decision(doubt=_ORDER_UNKNOWN, notes=self.queue.notes)
+        decisions = []
+        for pod_sets in permutations(self.pod_sets):
+            ordered = replace(self, pod_sets=pod_sets, is_order_known=True)
+            decisions.append(ordered.decide(nodes, emptied=emptied))
+        refused = [decision for decision in decisions if decision.refusal]
+        if refused and len(refused) < len(decisions):
+            return Decision(doubt=_ORDER_UNKNOWN, notes=self.queue.notes)
+        return decisions[0]
+
+    def _decide_in_order(self, nodes: Sequence[OfferedNode], *, emptied: bool) -> Decision:
         trial = _Trial(self, nodes, emptied=emptied)
         notes = self.queue.notes
         copies = self._copies_to_try(len(nodes))
-        topology: str | None = None
-        placed: list[tuple[Pods, str, int]] = []
+        admitted: list[Admitted] = []
 
         for copy in range(copies):
-            admitted = trial.admit()
-            if isinstance(admitted, _Refusal):
-                text = admitted.text
-                if copy:
-                    text = f"after {copy} of {self.copies} copies: {text}"
-                return Decision(text, no_flavor=admitted.no_flavor, notes=notes)
-            for part in admitted:
-                topology = topology or part.flavor.topology
-                placed += part.placed()
+            result = trial.admit()
+            if isinstance(result, _Refusal):
+                return self._refused(result, copy)
+            admitted.append(result)
 
         refusal = trial.lacks_quota(self.copies - copies)
         if refusal:
             return Decision(refusal, no_flavor=True, notes=notes)
-        notes = (*notes, *dict.fromkeys(trial.notes))
-        if not all(node for _, node, _ in placed):
-            notes = (*notes, f"Topology {topology} {_COARSE}")
-        return Decision(
-            placed=tuple(placed),
-            topology=topology,
-            notes=notes,
+        if self.queue.blocked_by and not emptied:
+            return Decision(self.queue.blocked_by, no_flavor=True, notes=notes)
+        decision = Decision(
+            notes=(*notes, *dict.fromkeys(trial.notes)),
             has_fewer_pods=bool(trial.notes),
             partly=copies < self.copies,
         )
+        if emptied:
+            return decision
+        return with_places(decision, admitted, nodes)
+
+    def _refused(self, refusal: _Refusal, copy: int) -> Decision:
+        """The decision where a copy is not admitted, after so many that were."""
+        text = refusal.text
+        if copy:
+            text = f"after {copy} of {self.copies} copies: {text}"
+        if not refusal.is_certain:
+            return Decision(doubt=f"{text}, and {_CONFIGURATION}", notes=self.queue.notes)
+        return Decision(text, no_flavor=refusal.no_flavor, notes=self.queue.notes)
 
     def _copies_to_try(self, nodes: int) -> int:
         """At least one, and no more than there is time for."""
@@ -154,7 +169,7 @@ class _Cycle:
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     busy: _Refusal | None = None
     """What lacks now and may be there later."""
-    result: list[_OnTopology] | _Refusal = field(default_factory=list)
+    result: "Admitted | _Refusal" = _Refusal("")
 
     def use(self, member: int, flavor: Flavor, resource: str, amount: int) -> None:
         """Have a pod set take so much of a resource from a flavor."""
@@ -216,7 +231,7 @@ class _Trial:
         self.notes: list[str] = []
         """On copies that are admitted with fewer pods."""
 
-    def admit(self) -> list[_OnTopology] | _Refusal:
+    def admit(self) -> Admitted | _Refusal:
         """Admit one copy; flavor after flavor, as long as one is left to try."""
         pod_sets = self._admission.pod_sets
         counts = [pod_set.pods.count for pod_set in pod_sets]
@@ -238,7 +253,7 @@ class _Trial:
                 break
         return _most_telling(refusals)
 
-    def _reduced(self, counts: Sequence[int], tried: _Tried) -> list[_OnTopology] | _Refusal | None:
+    def _reduced(self, counts: Sequence[int], tried: _Tried) -> Admitted | _Refusal | None:
         """Admit it with as many pods as fit, where it allows fewer; None: that does not help."""
         fewer = self._most_that_fit(counts, tried)
         if fewer is None:
@@ -291,7 +306,7 @@ class _Trial:
         if isinstance(result, _Refusal):
             return False
         self._used = used
-        for part in result:
+        for part in result.on_topologies:
             part.give_back()
         return True
 
@@ -306,7 +321,7 @@ class _Trial:
         cycle.result = self._run(cycle)
         return cycle
 
-    def _run(self, cycle: _Cycle) -> list[_OnTopology] | _Refusal:
+    def _run(self, cycle: _Cycle) -> Admitted | _Refusal:
         for members in self._groups():
             refusal = self._choose_flavors(cycle, members)
             if refusal:
@@ -314,10 +329,24 @@ class _Trial:
         if cycle.busy:
             return cycle.busy
         result = self._on_topologies(cycle)
-        if not isinstance(result, _Refusal):
-            self._last = cycle.usage
-            _add(self._used, cycle.usage)
-        return result
+        if isinstance(result, _Refusal):
+            return result
+        self._last = cycle.usage
+        _add(self._used, cycle.usage)
+        return Admitted(result, list(self._without_topology(cycle)))
+
+    def _without_topology(self, cycle: _Cycle) -> Iterator[WithoutTopology]:
+        """The pod sets that get no nodes, with the flavor of what they request."""
+        pod_sets = self._admission.pod_sets
+        for pod_set, count, flavors in zip(pod_sets, cycle.counts, cycle.flavors, strict=True):
+            if not count or self._gets_nodes(pod_set):
+                continue
+            for flavor in flavors.values():
+                yield WithoutTopology(flavor, _in_flavor(pod_set, count, flavor).pods)
+                break
+
+    def _gets_nodes(self, pod_set: OrderedPods) -> bool:
+        return pod_set.explicit or self._queue.only_topologies
 
     def lacks_quota(self, copies: int) -> str:
         """What more copies like the last one lack in its flavor, where the queue has no other."""
@@ -347,7 +376,8 @@ class _Trial:
 
     def _requests(self, member: int, count: int) -> dict[str, int]:
         requests = {}
-        for resource, amount in self._admission.pod_sets[member].pods.requests:
+        pods = self._admission.pod_sets[member].pods
+        for resource, amount in self._admission.rules.counted(pods.requests).items():
             requests[resource] = amount * count
         if self._group_of(PODS):
             requests[PODS] = count
@@ -400,8 +430,11 @@ class _Trial:
                 continue
             group = self._group_of(resource)
             if group is None:
+                rules = self._admission.rules
+                if rules.ignores_undeclared:
+                    continue
                 text = f"ClusterQueue {self._queue.name} has no quota of {resource}"
-                return _Refusal(text, no_flavor=True)
+                return _Refusal(text, no_flavor=True, is_certain=rules.is_known)
             asked = _GroupRequest(
                 members=members,
                 group=group,
@@ -529,13 +562,13 @@ class _Trial:
                 return f'Flavor "{flavor.name}" does not contain the requested level'
         return ""
 
-    def _on_topologies(self, cycle: _Cycle) -> list[_OnTopology] | _Refusal:
+    def _on_topologies(self, cycle: _Cycle) -> list[OnTopology] | _Refusal:
         """Nodes for the pod sets, flavor by flavor in the order of their names; all or none."""
         by_flavor = self._by_flavor(cycle)
         if isinstance(by_flavor, _Refusal):
             return by_flavor
 
-        done: list[_OnTopology] = []
+        done: list[OnTopology] = []
         for flavor in sorted(by_flavor, key=_name):
             assigner = self._assigner(flavor)
             assignments = assigner.assign(by_flavor[flavor])
@@ -544,7 +577,7 @@ class _Trial:
                     part.give_back()
                 text = _no_room(assignments, self._admission.pod_sets)
                 return _Refusal(text)
-            part = _OnTopology(flavor, assigner, assignments)
+            part = OnTopology(flavor, assigner, assignments)
             done.append(part)
         return done
 
@@ -553,8 +586,7 @@ class _Trial:
         by_flavor: dict[Flavor, list[OrderedPods]] = {}
         pod_sets = self._admission.pod_sets
         for pod_set, count, flavors in zip(pod_sets, cycle.counts, cycle.flavors, strict=True):
-            gets_nodes = pod_set.explicit or self._queue.only_topologies
-            if not count or not gets_nodes:
+            if not count or not self._gets_nodes(pod_set):
                 continue
             with_topology = _with_topology(flavors.values())
             if len(with_topology) != 1:
@@ -573,7 +605,7 @@ class _Trial:
         if assigner is None:
             topology = flavor.topology or ""
             levels = self._admission.topologies.get(topology, ())
-            nodes = self._nodes_of(flavor, levels)
+            nodes = nodes_of(self._nodes, flavor, levels)
             if levels and levels[-1] == HOSTNAME:
                 leaves = self._leaf_per_node(nodes, levels)
             else:
@@ -581,17 +613,6 @@ class _Trial:
             assigner = Assigner(levels, leaves)
             self._assigners[flavor.name] = assigner
         return assigner
-
-    def _nodes_of(self, flavor: Flavor, levels: Sequence[str]) -> list[OfferedNode]:
-        """The nodes with the labels of the flavor and of all levels."""
-        nodes = []
-        for node in self._nodes:
-            labels = node.labels
-            if not all(labels.get(key) == value for key, value in flavor.nodes.selector):
-                continue
-            if all(level in labels for level in levels):
-                nodes.append(node)
-        return nodes
 
     def _leaf_per_node(self, nodes: Iterable[OfferedNode], levels: Sequence[str]) -> list[Leaf]:
         leaves = []

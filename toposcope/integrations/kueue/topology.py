@@ -1,12 +1,13 @@
 """Kueue's `Topology` and the ResourceFlavor that names it.
 
 A Topology lists label keys, in the same fields in three API versions. Rules and messages: the CRDs
-of Kueue 0.19 (schema and CEL) and the status of its ClusterQueue.
+of Kueue 0.19 and of the release after it (schema and CEL), and the status of its ClusterQueue.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.document import Field, kind_of, name_of
 from toposcope.integrations.framework.levels import (
     ExportError,
@@ -21,6 +22,9 @@ from toposcope.integrations.kueue.api import GROUP, TOPOLOGIES, VERSION
 
 VERSIONS: Final = TOPOLOGIES.versions
 _MAX_LEVELS_V1ALPHA1: Final = 8
+_IMMUTABLE_VERSIONS: Final = VERSIONS[1:]
+"""The versions of the API in which levels never change; in the newest one they do since Kueue 0.20.
+"""
 
 
 def write(topology: TopologyLevels, version: str = VERSIONS[0]) -> dict[str, Any]:
@@ -47,10 +51,23 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     keys = check_levels(levels, cluster, "kueue", "must be unique")
     if before is None:
         return Reading()
-    levels_before = before / "spec" / "levels"
-    if keys != label_keys(levels_before):
-        levels.error("kueue/topology-immutable", "field is immutable", RECREATE)
+    keys_before = label_keys(before / "spec" / "levels")
+    if keys != keys_before:
+        _note_changed_levels(root, keys, keys_before)
     return Reading()
+
+
+def _note_changed_levels(root: Field, keys: Sequence[str], before: Sequence[str]) -> None:
+    """Note levels that Kueue does not let change, or only since 0.20."""
+    levels = root / "spec" / "levels"
+    rule = "kueue/topology-immutable"
+    version = str((root / "apiVersion").value).rpartition("/")[2]
+    are_of_hosts = list(keys[-1:]) == list(before[-1:]) == [HOSTNAME]
+    if are_of_hosts and version not in _IMMUTABLE_VERSIONS:
+        text = f"Kueue before 0.20 refuses it: field is immutable; later ones keep {HOSTNAME} last"
+        levels.warn(rule, text, f"before 0.20 {RECREATE}")
+        return
+    levels.error(rule, "field is immutable", RECREATE)
 
 
 def _read_flavor(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -86,11 +103,15 @@ def _check_flavor_unchanged(spec: Field, before: Field) -> None:
     """Note changes that Kueue refuses where the flavor had a topology."""
     if not before / "topologyName":
         return
-    for name, are in (("nodeLabels", "are"), ("tolerations", "are"), ("topologyName", "is")):
+    rule, fix = "kueue/flavor-immutable", "make a new ResourceFlavor"
+    topology = spec / "topologyName"
+    if topology.value != (before / "topologyName").value:
+        topology.error(rule, "topologyName is immutable when topologyName is set", fix)
+    for name in ("nodeLabels", "tolerations"):
         field = spec / name
         if field.value != (before / name).value:
-            text = f"{name} {are} immutable when topologyName is set"
-            field.error("kueue/flavor-immutable", text, "make a new ResourceFlavor")
+            text = f"Kueue before 0.20 refuses it: {name} are immutable when topologyName is set"
+            field.warn(rule, text, f"before 0.20 {fix}")
 
 
 def _is_topology(document: Mapping[str, Any]) -> bool:

@@ -10,35 +10,41 @@ from toposcope.integrations.framework import features
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.features import Step
-from toposcope.integrations.framework.waiting import CopyName, Waiting, WaitingWorkload
+from toposcope.integrations.framework.placement import ViewedPod
+from toposcope.integrations.framework.waiting import CopyName, Pin, Waiting, WaitingWorkload
 from toposcope.integrations.kueue.api import (
     CLUSTER_QUEUE,
     FLAVORS,
     LOCAL_QUEUE,
     POD_SET,
     POD_SET_OF,
-    QUEUE_NAME,
+    PREFIX,
     TOPOLOGIES,
     WORKLOAD,
 )
 from toposcope.integrations.kueue.assigned_nodes import check_assignment
+from toposcope.integrations.kueue.pending import is_managed, queue_name, reports, starts
+from toposcope.integrations.kueue.pins import pin
 from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
 
-_WAITING: Final = {
-    ("QuotaReserved", "False"),
-    ("Admitted", "False"),
-    ("Evicted", "True"),
-    ("Preempted", "True"),
+_GATES: Final = {
+    PREFIX + "admission": "Kueue removes it once it has admitted the pod's Workload",
+    PREFIX + "topology": (
+        "Kueue removes it once the pod's Workload is admitted and has a topology assignment, "
+        "and then pins the pod to a domain of it"
+    ),
+    PREFIX + "elastic-job": (
+        "Kueue removes it once it has admitted the Workload slice of the Job's new size"
+    ),
 }
-"""Type and status of the conditions that say why a Workload does not run."""
 
 
 def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
     """From the workload's queue name to the flavors of its ClusterQueue."""
     if not any(demand.system == "Kueue" for demand in workload.workloads):
         return
-    name = _queue_name(workload)
+    name = queue_name(workload)
     if name is None:
         yield features.unknown(
             "the workload names no queue, so the flavors that Kueue would use are unknown"
@@ -57,20 +63,6 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
         return
     cluster_queue = (Field(queue) / "spec" / "clusterQueue").text() or ""
     yield _check_cluster_queue(workload, cluster_queue)
-
-
-def _queue_name(workload: features.WorkloadObjects) -> str | None:
-    """The queue that it names itself, or that its Kueue Workload names."""
-    root = Field(workload.document)
-    label = (root / "metadata" / "labels" / QUEUE_NAME).text()
-    own = label or (root / "spec" / "queueName").text()
-    if own:
-        return own
-    for _, document in workload.members(WORKLOAD):
-        admitted = (Field(document) / "spec" / "queueName").text()
-        if admitted:
-            return admitted
-    return None
 
 
 def _missing(
@@ -142,18 +134,10 @@ def _flavor_names(cluster_queue: features.Object) -> list[str]:
     return sorted(names)
 
 
-def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-    """Why its Kueue Workloads are not admitted, or no longer."""
-    for ref, document in workload.members(WORKLOAD):
-        for reported in features.conditions(document):
-            outcome = reported.type, reported.status
-            if reported.message and outcome in _WAITING:
-                yield features.SchedulerMessage(ref.handle, str(reported))
-
-
 class _Kueue(Waiting):
     subjects = (WORKLOAD,)
     around = (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS)
+    gates = _GATES
     readers = ("Kueue",)
     topology_kinds = (TOPOLOGIES,)
     topology_rules = (
@@ -175,7 +159,7 @@ class _Kueue(Waiting):
     def settles(self, finding: Finding, workload: features.WorkloadObjects) -> bool:
         if finding.rule != "kueue/queue-name":
             return False
-        return any(workload.members(WORKLOAD))  # it is managed anyway
+        return is_managed(workload)  # an owner names the queue
 
     def check_nodes(self, workload: WaitingWorkload) -> Step | None:
         return check_assignment(workload)
@@ -192,8 +176,15 @@ class _Kueue(Waiting):
 
         return of_pod_set
 
-    def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-        return _messages(workload)
+    def refusals(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return reports(workload)
+
+    def resumes(self, workload: features.WorkloadObjects) -> str:
+        return starts(workload)
+
+    def pin(self, workload: WaitingWorkload, pod: ViewedPod, key: str, value: str) -> Pin | None:
+        del pod
+        return pin(workload, key, value)
 
 
 WAITING: Final = _Kueue()

@@ -17,16 +17,16 @@ from toposcope.integrations.framework.document import (
     handle_of,
     kind_of,
     name_of,
-    namespace_of,
 )
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean_key
-from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
+from toposcope.integrations.framework.node_affinity import ANY_NODE
 from toposcope.integrations.framework.pods import PodSet, Structure, pods_of, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.kueue import api
 from toposcope.integrations.kueue.assignment import OrderedPods, SliceLayer
-from toposcope.integrations.kueue.limit_ranges import with_defaults
+from toposcope.integrations.kueue.pod_groups import grouped, whole_number
+from toposcope.integrations.kueue.pod_sets import as_pod_sets
 from toposcope.integrations.kueue.queues import (
     Flavor,
     Queue,
@@ -42,15 +42,27 @@ from toposcope.integrations.kueue.request import (
     Slices,
     annotated,
     check_groups,
+    doubted_groups,
     of_workload,
 )
+from toposcope.integrations.kueue.resource_rules import resource_rules
 from toposcope.integrations.kueue.scheduling import KueueAdmission
-from toposcope.text import plural
+from toposcope.integrations.kueue.submission import (
+    check_submission,
+    checks_pairs,
+    held_back_by,
+    is_left_alone,
+)
 
 FLAVORS_UNKNOWN: Final = (
     "the queue's flavors are not known: their nodes, taints and quota are not checked"
 )
 _QUEUE_FIRST: Final = "room is not checked before the queue is right"
+_REFUSED: Final = "Kueue refuses the workload as it is, whatever room there is"
+_LEFT_ALONE: Final = "Kueue leaves a RayJob with a clusterSelector alone: it runs on that cluster"
+_FLAVORS_APART: Final = (
+    "no topology has all of these levels, and which flavor each pod set gets is not known"
+)
 _MOST_DIGITS: Final = 9
 """The digits of a number of pods."""
 _UNLIMITED: Final = 1 << 62
@@ -81,21 +93,61 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     # annotations of a pod template cannot change where they count; the API server says so itself
     del before
 
-    notes: list[str] = []
+    if is_left_alone(root):
+        left_alone = Workload("Kueue", handle_of(root), groups=(), notes=(_LEFT_ALONE,))
+        return Reading(left_alone)
     if kind_of(root.value) == api.WORKLOADS.key:
         check_fields(root, schema("kueue", "Workload"), "kueue/field", api.VERSION)
         structure, requests = _workload(root)
-    else:
-        structure = structure_of(root) or Structure(())
-        structure = _grouped(root, structure, notes)
-        structure = with_defaults(structure, cluster, namespace_of(root))
-        queue = queue_name(root, cluster)
-        _check_places(root, structure, queued=bool(queue))
-        requests = [annotated(pod_set) for pod_set in structure.sets]
+        submitted = _Submitted(root, structure, requests, cluster)
+        is_refused = check_submission(root, structure)
+        return _checked(submitted, [], is_refused=is_refused)
 
-    check_groups(requests)
+    structure = structure_of(root) or Structure(())
+    structure = as_pod_sets(root, structure)
+    group = grouped(root, structure, cluster)
+    structure = group.structure
+    queue = queue_name(root, cluster)
+    _check_places(root, structure, queued=bool(queue))
+    requests = [annotated(pod_set) for pod_set in structure.sets]
+    submitted = _Submitted(root, structure, requests, cluster, group.is_order_known)
+    is_refused = bool(queue) and check_submission(root, structure)
+    notes = [group.note] if group.note else []
+    return _checked(submitted, notes, is_refused=is_refused)
+
+
+def _checked(submitted: "_Submitted", notes: list[str], *, is_refused: bool) -> Reading:
+    """The reading of what is submitted, where Kueue may refuse it or do what is not modelled."""
+    requests = submitted.requests
+    by_webhook = checks_pairs(submitted.root)
+    check_groups(requests, by_webhook=by_webhook)
     _check_remainders(requests)
-    return _reading(_Submitted(root, structure, requests, cluster), notes)
+
+    doubts: dict[str, None] = {}
+    if is_refused or any(request.is_refused for request in requests):
+        doubts[_REFUSED] = None
+    for request in requests:
+        doubts |= dict.fromkeys(request.doubts)
+    if not by_webhook:
+        doubts |= dict.fromkeys(doubted_groups(requests))
+    return _doubted(_reading(submitted, notes), doubts)
+
+
+def _doubted(reading: Reading, doubts: Iterable[str]) -> Reading:
+    """The reading, which is not sure to lead to a placement for these reasons."""
+    doubt = "; ".join(doubts)
+    workload = reading.workload
+    if not doubt or workload is None:
+        return reading
+    alternatives = []
+    for alternative in reading.alternatives:
+        alternatives.append(replace(alternative, doubt=_joined(alternative.doubt, doubt)))
+    workload = replace(workload, doubt=_joined(workload.doubt, doubt))
+    return replace(reading, workload=workload, alternatives=tuple(alternatives))
+
+
+def _joined(doubt: str, another: str) -> str:
+    return f"{doubt}; {another}" if doubt else another
 
 
 SYSTEM: Final = System("Kueue", _claims, _read, "kueue")
@@ -130,12 +182,16 @@ class _Submitted:
     structure: Structure
     requests: list[Request]
     cluster: ClusterFacts
+    is_order_known: bool = True
 
     def admission(self, queue: Queue) -> KueueAdmission:
         """The pod sets as Kueue admits them.
 
         It admits a workload for each copy, or for each pod where it takes pods apart.
         """
+        held_back = held_back_by(self.root)
+        if held_back:
+            queue = replace(queue, blocked_by=held_back)
         topologies = {}
         for name, topology in self.cluster.topologies.items():
             topologies[name] = topology.keys
@@ -149,6 +205,8 @@ class _Submitted:
             held=self.cluster.held,
             own=own_workloads(self.root, self.cluster),
             copies=copies,
+            rules=resource_rules(self.cluster),
+            is_order_known=self.is_order_known,
         )
 
     def _ordered_pods(self, request: Request) -> OrderedPods:
@@ -232,17 +290,19 @@ def _in_queue(submitted: _Submitted, queue: Queue, notes: list[str]) -> Reading:
     places: Sequence[_Place]
     wants_topology = any(request.explicit for request in requests)
     if wants_topology or queue.only_topologies:
-        places = _flavors(requests, queue, submitted.cluster, notes)
-        placeable = bool(places)
+        found = _flavors(requests, queue, submitted.cluster, notes)
+        places = found.places
+        placeable = bool(places) or found.are_apart
     else:
         places = _without_topology(queue)
         placeable = True
 
     admission = submitted.admission(queue)
+    doubt = "; ".join(queue.doubts)
     workloads = []
     for place in places or [_NOWHERE]:
         workload = submitted.workload(place, notes, placeable=placeable)
-        workloads.append(replace(workload, admission=admission))
+        workloads.append(replace(workload, admission=admission, doubt=doubt))
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
 
 
@@ -259,7 +319,8 @@ def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> R
     """A workload for each topology, where the queue's flavors are not known."""
     requests = submitted.requests
     places: Sequence[_Place] = _of_any_queue(requests, submitted.cluster, notes)
-    placeable = bool(places) or not any(_asked_levels(requests))
+    are_apart = not places and _have_flavors(requests, submitted.cluster.topologies.values())
+    placeable = bool(places) or are_apart or not any(_asked_levels(requests))
     if queued and placeable:
         notes.append(FLAVORS_UNKNOWN)
 
@@ -270,7 +331,8 @@ def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> R
             queue = _any_queue(place.flavor, requests)
             admission = submitted.admission(queue)
         workload = submitted.workload(place, notes, placeable=placeable)
-        workloads.append(replace(workload, admission=admission))
+        doubt = _FLAVORS_APART if are_apart else ""
+        workloads.append(replace(workload, admission=admission, doubt=doubt))
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
 
 
@@ -306,30 +368,68 @@ def _any_queue(flavor: Flavor, requests: list[Request]) -> Queue:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _FlavorsOfQueue:
+    """The flavors that a workload may get as a whole."""
+
+    places: list[_KnownPlace]
+    are_apart: bool = False
+    """Whether there are none, and each pod set may get one of its own."""
+
+
 def _flavors(
     requests: list[Request], queue: Queue, cluster: ClusterFacts, notes: list[str]
-) -> list[_KnownPlace]:
+) -> _FlavorsOfQueue:
     """The flavors whose topologies have every level that is named, in order.
 
     What keeps others out is noted.
     """
     if not queue.has_topologies:
         _note_no_topology(requests, queue)
-        return []
+        return _FlavorsOfQueue([])
     places = _known_places(queue.flavors, cluster, notes)
+    complete = _complete(requests, places)
+    if not complete and _have_flavors(requests, _topologies_of(places)):
+        return _FlavorsOfQueue([], are_apart=True)
+    ordered = _ordered(requests, _topologies_of(complete))
+    if places and not ordered:
+        notes += cluster.levels_first
+    return _FlavorsOfQueue([place for place in complete if place.topology in ordered])
+
+
+def _complete(requests: Iterable[Request], places: Sequence[_KnownPlace]) -> list[_KnownPlace]:
+    """The flavors that have every level; a level that none has is noted."""
     named = [asked.level for asked in _asked_levels(requests)]
     for level in named:
         _check_level(level, places)
-    complete = []
+    return [place for place in places if _has_all(place.topology, named)]
+
+
+def _topologies_of(places: Iterable[_KnownPlace]) -> list[TopologyLevels]:
+    """The topologies of these flavors, each once."""
     topologies: dict[TopologyLevels, None] = {}
     for place in places:
-        if _has_all(place.topology, named):
-            complete.append(place)
-            topologies[place.topology] = None
-    ordered = _ordered(requests, list(topologies))
-    if places and not ordered:
-        notes += cluster.levels_first
-    return [place for place in complete if place.topology in ordered]
+        topologies[place.topology] = None
+    return list(topologies)
+
+
+def _have_flavors(requests: Iterable[Request], topologies: Iterable[TopologyLevels]) -> bool:
+    """Whether each pod set has a topology with all levels that it names, in the right order.
+
+    False where none names a level.
+    """
+    requests = list(requests)
+    if not any(_asked_levels(requests)):
+        return False
+    choices = list(topologies)
+    for request in requests:
+        named = [asked.level for asked in _asked_levels([request])]
+        for topology in choices:
+            if _has_all(topology, named) and not _disorder(request, topology):
+                break
+        else:
+            return False
+    return bool(choices)
 
 
 def _known_places(
@@ -399,34 +499,6 @@ def _workload(root: Field) -> tuple[Structure, list[Request]]:
         requests.append(of_workload(pod_set, written / "topologyRequest"))
     pod_sets = [request.pod_set for request in requests]
     return Structure(tuple(pod_sets)), requests
-
-
-def _grouped(root: Field, structure: Structure, notes: list[str]) -> Structure:
-    """A Pod that belongs to a pod group stands for all of them."""
-    metadata = root / "metadata"
-    total = metadata / "annotations" / api.POD_GROUP_TOTAL
-    if kind_of(root.value)[1] != "Pod":
-        return structure
-    if not (metadata / "labels" / api.POD_GROUP).text():
-        return structure
-
-    count = _whole_number(total.text() or "")
-    if not count:
-        fix = f"set {api.POD_GROUP_TOTAL} to a whole number in quotes"
-        total.error("kueue/pod-group", "must be the number of pods in the group", fix)
-        return structure
-    pods = plural(count, "pod")
-    notes.append(f"counted as {count} {pods} like this one, the whole pod group")
-    pod = structure.sets[0]
-    pod_set = PodSet("pod group", pod.some(count), pod.template)
-    return Structure((pod_set,))
-
-
-def _whole_number(text: str) -> int:
-    """The number, of its first digits where there are too many; 0 where it is none."""
-    if text.isascii() and text.isdigit():
-        return int(text[:_MOST_DIGITS])
-    return 0
 
 
 def _check_places(root: Field, structure: Structure, *, queued: bool) -> None:
@@ -625,9 +697,9 @@ def _rank(topology: TopologyLevels, named: NamedLevel) -> int:
 def _on(flavor: Flavor, pod_set: PodSet) -> PodSet:
     """The pods with what the flavor adds to them."""
     own, added = pod_set.pods.node_filter, flavor.nodes
-    node_filter = NodeFilter(
+    node_filter = replace(
+        own,
         selector=(*own.selector, *added.selector),
-        terms=own.terms,
         tolerations=(*own.tolerations, *added.tolerations),
     )
     return replace(pod_set, pods=replace(pod_set.pods, node_filter=node_filter))
@@ -653,7 +725,7 @@ def _min_parallelism(annotation: Field, count: int) -> int | None:
     text = annotation.text()
     if text is None:
         return None
-    least = _whole_number(text) if len(text) < _MOST_DIGITS else 0
+    least = whole_number(text) if len(text) < _MOST_DIGITS else 0
     if 0 < least < count:
         return least
     fix = "write how many pods would do, in quotes"

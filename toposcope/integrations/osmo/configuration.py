@@ -1,4 +1,4 @@
-"""Documents that configure OSMO: its pools and backends."""
+"""Documents of OSMO: its pools and backends, and templates of its workflows."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -7,6 +7,7 @@ from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.integrations.framework.configuration import Configuration, Document
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.osmo import template
 from toposcope.integrations.osmo.scheduler import TOPOLOGIES
 from toposcope.integrations.osmo.topology import (
     POOL,
@@ -27,6 +28,9 @@ class _OsmoConfiguration(Configuration):
     def read_plain(self, document: Any, catalogue: Catalogue) -> TopologyLevels:
         del catalogue  # domains are in the document
         return read(document)
+
+    def expanded(self, text: bytes) -> bytes | None:
+        return template.expanded(text)
 
     def configure(self, cluster: ClusterFacts, document: Document) -> ClusterFacts | None:
         if not POOL.claims(document):

@@ -14,6 +14,7 @@ from typing import Any, Final
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods, Workload
+from toposcope.integrations.framework.containers import amounts_of
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.node_affinity import (
@@ -22,7 +23,6 @@ from toposcope.integrations.framework.node_affinity import (
     Expression,
     NodeFilter,
 )
-from toposcope.integrations.framework.pods import amounts_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.osmo import scheduler
 from toposcope.integrations.osmo.pod_group import (
@@ -32,6 +32,7 @@ from toposcope.integrations.osmo.pod_group import (
     group_of,
     tree_of,
 )
+from toposcope.integrations.osmo.template import without_value
 from toposcope.integrations.osmo.topology import is_topology_of, topology_of
 
 _DEFAULT: Final = "default"
@@ -268,15 +269,25 @@ class _Workflow:
             notes.append(_BY_ITSELF)
         if not placeable:
             notes += self._cluster.levels_first
+        missing = without_value(self._flow.value)
+        if missing:
+            names = ", ".join(missing)
+            notes.append(f"to submit this template, --set {names} too; no task is placed by it")
         return tuple(notes)
 
     def _task(self, task: Field) -> Task:
         resource = task / "resource"
         name = resource.text() or _DEFAULT
-        if name not in self._resources and resource:
+        # Without a section there is one resource, the default one, that requests nothing.
+        if self._resources and name not in self._resources:
             text = f"resource {name!r} is not in workflow.resources"
             fix = did_you_mean(name, self._resources)
+            if not resource:
+                fix = f"add a resource {name}, or name one for task {(task / 'name').text()}"
             resource.error("osmo/resource-found", text, fix)
+        elif not self._resources and name != _DEFAULT:
+            text = f"resource {name!r} is not there: the workflow has no resources"
+            resource.error("osmo/resource-found", text, "add it to workflow.resources")
 
         without_requests = Pods(name, 1, ())
         return Task(

@@ -8,5 +8,6 @@ PLUGIN: Final = Plugin(
     package=__package__,
     name="runai",
     title="Run:ai",
+    scheduler_names=("runai-scheduler",),
     pod_metadata=("scheduling.run.ai/", "runai/", "run.ai/"),
 )

@@ -368,7 +368,7 @@ def levels_of_tiers(
         candidates: list[Level] = []
         broader: list[Level] = []
         for level in levels:
-            if parts <= drawn[level.domain]:
+            if parts == drawn[level.domain]:
                 candidates.append(level)
                 # Where a block has one rack they are the same nodes: the higher tier is the block.
                 if level in above:

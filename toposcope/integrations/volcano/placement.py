@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.placement import (
     KnownLevels,
     Placement,
+    Question,
     ViewedResource,
 )
+from toposcope.integrations.framework.verdict import Verdict
 from toposcope.integrations.volcano.hyper_nodes import (
     HYPER_NODES,
     levels_of_tiers,
@@ -19,34 +20,61 @@ from toposcope.integrations.volcano.hyper_nodes import (
     tiered,
     tiers_of,
 )
+from toposcope.integrations.volcano.queues import excess, kept
+from toposcope.integrations.volcano.tiers import NAMED, Aliases, Forest
+from toposcope.integrations.volcano.workload import NAME
 
 
 class _Placement(Placement):
     def topologies(
         self, resources: Sequence[ViewedResource], known: KnownLevels
     ) -> dict[str, TopologyLevels]:
-        """The ClusterTopologies whose nodes HyperNodes have, with the levels that these are."""
+        """The ClusterTopologies whose nodes HyperNodes have, with the levels that these are.
+
+        Where HyperNodes are domains of no level they make a topology of their own.
+        """
         documents: dict[str, Mapping[str, Any]] = {}
-        specs: dict[str, Field] = {}
         for resource in resources:
-            root = Field(resource.document)
             documents[resource.name] = resource.document
-            specs[resource.name] = root / "spec"
+        if not documents:
+            return {}
         inside = nodes_inside(documents, known.view.by_name)
+        forest = Forest.of(documents, inside)
+        whole = forest.topology()
 
         topologies: dict[str, TopologyLevels] = {}
+        covered: set[str] = set()
+        are_levels = True
         for name, topology in known.own.items():
             table = known.table(name)
             levels = tiered(topology.levels, table)
-            tiers = levels_of_tiers(levels, table, specs, inside)
-            if tiers:
-                topologies[name] = TopologyLevels(
-                    name,
-                    tuple(levels),
-                    source=HYPER_NODES.kind,
-                    aliases=_keys_by_tier(tiers),
-                )
+            tiers = levels_of_tiers(levels, table, forest.specs, inside)
+            if not tiers:
+                continue
+            for node in table:
+                covered.add(node.name)
+            if None in tiers.values():
+                are_levels = False
+            topologies[name] = TopologyLevels(
+                name,
+                tuple(levels),
+                source=HYPER_NODES.kind,
+                aliases=_keys_by_tier(tiers, forest),
+                defect=whole.defect,
+            )
+        if not are_levels or not covered.issuperset(whole.places):
+            topologies[whole.name] = whole
         return topologies
+
+    def decide(self, verdict: Verdict, question: Question) -> Verdict:
+        """What the queue leaves, and what the form of the tree makes of it."""
+        if question.workload.system != NAME:
+            return verdict
+        return _in_queue(_in_tree(verdict, question), question)
+
+    def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The fields of a queue that count."""
+        return kept(document)
 
     def stand_ins(self, known: KnownLevels) -> Mapping[str, TopologyLevels]:
         """The topologies with the tiers that their HyperNodes would have."""
@@ -68,18 +96,51 @@ class _Placement(Placement):
         return topologies
 
 
-def _keys_by_tier(tiers: Mapping[int, Level | None]) -> tuple[tuple[str, str], ...]:
-    """Tier and label key of its level; no key where it is the tier of no level."""
+def _in_tree(verdict: Verdict, question: Question) -> Verdict:
+    """Nothing is placed by HyperNodes that form no tree, and some nodes may not be known."""
+    name = question.workload.topology
+    if name is None:
+        return verdict
+    known = question.cluster.read.get(HYPER_NODES.option)
+    topology = known.by_name.get(name) if known else None
+    if topology is None:
+        return verdict
+    if topology.defect:
+        return verdict.limited("full", topology.defect)
+    if topology.doubt and verdict.refuses:
+        return verdict.limited("unclear", topology.doubt)
+    return verdict
+
+
+def _in_queue(verdict: Verdict, question: Question) -> Verdict:
+    """The verdict where the capability of the queue counts."""
+    workload = question.workload
+    beyond = excess(workload.queue, workload.groups, question.cluster, question.own)
+    if beyond is None:
+        return verdict
+    if beyond.is_lasting:
+        return verdict.limited("never", str(beyond))
+    if verdict.kind == "never":
+        return verdict
+    return verdict.limited("full", str(beyond))
+
+
+def _keys_by_tier(tiers: Mapping[int, Level | None], forest: Forest) -> Aliases:
+    """Tier, or its name, and label key of its level; no key where it is the tier of no level."""
     aliases = []
+    keys: dict[int, str] = {}
     for tier, level in tiers.items():
-        key = ""
-        if level:
-            key = level.key
+        key = level.key if level else ""
+        keys[tier] = key
         aliases.append((str(tier), key))
+    for name, tier in forest.names_of_tiers.items():
+        key = keys.get(tier, "")
+        if key:
+            aliases.append((NAMED + name, key))
     return tuple(aliases)
 
 
-def _aliases(topology: TopologyLevels, tiers: Mapping[str, int]) -> tuple[tuple[str, str], ...]:
+def _aliases(topology: TopologyLevels, tiers: Mapping[str, int]) -> Aliases:
     """Tier and label key of each level; where the tier is not known, the narrowest has 1."""
     aliases = []
     tier_by_position = len(topology.levels)

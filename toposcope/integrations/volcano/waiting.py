@@ -49,14 +49,14 @@ def _parents_of_each(workload: features.WorkloadObjects) -> Counter[str]:
     return parents
 
 
-def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+def _refusals(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
     """Why its PodGroups are not scheduled."""
     for ref, document in workload.members(POD_GROUPS):
         for condition in features.conditions(document):
             if condition.type != "Unschedulable" or condition.status != "True":
                 continue
             if condition.message:
-                yield features.SchedulerMessage(ref.handle, condition.message)
+                yield features.SchedulerMessage(ref.handle, condition.message, ref=ref)
 
 
 class _Volcano(Waiting):
@@ -67,8 +67,8 @@ class _Volcano(Waiting):
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
         return _check(workload)
 
-    def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-        return _messages(workload)
+    def refusals(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
+        return _refusals(workload)
 
 
 WAITING: Final = _Volcano()

@@ -1,0 +1,195 @@
+"""What Kueue refuses of a job as a whole: elastic jobs, KubeRay's objects, too many pod sets."""
+
+import pytest
+from tests.integrations.kueue.annotations import UNCONSTRAINED
+from tests.support.checked_cluster import CheckedCluster, Object
+from tests.support.checking import error, warning
+
+pytestmark = pytest.mark.regression
+
+ELASTIC = "kueue.x-k8s.io/elastic-job"
+REQUIRED = "kueue.x-k8s.io/podset-required-topology"
+REFUSED = "unclear: Kueue refuses the workload as it is, whatever room there is"
+
+
+def test_elastic_job_that_requires_a_level_is_refused(kueue: CheckedCluster) -> None:
+    kueue.annotate(ELASTIC, "true")
+    answer = kueue.check()
+    assert answer.findings == [
+        error(
+            "kueue/elastic-job",
+            f"spec.template.metadata.annotations[{REQUIRED}]",
+            "required topology is not supported with elastic jobs",
+            fix=f"ask for kueue.x-k8s.io/podset-unconstrained-topology, or remove {ELASTIC}",
+        )
+    ]
+    assert answer.verdict == REFUSED
+
+
+def test_elastic_job_without_a_level_fits(kueue: CheckedCluster) -> None:
+    kueue.annotate(ELASTIC, "true")
+    kueue.annotate_pods(REQUIRED, None)
+    answer = kueue.check()
+    assert answer.findings == []
+    assert answer.verdict == "fits: 2 pods on 2 nodes"
+
+
+def test_elastic_job_with_fewer_pods_is_refused(kueue: CheckedCluster) -> None:
+    kueue.annotate(ELASTIC, "true")
+    kueue.annotate("kueue.x-k8s.io/job-min-parallelism", "1")
+    kueue.annotate_pods(REQUIRED, None)
+    answer = kueue.check()
+    assert answer.findings == [
+        error(
+            "kueue/elastic-job",
+            "metadata.annotations[kueue.x-k8s.io/job-min-parallelism]",
+            "partial admission and elastic job cannot be used together",
+            fix="keep one of the two annotations",
+        )
+    ]
+
+
+def test_annotation_that_says_false_is_no_elastic_job(kueue: CheckedCluster) -> None:
+    kueue.annotate(ELASTIC, "false")
+    assert kueue.check().findings == []
+
+
+def test_elastic_jobset_is_refused(kueue: CheckedCluster) -> None:
+    kueue.submit(JOBSET)
+    kueue.annotate(ELASTIC, "true")
+    answer = kueue.check()
+    assert answer.findings == [
+        error(
+            "kueue/elastic-job",
+            f"metadata.annotations[{ELASTIC}]",
+            "elastic job is not supported for JobSet",
+            fix=f"remove the annotation {ELASTIC}",
+        )
+    ]
+    assert answer.verdict == REFUSED
+
+
+def test_unconstrained_false_is_never_admitted(kueue: CheckedCluster) -> None:
+    kueue.annotate_pods(REQUIRED, None)
+    kueue.edit_workload(UNCONSTRAINED, "false")
+    answer = kueue.check()
+    assert answer.findings == [
+        error(
+            "kueue/unconstrained",
+            UNCONSTRAINED,
+            "Kueue 0.19 takes it for a request without a level and never admits it; later versions refuse it",
+            fix='write "true", or remove it',
+        )
+    ]
+    assert answer.verdict == REFUSED
+
+
+def test_unconstrained_true_fits(kueue: CheckedCluster) -> None:
+    kueue.annotate_pods(REQUIRED, None)
+    kueue.edit_workload(UNCONSTRAINED, "true")
+    assert kueue.check().verdict == "fits: 2 pods on 2 nodes"
+
+
+def test_spreading_of_a_later_version_is_unclear(kueue: CheckedCluster) -> None:
+    kueue.annotate_pods("kueue.x-k8s.io/podset-topology-spreading", "[]")
+    assert kueue.check().verdict == (
+        "unclear: spec.template.metadata.annotations[kueue.x-k8s.io/podset-topology-spreading]: Kueue 0.19 ignores it, "
+        "and a later one may refuse domains by it (TASTopologySpreading), which is not checked"
+    )
+
+
+def test_slice_sizes_of_a_later_version_are_unclear(kueue: CheckedCluster) -> None:
+    layers = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+    kueue.annotate_pods(REQUIRED, None)
+    kueue.annotate_pods(layers, '[{"topology": "example.com/rack", "sizes": [1, 1]}]')
+    answer = kueue.check()
+    assert answer.findings == []
+    assert answer.verdict == (
+        f"unclear: spec.template.metadata.annotations[{layers}]: sizes lists a size for each domain, "
+        "which Kueue 0.19 does not read and which is not checked"
+    )
+
+
+def test_gated_workload_waits_for_its_gate(kueue: CheckedCluster) -> None:
+    kueue.annotate("kueue.x-k8s.io/admission-gated-by", "example.com/budget")
+    assert kueue.check().verdict == (
+        "does not fit now: Kueue admits it only after its annotation kueue.x-k8s.io/admission-gated-by "
+        "(example.com/budget) is removed"
+    )
+
+
+def test_workload_that_is_not_active_waits(kueue: CheckedCluster) -> None:
+    kueue.submit("""
+        apiVersion: kueue.x-k8s.io/v1beta2
+        kind: Workload
+        metadata: {name: w, namespace: ml}
+        spec: {queueName: queue, active: false, podSets: [{name: main, count: 1}]}
+    """)
+    kueue.edit_workload("spec.podSets[0].topologyRequest", {"required": "example.com/rack"})
+    kueue.edit_workload("spec.podSets[0].template", ONE_GPU)
+    assert kueue.check().verdict == (
+        "does not fit now: spec.active is false, and Kueue admits no Workload that is not active"
+    )
+
+
+@pytest.mark.parametrize("key", ["prebuilt-workload-name", "of-a-later-version"])
+def test_annotation_that_is_not_read_is_unclear(kueue: CheckedCluster, key: str) -> None:
+    kueue.annotate(f"kueue.x-k8s.io/{key}", "x")
+    assert kueue.check().verdict == (
+        f"unclear: metadata.annotations[kueue.x-k8s.io/{key}] is not read; "
+        "without it: fits: example.com/rack r1 (2 nodes, 16 free GPUs)"
+    )
+
+
+ONE_GPU = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
+JOBSET = """
+    apiVersion: jobset.x-k8s.io/v1alpha2
+    kind: JobSet
+    metadata: {name: set, namespace: ml, labels: {kueue.x-k8s.io/queue-name: queue}}
+    spec:
+      replicatedJobs:
+        - name: workers
+          template:
+            spec:
+              template:
+                spec:
+                  containers: [{name: c, image: example.invalid/c, resources: {limits: {nvidia.com/gpu: '1'}}}]
+"""
+
+
+def with_pod_sets(kueue: CheckedCluster, count: int) -> None:
+    kueue.submit(JOBSET)
+    jobs: list[Object] = []
+    for number in range(count):
+        container = {"name": "c", "image": "example.invalid/c", "resources": {"requests": {"memory": "1Gi"}}}
+        template = {"spec": {"template": {"spec": {"containers": [container]}}}}
+        jobs.append({"name": f"job-{number}", "template": template})
+    kueue.edit_workload("spec.replicatedJobs", jobs)
+
+
+def test_nineteen_pod_sets_are_refused(kueue: CheckedCluster) -> None:
+    with_pod_sets(kueue, 19)
+    answer = kueue.check()
+    assert answer.findings == [
+        error(
+            "kueue/pod-sets",
+            "spec",
+            "it has 19 pod sets, and a Workload must have at most 18 items",
+            fix="merge roles that are alike, or make several jobs",
+        )
+    ]
+    assert answer.verdict == REFUSED
+
+
+def test_nine_pod_sets_need_a_new_version(kueue: CheckedCluster) -> None:
+    with_pod_sets(kueue, 9)
+    answer = kueue.check()
+    assert answer.findings == [
+        warning(
+            "kueue/pod-sets",
+            "spec",
+            "it has 9 pod sets, and before Kueue 0.19 a Workload has at most 8",
+            fix="update Kueue, or merge roles that are alike",
+        )
+    ]
+    assert answer.verdict == "fits: 9 pods on 1 node"

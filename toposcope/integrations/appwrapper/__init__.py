@@ -1,0 +1,1 @@
+"""AppWrapper: objects that a controller creates together."""

@@ -1,0 +1,62 @@
+"""Component groups of a deployment: components that scale together.
+
+`experimental.componentGroups` (v1beta1): the provider makes one scaling group of each, with
+replicas of its own; a replica has all pods of the group's components. Source: Dynamo (main of
+2026-09), api/v1beta1 and internal/dynamo/componentgroups.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import did_you_mean
+
+KIND: Final = "component group"
+_RULE: Final = "dynamo/component-group"
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentGroup:
+    """One group."""
+
+    name: str
+    replicas: int
+    members: tuple[str, ...]
+    """Names of components."""
+
+
+def component_groups(spec: Field, known: Collection[str]) -> tuple[ComponentGroup, ...]:
+    """The groups, each component in one at most; notes what is wrong with them.
+
+    `known` are the names of the components.
+    """
+    groups = []
+    taken: set[str] = set()
+    names: set[str] = set()
+    for field in (spec / "experimental" / "componentGroups").items():
+        name = (field / "name").text() or field.path
+        if name in names:
+            (field / "name").error(_RULE, f'Duplicate value: "{name}"', "rename one")
+        names.add(name)
+        members = tuple(_members(field, known, taken))
+        replicas = (field / "replicas").number(1, least=1)
+        groups.append(ComponentGroup(name, replicas, members))
+    return tuple(groups)
+
+
+def _members(group: Field, known: Collection[str], taken: set[str]) -> Iterator[str]:
+    components = list((group / "components").items())
+    if not components:
+        (group / "components").error(_RULE, "Required value", "name its components")
+    for component in components:
+        field = component / "name"
+        name = field.text() or ""
+        if name not in known:
+            field.error(_RULE, f'Not found: "{name}"', did_you_mean(name, known))
+        elif name in taken:
+            text = f"component {name} is in more than one group"
+            field.error(_RULE, text, "keep it in one of them")
+        else:
+            taken.add(name)
+            yield name

@@ -1,0 +1,186 @@
+"""What the API server makes of a pod spec, or says against it, before a scheduler sees the pod.
+
+In the order of its admission: PriorityClass, RuntimeClass, LimitRanges; then its validation.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from toposcope.integrations.framework.constraints import Creation, Hold, Resources
+from toposcope.integrations.framework.containers import (
+    Container,
+    amounts_of,
+    check_defaulted,
+    check_resources,
+    containers_of,
+    requests_of,
+    total_of,
+)
+from toposcope.integrations.framework.document import Field, namespace_of
+from toposcope.integrations.framework.limit_ranges import bounds_for, violations, with_defaults
+from toposcope.integrations.framework.node_affinity import NodeFilter, VolumePlace
+from toposcope.integrations.framework.node_terms import node_filter_of, toleration_of
+from toposcope.integrations.framework.priorities import priority_of
+from toposcope.integrations.framework.runtime_classes import Runtime, runtime_of
+from toposcope.integrations.framework.volumes import volumes_of
+from toposcope.kube.pod_resources import Requests
+
+_REFUSED = Hold("never", "the API server refuses its pods")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_COUNTED = ("cpu", "memory")
+"""What a quota may want each container to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A pod as the API server makes it."""
+
+    requests: Resources
+    node_filter: NodeFilter
+    creation: Creation
+
+
+def created_of(spec: Field, count: int, added: Iterable[Requests]) -> Created:
+    """What becomes of `count` pods of a spec, with the containers that an operator adds.
+
+    What is malformed or refused becomes findings.
+    """
+    holds: list[Hold] = []
+    written = containers_of(spec)
+    whole = _whole(spec)
+    if check_resources([*written, whole]):
+        holds.append(_REFUSED)
+    for requests in added:
+        written.append(Container("", spec, requests, {}, has_known_limits=False))
+
+    priority = priority_of(spec)
+    runtime = runtime_of(spec)
+    for hold in (priority.hold, runtime.hold):
+        if hold:
+            holds.append(hold)
+    containers = _in_bounds(spec, written, whole, holds)
+    places = _volume_places(spec, count, holds)
+
+    requested = total_of(containers, overhead=runtime.overhead, of_pod=whole.requests)
+    limits = _with_overhead(containers, whole, runtime.overhead)
+    creation = Creation(
+        namespace=namespace_of(spec.root),
+        scheduler=(spec / "schedulerName").text() or "",
+        gates=_gates(spec),
+        priority=priority.priority,
+        limits=_pairs(limits),
+        unset=_unset(containers, whole),
+        has_deadline=bool(spec / "activeDeadlineSeconds"),
+        is_best_effort=_is_best_effort([*containers, whole]),
+        crosses_namespaces=_crosses_namespaces(spec / "affinity"),
+        holds=tuple(holds),
+    )
+    return Created(_pairs(requested), _filter(spec, runtime, places), creation)
+
+
+def _whole(spec: Field) -> Container:
+    """The resources of the pod as a whole."""
+    resources = spec / "resources"
+    return Container("", resources, requests_of(resources), amounts_of(resources / "limits"))
+
+
+def _in_bounds(
+    spec: Field, written: Sequence[Container], whole: Container, holds: list[Hold]
+) -> list[Container]:
+    """The containers with the defaults of LimitRanges; what these refuse becomes findings."""
+    bounds = bounds_for(spec.root)
+    containers = with_defaults(written, bounds)
+    with_limits = [container for container in containers if container.has_known_limits]
+    is_refused = check_defaulted(with_limits)
+    for violation in violations(spec, containers, whole, bounds):
+        fix = f"LimitRange {violation.range_name} of namespace {namespace_of(spec.root)} says so"
+        violation.where.error("pods/limit-range", violation.message, fix)
+        is_refused = True
+    if is_refused:
+        holds.append(_REFUSED)
+    return containers
+
+
+def _volume_places(spec: Field, count: int, holds: list[Hold]) -> tuple[VolumePlace, ...]:
+    places = []
+    for volume in volumes_of(spec, count):
+        if volume.hold:
+            holds.append(volume.hold)
+        if volume.place:
+            places.append(volume.place)
+    return tuple(places)
+
+
+def _filter(spec: Field, runtime: Runtime, places: tuple[VolumePlace, ...]) -> NodeFilter:
+    """The nodes that the pod may use."""
+    own = node_filter_of(spec)
+    selector = {**dict(own.selector), **runtime.selector}
+    tolerations = list(own.tolerations)
+    for toleration in runtime.tolerations.items():
+        tolerations.append(toleration_of(toleration))
+    return replace(
+        own,
+        selector=tuple(sorted(selector.items())),
+        tolerations=tuple(tolerations),
+        volumes=places,
+    )
+
+
+def _gates(spec: Field) -> tuple[str, ...]:
+    gates = []
+    for gate in (spec / "schedulingGates").items():
+        gates.append((gate / "name").text() or "")
+    return tuple(gates)
+
+
+def _unset(containers: Iterable[Container], whole: Container) -> tuple[tuple[str, str], ...]:
+    """What containers do not say of CPU and memory, where the pod as a whole says nothing."""
+    if whole.requests or whole.limits:
+        return ()
+    unset = []
+    for container in containers:
+        for resource in _COUNTED:
+            if resource not in container.requests:
+                unset.append((f"requests.{resource}", container.name))
+            if resource not in container.limits:
+                unset.append((f"limits.{resource}", container.name))
+    return tuple(unset)
+
+
+def _with_overhead(
+    containers: Sequence[Container], whole: Container, overhead: Requests
+) -> dict[str, int]:
+    """The limits of the pod: overhead counts only where there is a limit."""
+    limits = total_of(containers, limits=True, of_pod=whole.limits)
+    for resource in limits:
+        limits[resource] += overhead.get(resource, 0)
+    return limits
+
+
+def _is_best_effort(containers: Iterable[Container]) -> bool:
+    for container in containers:
+        for resource in _COUNTED:
+            if container.requests.get(resource) or container.limits.get(resource):
+                return False
+    return True
+
+
+def _crosses_namespaces(affinity: Field) -> bool:
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms = list((affinity / kind / _REQUIRED).items())
+        for weighted in (affinity / kind / _PREFERRED).items():
+            terms.append(weighted / "podAffinityTerm")
+        for term in terms:
+            if (term / "namespaces").value or term / "namespaceSelector":
+                return True
+    return False
+
+
+def _pairs(amounts: Mapping[str, int]) -> Resources:
+    """The amounts that are not 0, sorted."""
+    pairs = []
+    for resource, amount in sorted(amounts.items()):
+        if amount:
+            pairs.append((resource, amount))
+    return tuple(pairs)

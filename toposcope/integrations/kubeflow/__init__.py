@@ -1,0 +1,1 @@
+"""Kubeflow's jobs, whose pods other systems place."""

@@ -1,0 +1,104 @@
+"""Why Kueue holds a workload back, as it says itself in the status of its Workload."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.features import (
+    Object,
+    Ref,
+    SchedulerMessage,
+    WorkloadObjects,
+    condition,
+    conditions,
+)
+from toposcope.integrations.kueue.api import QUEUE_NAME, WORKLOAD
+
+_REASONS: Final = (
+    ("QuotaReserved", "False"),
+    ("Evicted", "True"),
+    ("Preempted", "True"),
+    ("Admitted", "False"),
+)
+"""Type and status of the conditions that say why a Workload does not run, the most telling first.
+"""
+
+
+def queue_name(workload: WorkloadObjects) -> str | None:
+    """The queue that it or one of its owners names, or its Kueue Workload; None: not known."""
+    for document in (workload.document, *workload.lineage):
+        root = Field(document)
+        label = (root / "metadata" / "labels" / QUEUE_NAME).text()
+        own = label or (root / "spec" / "queueName").text()
+        if own:
+            return own
+    for _, document in workload.members(WORKLOAD):
+        admitted = (Field(document) / "spec" / "queueName").text()
+        if admitted:
+            return admitted
+    return None
+
+
+def is_managed(workload: WorkloadObjects) -> bool:
+    """Whether Kueue decides when it starts."""
+    return queue_name(workload) is not None or any(workload.members(WORKLOAD))
+
+
+def reports(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+    """What Kueue says of the workload's own Workloads."""
+    for ref, document in workload.members(WORKLOAD):
+        if not _is_true(document, "Admitted"):
+            yield from _reported(ref, document)
+
+
+def starts(workload: WorkloadObjects) -> str:
+    """When Kueue starts a suspended workload; empty: it has no part in that."""
+    if queue_name(workload) is None and not any(workload.members(WORKLOAD)):
+        return ""
+    words = "Kueue starts it once it has admitted it"
+    if any(workload.members(WORKLOAD)) or workload.store.why_unknown(WORKLOAD):
+        return words
+    return (
+        f"{words}, and has made no Workload of it yet: see whether Kueue runs, "
+        "and whether integrations.frameworks of its configuration has this kind"
+    )
+
+
+def _is_true(document: Object, kind: str) -> bool:
+    reported = condition(document, kind)
+    return reported is not None and reported.status == "True"
+
+
+def _reported(ref: Ref, document: Object) -> Iterator[SchedulerMessage]:
+    """What the conditions and admission checks of a Workload say."""
+    if _is_true(document, "Finished"):
+        return
+    if (Field(document) / "spec" / "active").value is False:
+        text = "spec.active is false: Kueue does not look at it until that is true"
+        yield SchedulerMessage(ref.handle, text, ref=ref)
+
+    yield from _conditions(ref, document)
+    yield from _admission_checks(ref, document)
+
+
+def _conditions(ref: Ref, document: Object) -> Iterator[SchedulerMessage]:
+    found = {}
+    for entry in conditions(document):
+        found[entry.type, entry.status] = entry
+
+    for outcome in _REASONS:
+        reported = found.get(outcome)
+        if reported and reported.message:
+            text = str(reported)
+            yield SchedulerMessage(ref.handle, text, ref=ref)
+
+
+def _admission_checks(ref: Ref, document: Object) -> Iterator[SchedulerMessage]:
+    checks = Field(document) / "status" / "admissionChecks"
+    for check in checks.items():
+        state = (check / "state").text()
+        if state and state != "Ready":
+            name = (check / "name").text()
+            message = (check / "message").text() or "no message"
+            text = f"admission check {name} is {state}: {message}"
+            yield SchedulerMessage(ref.handle, text, ref=ref)

@@ -1,0 +1,122 @@
+"""Why a queue admits nothing, whatever room there is.
+
+It is stopped, names what does not exist, or its cohorts are in a cycle; the condition Active says
+so, where Kueue has set it. Rules and messages: Kueue 0.19 (pkg/cache/scheduler: clusterqueue.go;
+pkg/cache/hierarchy: cycle.go).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from toposcope.integrations.framework.document import Field, name_of
+from toposcope.integrations.framework.features import condition
+from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.kueue.api import ADMISSION_CHECK, COHORT
+from toposcope.integrations.kueue.quota import cohort_of, parents_of
+from toposcope.text import shell
+
+_STOPPED: Final = frozenset({"Hold", "HoldAndDrain"})
+
+
+@dataclass(frozen=True, slots=True)
+class Inactive:
+    """Why a queue admits nothing, and what to do."""
+
+    rule: str
+    text: str
+    fix: str
+
+
+def stopped(queue: Field, kind: str) -> Inactive | None:
+    """Whether the spec of a LocalQueue or ClusterQueue stops it."""
+    if (queue / "spec" / "stopPolicy").text() not in _STOPPED:
+        return None
+    return Inactive(
+        rule="kueue/queue-stopped",
+        text=f"{kind} {name_of(queue)} is stopped",
+        fix="its spec.stopPolicy says so; None starts it again",
+    )
+
+
+def in_cycle(queue: Field, cluster: ClusterFacts) -> Inactive | None:
+    """Whether the cohorts of a ClusterQueue are in a cycle."""
+    parents = parents_of(cluster)
+    path: list[str] = []
+    cohort = cohort_of(queue) or ""
+    while cohort and cohort not in path:
+        path.append(cohort)
+        cohort = parents.get(cohort, "")
+    if not cohort:
+        return None
+    cycle = [*path[path.index(cohort) :], cohort]
+    return Inactive(
+        rule="kueue/cohort-cycle",
+        text=(
+            f"ClusterQueue {name_of(queue)} is inactive: its cohorts are in a cycle: "
+            f"{' > '.join(cycle)}"
+        ),
+        fix=f"change spec.parentName of one of them: kubectl get {COHORT.name}",
+    )
+
+
+def of_checks(queue: Field, cluster: ClusterFacts) -> Inactive | None:
+    """Whether an admission check of a ClusterQueue is missing or not active."""
+    known = cluster.objects.get(ADMISSION_CHECK.key)
+    if known is None:
+        return None
+    checks = {name_of(Field(document)): document for document in known}
+    for name in checks_of(queue):
+        check = checks.get(name)
+        if check is None:
+            return Inactive(
+                rule="kueue/admission-check",
+                text=(
+                    f"ClusterQueue {name_of(queue)} is inactive: "
+                    f"references missing AdmissionCheck(s): {name}"
+                ),
+                fix=f"create it, or take it out of the ClusterQueue: kubectl get {_CHECKS}",
+            )
+        active = condition(check, "Active")
+        if active is not None and active.status != "True":
+            return Inactive(
+                rule="kueue/admission-check",
+                text=(
+                    f"ClusterQueue {name_of(queue)} is inactive: "
+                    f"references inactive AdmissionCheck(s): {name}: {active.message}"
+                ),
+                fix=shell("kubectl describe {} {}", _CHECKS, name),
+            )
+    return None
+
+
+_CHECKS: Final = ADMISSION_CHECK.name
+
+
+def checks_of(queue: Field) -> Iterator[str]:
+    """The admission checks of a ClusterQueue, each once."""
+    spec = queue / "spec"
+    names: dict[str, None] = {}
+    for check in (spec / "admissionChecks").items():
+        names[check.text() or ""] = None
+    strategy = spec / "admissionChecksStrategy" / "admissionChecks"
+    for check in strategy.items():
+        names[(check / "name").text() or ""] = None
+    for name in names:
+        if name:
+            yield name
+
+
+def reported(queue: Field, kind: str) -> Inactive | None:
+    """Whether the status of a LocalQueue or ClusterQueue says that it is not active."""
+    document = queue.value
+    active = condition(document, "Active") if isinstance(document, Mapping) else None
+    if active is None or active.status != "False":
+        return None
+    name = name_of(queue)
+    reason = f" ({active.reason})" if active.reason else ""
+    return Inactive(
+        rule="kueue/queue-inactive",
+        text=f"{kind} {name} is inactive{reason}: {active.message}",
+        fix=shell("kubectl describe {} {}", kind.lower(), name),
+    )

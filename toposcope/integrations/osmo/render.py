@@ -1,0 +1,88 @@
+"""Fills in one template, in a process of its own: whatever the template does ends with it.
+
+The parent sends the template and its values as JSON on standard input, and reads the text, or why
+there is none, from standard output. Time and memory are limited before the template is read; the
+sandbox of Jinja keeps it from everything but its values. OSMO renders in the same way (2026-08,
+src/lib/utils/jinja_sandbox.py).
+"""
+
+import json
+import resource
+import sys
+from typing import Any, Final
+
+_CPU_SECONDS: Final = 3
+_MEMORY_BYTES: Final = 512 << 20
+_MOST_CHARACTERS: Final = 4 << 20
+"""A text that is longer is no workflow that OSMO takes."""
+
+
+def main() -> None:
+    """Answer one question."""
+    _limit(resource.RLIMIT_CPU, _CPU_SECONDS)
+    _limit(resource.RLIMIT_AS, _MEMORY_BYTES)
+    question = json.load(sys.stdin)
+    try:
+        answer = _answer(question["template"], question["values"], question["mark"])
+    except (MemoryError, RecursionError):
+        answer = {"error": "takes too much memory"}
+    json.dump(answer, sys.stdout)
+
+
+def _limit(kind: int, most: int) -> None:
+    """Set a limit of this process, unless there is a lower one."""
+    _, hard = resource.getrlimit(kind)
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(kind, (most, hard))
+
+
+def _answer(template: str, values: dict[str, Any], mark: str) -> dict[str, Any]:
+    """The text, or why there is none; `missing` are the names that have no value.
+
+    A name that is only written into the text gets a mark there.
+    """
+    try:
+        import jinja2  # noqa: PLC0415 - after the limits
+        from jinja2 import meta, sandbox  # noqa: PLC0415 - same
+    except ImportError:
+        return {"error": "needs jinja2, which is not installed: pip install jinja2"}
+
+    environment = sandbox.ImmutableSandboxedEnvironment(undefined=_missing_as(mark))
+    try:
+        names = meta.find_undeclared_variables(environment.parse(template))
+        compiled = environment.from_string(template)
+    except jinja2.TemplateSyntaxError as error:
+        return {"error": str(error.message), "line": error.lineno}
+    missing = sorted(names.difference(values, environment.globals))
+    try:
+        return _joined(compiled.generate(values))
+    except jinja2.TemplateError as error:
+        return {"error": str(error), "missing": missing}
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        return {"error": f"{type(error).__name__}: {error}", "missing": missing}
+
+
+def _missing_as(mark: str) -> Any:
+    """The type of a name without a value: its mark where it is written, else an error."""
+    from jinja2 import StrictUndefined  # noqa: PLC0415 - after the limits
+    from jinja2.utils import missing  # noqa: PLC0415 - same
+
+    def written(self: Any) -> str:
+        if self._undefined_obj is not missing:
+            self._fail_with_undefined_error()
+        return f"{mark}{self._undefined_name}"
+
+    return type("Missing", (StrictUndefined,), {"__str__": written})
+
+
+def _joined(pieces: Any) -> dict[str, Any]:
+    """The text, unless it is too long."""
+    taken: list[str] = []
+    length = 0
+    for piece in pieces:
+        taken.append(piece)
+        length += len(piece)
+        if length > _MOST_CHARACTERS:
+            return {"error": f"makes more than {_MOST_CHARACTERS >> 20} MiB of text"}
+    return {"text": "".join(taken)}

@@ -1,0 +1,32 @@
+"""The fields of a document that may decide where its pods run, and that nobody here reads."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from toposcope.api.yaml_text import load
+from toposcope.integrations.framework.document import UnreadField
+from toposcope.integrations.framework.field_uses import FILE, FieldUses
+from toposcope.integrations.registry import PLUGINS
+
+
+@cache
+def field_uses() -> FieldUses:
+    """The lists of all systems."""
+    contents = {}
+    for plugin in PLUGINS:
+        file = files(plugin.package) / FILE
+        if file.is_file():
+            contents[plugin.name] = load(file.read_bytes())
+    return FieldUses(contents)
+
+
+def unread_fields(document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
+    """The fields of an object that leave no verdict. Never raises."""
+    return field_uses().unread(document)
+
+
+def unread_pods(document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
+    """What may make pods in an object that no system reads. Never raises."""
+    return field_uses().unread_pods(document)

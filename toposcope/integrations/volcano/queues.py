@@ -1,0 +1,173 @@
+"""Volcano's queues: whether one takes a Job, and what its capability leaves.
+
+Rules and messages: Volcano 1.15 (webhook of jobs; plugins proportion and capacity). A capability
+bounds what all pods of a queue, and of those below it, hold together. Shares by weight, `deserved`
+and `guarantee` depend on what other queues want at the moment, and are not read.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from toposcope.integrations.framework.amounts import amount
+from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.containers import amounts_of
+from toposcope.integrations.framework.document import Field, name_of
+from toposcope.integrations.framework.levels import did_you_mean
+from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.volcano.api import QUEUES
+
+DEFAULT: Final = "default"
+_ROOT: Final = "root"
+_OPEN: Final = "Open"
+_RULE: Final = "volcano/queue"
+_MOST_QUEUES: Final = 64
+"""Queues above one another; a longer way up is a circle."""
+
+_Queues = Mapping[str, Field]
+
+
+def _queues(cluster: ClusterFacts) -> _Queues | None:
+    """The queues by name; None: not known."""
+    documents = cluster.objects.get(QUEUES.key)
+    if documents is None:
+        return None
+    queues = {}
+    for document in documents:
+        root = Field(document)
+        queues[name_of(root)] = root
+    return queues
+
+
+def check_queue(field: Field, name: str, cluster: ClusterFacts) -> None:
+    """Note that the webhook refuses a Job of this queue."""
+    queues = _queues(cluster)
+    if queues is None:
+        return
+    queue = queues.get(name)
+    if queue is None:
+        text = f"unable to find job queue: there is no queue {name}"
+        field.error(_RULE, text, did_you_mean(name, queues))
+        return
+
+    state = (queue / "status" / "state").text()
+    if state and state != _OPEN:
+        text = (
+            f"can only submit job to queue with state `{_OPEN}`, queue `{name}` status is `{state}`"
+        )
+        field.error(_RULE, text, "name an open queue, or open this one: vcctl queue operate")
+    if name == _ROOT:
+        field.error(_RULE, "can not submit job to root queue", "name a queue below it")
+        return
+    children = sorted(_children(name, queues))
+    if children:
+        text = f"can only submit job to leaf queue, queue `{name}` has {len(children)} child queues"
+        field.error(_RULE, text, f"name one of them: {', '.join(children)}")
+
+
+def _children(name: str, queues: _Queues) -> Iterator[str]:
+    for child, queue in queues.items():
+        if (queue / "spec" / "parent").text() == name:
+            yield child
+
+
+def note_on_queue(name: str, cluster: ClusterFacts) -> str:
+    """What is not read of the queue; empty: nothing that matters."""
+    queues = _queues(cluster)
+    if queues is None:
+        return f"Volcano queue quota ({name}) is not checked"
+    others = sorted(set(queues).difference((name, _ROOT)))
+    if not others:
+        return ""
+    return (
+        f"what other Volcano queues leave to {name} by weight, deserved and guarantee "
+        "is not checked"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """What a gang requests beyond the capability of a queue."""
+
+    queue: str
+    resource: str
+    wanted: int
+    used: int
+    most: int
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether an empty queue would be too small, too."""
+        return self.wanted > self.most
+
+    def __str__(self) -> str:
+        wanted = amount(self.resource, self.wanted)
+        most = amount(self.resource, self.most, self.wanted)
+        text = f"the gang requests {wanted}, and the capability of queue {self.queue} is {most}"
+        if self.is_lasting:
+            return text
+        used = amount(self.resource, self.used, self.wanted)
+        return f"{text}, {used} of it allocated"
+
+
+def excess(
+    name: str, groups: Iterable[Group], cluster: ClusterFacts, own: Mapping[str, int]
+) -> Excess | None:
+    """What is beyond the capability of a queue or one above it; None: nothing, or not known.
+
+    `own` is what pods of this very workload hold already.
+    """
+    queues = _queues(cluster)
+    if queues is None:
+        return None
+    wanted = Counter[str]()
+    for group in groups:
+        for resource, requested in group.total().items():
+            wanted[resource] += requested * group.copies
+
+    first: Excess | None = None
+    for queue in _upwards(name, queues):
+        for found in _beyond(queue, queues[queue], wanted, own):
+            if found.is_lasting:
+                return found
+            first = first or found
+    return first
+
+
+def _upwards(name: str, queues: _Queues) -> Sequence[str]:
+    """A queue and those above it."""
+    way: list[str] = []
+    while name in queues and len(way) < _MOST_QUEUES:
+        way.append(name)
+        name = (queues[name] / "spec" / "parent").text() or _ROOT
+        if name in way:
+            break
+    return way
+
+
+def _beyond(
+    name: str, queue: Field, wanted: Mapping[str, int], own: Mapping[str, int]
+) -> Iterator[Excess]:
+    """The resources of which one queue has too little left."""
+    capability = amounts_of(queue / "spec" / "capability")
+    allocated = amounts_of(queue / "status" / "allocated")
+    for resource, most in sorted(capability.items()):
+        used = max(0, allocated.get(resource, 0) - own.get(resource, 0))
+        requested = wanted.get(resource, 0)
+        if requested and requested + used > most:
+            yield Excess(name, resource, requested, used, most)
+
+
+def kept(queue: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a queue that count."""
+    root = Field(queue)
+    spec = root / "spec"
+    status = root / "status"
+    return {
+        "apiVersion": queue.get("apiVersion"),
+        "kind": queue.get("kind"),
+        "metadata": {"name": name_of(root)},
+        "spec": {"parent": (spec / "parent").value, "capability": (spec / "capability").value},
+        "status": {"state": (status / "state").value, "allocated": (status / "allocated").value},
+    }

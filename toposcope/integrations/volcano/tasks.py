@@ -1,0 +1,299 @@
+"""The tasks of a Volcano Job: their pods, how many must start together, and in which order.
+
+Rules and messages: Volcano 1.15 (webhooks of jobs, the job controller, the gang plugin). Where
+`minAvailable` of the Job is below the sum of those of its tasks, any of its pods count; else each
+task needs its own number.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Pods
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import did_you_mean
+from toposcope.integrations.framework.node_affinity import NodeFilter, Toleration
+from toposcope.integrations.framework.pods import PodSet, Structure, structure_of
+
+_MIN_AVAILABLE: Final = "volcano/min-available"
+_DEPENDS_ON: Final = "volcano/depends-on"
+_PARTITIONS: Final = "volcano/partitions"
+REFUSED: Final = frozenset({_MIN_AVAILABLE, _DEPENDS_ON, "volcano/tasks"})
+"""Rules about Jobs that never start, whatever room there is."""
+_ANYWHERE: Final = NodeFilter(tolerations=(Toleration(operator="Exists"),))
+"""Nodes that any pod may use, whatever it tolerates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task of a Job."""
+
+    field: Field
+    pod_set: PodSet
+    least: int
+    """How many of its pods must start together, where the Job wants that many of every task."""
+    after: tuple[str, ...]
+    """The tasks that must run before its pods are created."""
+
+    @property
+    def name(self) -> str:
+        """Its name, or its place in the Job."""
+        return self.pod_set.name
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """The tasks of one Job."""
+
+    all: tuple[Task, ...]
+    total: int
+    """How many pods of the Job must start together."""
+
+    @property
+    def first(self) -> tuple[Task, ...]:
+        """Those whose pods are created at once."""
+        return tuple(task for task in self.all if not task.after)
+
+    @property
+    def replicas(self) -> int:
+        """All pods of the Job."""
+        return sum(task.pod_set.count for task in self.all)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is known how many pods of each task start together."""
+        kinds: set[Pods] = set()
+        least = 0
+        for task in self.first:
+            kind = replace(task.pod_set.pods, name="", count=1)
+            kinds.add(kind)
+            least += task.least
+        return len(kinds) <= 1 or self.total == least
+
+
+def tasks_of(root: Field) -> Tasks:
+    """The tasks of a Job; what its webhook refuses, or never starts, becomes a finding."""
+    spec = root / "spec"
+    structure = structure_of(root) or Structure(())
+    tasks = []
+    for field, pod_set in zip((spec / "tasks").items(), structure.sets, strict=True):
+        least = _least(field, pod_set.count)
+        tasks.append(Task(field, pod_set, least, _after(field)))
+
+    field = spec / "minAvailable"
+    total = field.number(0) or sum(task.least for task in tasks)
+    job = Tasks(tuple(tasks), total)
+    _check_names(spec, tasks)
+    if total > job.replicas:
+        text = (
+            "job 'minAvailable' should not be greater than total replicas in tasks: "
+            f"{total} of {job.replicas}"
+        )
+        field.error(_MIN_AVAILABLE, text, f"write at most {job.replicas}")
+    else:
+        _check_order(spec, job)
+    return job
+
+
+def _after(task: Field) -> tuple[str, ...]:
+    names = []
+    for entry in (task / "dependsOn" / "name").items():
+        name = entry.text()
+        if name:
+            names.append(name)
+    return tuple(names)
+
+
+def _check_names(spec: Field, tasks: Sequence[Task]) -> None:
+    """Note a Job without tasks, and two tasks of one name."""
+    if not tasks:
+        text = "No task specified in job spec"
+        (spec / "tasks").error("volcano/tasks", text, "add a task with a pod template")
+    seen: set[str] = set()
+    for task in tasks:
+        if task.name in seen:
+            text = f"duplicated task name {task.name}"
+            (task.field / "name").error("volcano/tasks", text, "give each task a name of its own")
+        seen.add(task.name)
+
+
+def _check_order(spec: Field, job: Tasks) -> None:
+    """Note dependencies that never end, and a gang that waits for pods created later."""
+    stuck = _stuck(job.all)
+    if stuck:
+        _refuse_dependency(stuck[0], [task.name for task in job.all])
+        return
+    first = 0
+    for task in job.first:
+        first += task.pod_set.count
+    if job.total <= first:
+        return
+    later = next(task for task in job.all if task.after)
+    names = ", ".join(later.after)
+    text = (
+        f"is {job.total}, and only {first} pods are created before those of {later.name}, "
+        f"which wait for {names} to run: the gang never starts"
+    )
+    fix = f"set minAvailable to {first} or less, or remove dependsOn"
+    (spec / "minAvailable").error(_DEPENDS_ON, text, fix)
+
+
+def _stuck(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks whose dependencies never run."""
+    created: set[str] = set()
+    waiting = list(tasks)
+    while waiting:
+        later: list[Task] = []
+        for task in waiting:
+            if created.issuperset(task.after):
+                created.add(task.name)
+            else:
+                later.append(task)
+        if len(later) == len(waiting):
+            return later
+        waiting = later
+    return []
+
+
+def _refuse_dependency(task: Task, names: Sequence[str]) -> None:
+    """Note that a task depends on one that is not there, or in a circle."""
+    dependencies = task.field / "dependsOn"
+    for name in task.after:
+        if name not in names:
+            text = f"there is no task {name}: the pods of {task.name} are never created"
+            dependencies.error(_DEPENDS_ON, text, did_you_mean(name, names))
+            return
+    text = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
+    dependencies.error(_DEPENDS_ON, text, "take one of the dependencies out of the circle")
+
+
+def _least(task: Field, replicas: int) -> int:
+    """How many pods of a task must start together; notes numbers that its webhook refuses."""
+    field = task / "minAvailable"
+    own = field.number(replicas)
+    name = (task / "name").text() or task.path
+    if own > replicas:
+        text = f"'minAvailable' is greater than 'replicas' in task: {name}"
+        field.error(_MIN_AVAILABLE, text, f"write at most {replicas}")
+        own = replicas
+
+    policy = task / "partitionPolicy"
+    if not policy:
+        return own
+    total = (policy / "totalPartitions").number(0)
+    size = (policy / "partitionSize").number(0)
+    least = (policy / "minPartitions").number(0) * size
+    _check_partitions(task, replicas, total, size)
+    if field and least and least != own:
+        text = f"'MinAvailable' is not equal to MinPartitions*PartitionSize in task: {name}"
+        field.error(_PARTITIONS, text, f"write {least}, or leave it out")
+    return least or own
+
+
+def _check_partitions(task: Field, replicas: int, total: int, size: int) -> None:
+    """Note partitions that are not as many pods as the task has."""
+    name = (task / "name").text() or task.path
+    policy = task / "partitionPolicy"
+    fix = "say how many there are, and of how many pods"
+    if total <= 0:
+        field = policy / "totalPartitions"
+        text = f"'TotalPartitions' must be greater than 0 in task: {name}"
+        field.error(_PARTITIONS, text, fix)
+    if size <= 0:
+        field = policy / "partitionSize"
+        text = f"'PartitionSize' must be greater than 0 in task: {name}"
+        field.error(_PARTITIONS, text, fix)
+    pods = total * size
+    if pods > 0 and replicas != pods:
+        field = task / "replicas"
+        text = f"'Replicas' are not equal to TotalPartitions*PartitionSize in task: {name}"
+        field.error(_PARTITIONS, text, f"write {pods}")
+
+
+def merged(kinds: Iterable[tuple[Pods, int]]) -> tuple[Pods, ...]:
+    """Pods of these kinds and numbers; those that are alike are counted together."""
+    counts = Counter[Pods]()
+    for kind, count in kinds:
+        counts[replace(kind, name="pods", count=1)] += count
+    pods = []
+    for kind, count in counts.items():
+        if count:
+            pods.append(replace(kind, count=count))
+    return tuple(pods)
+
+
+def least_demanding(kinds: Sequence[Pods], count: int) -> tuple[Pods, ...]:
+    """So many pods that surely find a place where any `count` of these do.
+
+    They are the smallest ones where each kind requests no more than the next one, and may use the
+    same nodes; else pods that request of each resource what some kind requests at least.
+    """
+    ordered = sorted(kinds, key=_size)
+    for small, large in pairwise(ordered):
+        if not _is_within(small, large):
+            return (_smallest_of(ordered, count),)
+    return merged(_taken(ordered, count))
+
+
+def beside_all_others(kinds: Sequence[Pods]) -> tuple[Pods, ...]:
+    """The pods, each with what all pods of the other kinds together take of its resources.
+
+    Where these fit, the real ones fit in any order: on each node there is room for its share of
+    them even if all pods of the other kinds are there already.
+    """
+    enlarged = []
+    for kind in kinds:
+        requests = dict(kind.requests)
+        for other in kinds:
+            if other is kind:
+                continue
+            for resource, amount in other.requests:
+                if resource in requests:
+                    requests[resource] += amount * other.count
+        enlarged.append(replace(kind, requests=tuple(sorted(requests.items()))))
+    return tuple(enlarged)
+
+
+def _taken(ordered: Iterable[Pods], count: int) -> Iterator[tuple[Pods, int]]:
+    """The first `count` of these pods."""
+    for kind in ordered:
+        taken = min(kind.count, count)
+        yield kind, taken
+        count -= taken
+
+
+def _size(pods: Pods) -> tuple[int, ...]:
+    return (len(pods.requests), *[amount for _, amount in pods.requests])
+
+
+def _is_within(small: Pods, large: Pods) -> bool:
+    """Whether a node that takes one of the large pods would take one of the small ones."""
+    if small.node_filter != large.node_filter or small.claims != large.claims:
+        return False
+    available = dict(large.requests)
+    for resource, amount in small.requests:
+        if amount > available.get(resource, 0):
+            return False
+    return True
+
+
+def _smallest_of(kinds: Sequence[Pods], count: int) -> Pods:
+    """Pods that request no more of anything than any of these kinds, and may use any node."""
+    first, *others = kinds
+    least = dict(first.requests)
+    node_filter = first.node_filter
+    for kind in others:
+        requests = dict(kind.requests)
+        for resource, amount in least.items():
+            requested = requests.get(resource, 0)
+            least[resource] = min(amount, requested)
+        if kind.node_filter != node_filter:
+            node_filter = _ANYWHERE
+
+    requested_by_all = []
+    for resource, amount in sorted(least.items()):
+        if amount:
+            requested_by_all.append((resource, amount))
+    return Pods("pods", count, tuple(requested_by_all), node_filter)

@@ -1,0 +1,110 @@
+"""What keeps pods from being created, or from their scheduler, whatever room there is."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Hold, Pods, Workload
+from toposcope.integrations.framework.plugin import Plugin
+from toposcope.integrations.framework.quotas import quota_holds
+from toposcope.integrations.framework.verdict import Verdict
+from toposcope.integrations.readings import READS
+from toposcope.integrations.registry import PLUGINS
+from toposcope.placement.cluster import Question
+from toposcope.text import listing
+
+_MOST_NAMES: Final = 3
+
+
+def _scheduler_names() -> Iterator[str]:
+    for plugin in PLUGINS:
+        yield from plugin.scheduler_names
+
+
+def _system_gates() -> Iterator[str]:
+    for plugin in PLUGINS:
+        yield from plugin.scheduling_gates
+
+
+_SCHEDULERS: Final = frozenset(_scheduler_names())
+"""Names of the schedulers whose rules are known."""
+_OF_SYSTEMS: Final = frozenset(_system_gates())
+"""Gates that go away by themselves."""
+
+
+def creation(question: Question, verdict: Verdict) -> Verdict:
+    """The verdict where something holds its pods back: the gravest of all such things."""
+    holds = list(_holds(question))
+    for kind in ("never", "full", "unclear"):
+        for hold in holds:
+            if hold.kind == kind:
+                return _held(verdict, hold)
+    return verdict
+
+
+def _held(verdict: Verdict, hold: Hold) -> Verdict:
+    """The verdict with this hold, unless room alone is a graver reason."""
+    is_graver = hold.kind == "never" or (hold.kind == "full" and verdict.kind != "never")
+    if is_graver or verdict.fits or hold.may_open_nodes:
+        return verdict.limited(hold.kind, hold.reason)
+    return verdict
+
+
+def _holds(question: Question) -> Iterator[Hold]:
+    workload = question.workload
+    if workload.suspended:
+        field = workload.suspended
+        yield Hold("full", f"{field} is true: it has no pods until somebody sets it to false")
+
+    all_pods: list[Pods] = []
+    for group in workload.groups:
+        all_pods += group.all_pods()
+    for pods in all_pods:
+        yield from pods.creation.holds
+        yield from _gated(pods)
+    yield from _by_unknown_scheduler(workload, all_pods)
+    yield from _volumes_unseen(workload, all_pods)
+    yield from quota_holds(all_pods, question.cluster.surroundings)
+
+
+def _gated(pods: Pods) -> Iterator[Hold]:
+    gates = [gate for gate in pods.creation.gates if gate not in _OF_SYSTEMS]
+    if gates:
+        names = listing(gates, _MOST_NAMES)
+        reason = (
+            f"scheduling is blocked by the scheduling gates of {pods.name} ({names}): "
+            "no scheduler looks at its pods until somebody removes them"
+        )
+        yield Hold("full", reason)
+
+
+def _by_unknown_scheduler(workload: Workload, all_pods: list[Pods]) -> Iterator[Hold]:
+    owner = _plugin_of(workload)
+    if owner is not None and (owner.scheduler_names or owner.scheduler):
+        return
+    for pods in all_pods:
+        name = pods.creation.scheduler
+        if name and name not in _SCHEDULERS:
+            reason = f"schedulerName {name}: which rules that scheduler has is not known"
+            yield Hold("unclear", reason)
+
+
+def _plugin_of(workload: Workload) -> Plugin | None:
+    """The system that places the workload by topologies of its own; None: it has none."""
+    for plugin in PLUGINS:
+        if plugin.name == READS.get(workload.system):
+            return plugin
+    return None
+
+
+def _volumes_unseen(workload: Workload, all_pods: list[Pods]) -> Iterator[Hold]:
+    """Volumes that bind pods to nodes, where a queue chooses these and looks at no volume."""
+    if workload.admission is None:
+        return
+    for pods in all_pods:
+        for volume in pods.node_filter.volumes:
+            reason = (
+                f"PersistentVolumeClaim {volume.claim} binds its pods to some nodes, "
+                "which is no part of how its queue chooses nodes"
+            )
+            yield Hold("unclear", reason)
+            return

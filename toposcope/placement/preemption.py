@@ -1,0 +1,191 @@
+"""Which pods kube-scheduler would evict for a workload of higher priority that does not fit now.
+
+Source: Kubernetes 1.36 (plugin DefaultPreemption): pod by pod; of a node's pods of lower priority
+as many stay as can, the most important ones first; of the nodes that one is taken whose victims
+matter least. It avoids victims that a PodDisruptionBudget protects, and evicts them where there are
+no others; budgets are not looked at here.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Pods
+from toposcope.integrations.framework.packing import PODS
+from toposcope.integrations.framework.pod_rules import NO_RULES
+from toposcope.integrations.framework.verdict import Remedy, Verdict
+from toposcope.integrations.readings import READERS_OF_PLAIN_PODS, READS
+from toposcope.placement.cluster import Question
+from toposcope.placement.room import Node
+from toposcope.snapshot.model import PodView
+
+_DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
+
+
+def preemption(question: Question, verdict: Verdict) -> Verdict:
+    """The verdict with the pods that would be evicted, where that makes room for all of it."""
+    if verdict.kind != "full" or not _is_placed_pod_by_pod(question):
+        return verdict
+    kinds: list[Pods] = []
+    for group in question.workload.groups:
+        kinds += group.all_pods()
+    plan = _Plan()
+    for pods in kinds:
+        if not _evict_for(pods, question, plan):
+            return verdict
+    if not plan.victims:
+        return verdict
+    names = [f"{pod.namespace}/{pod.name}" for pod in plan.victims]
+    nodes = dict.fromkeys(pod.node for pod in plan.victims)
+    remedy = Remedy("preempt", tuple(nodes), pods=tuple(names))
+    return replace(verdict, remedies=(*verdict.remedies, remedy))
+
+
+def _is_placed_pod_by_pod(question: Question) -> bool:
+    """Whether it is kube-scheduler that places these pods, each by what it requests alone."""
+    workload = question.workload
+    if workload.system not in READERS_OF_PLAIN_PODS or workload.system in READS:
+        return False
+    for group in workload.groups:
+        for pods in group.all_pods():
+            is_simple = pods.rules == NO_RULES and not pods.claims
+            if pods.creation.scheduler not in _DEFAULT_SCHEDULERS or not is_simple:
+                return False
+    return True
+
+
+@dataclass(slots=True)
+class _Space:
+    """A node while pods are put there and others evicted."""
+
+    node: Node
+    free: dict[str, int]
+    lower: list[PodView]
+    """Pods that may be evicted for one of the workload's, the most important first."""
+
+    def takes(self, need: Mapping[str, int]) -> bool:
+        """Whether it has room for a pod."""
+        return _is_enough(self.free, need)
+
+    def victims_for(self, need: Mapping[str, int]) -> list[PodView] | None:
+        """The pods to evict for one pod; None where all of them are not enough."""
+        free = dict(self.free)
+        for pod in self.lower:
+            _add(free, pod)
+        if not _is_enough(free, need):
+            return None
+        victims = []
+        for pod in self.lower:
+            _add(free, pod, -1)
+            if not _is_enough(free, need):
+                _add(free, pod)
+                victims.append(pod)
+        return victims
+
+    def put(self, need: Mapping[str, int], victims: Sequence[PodView]) -> None:
+        """Put a pod there in place of these."""
+        for pod in victims:
+            _add(self.free, pod)
+            self.lower.remove(pod)
+        for resource, amount in need.items():
+            self.free[resource] = self.free.get(resource, 0) - amount
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What was done for the pods so far."""
+
+    spaces: dict[str, _Space] = field(default_factory=dict)
+    """The nodes that were looked at, by name."""
+    victims: list[PodView] = field(default_factory=list)
+
+    def space(self, node: Node, question: Question, priority: int) -> _Space:
+        """The node as it is now, with the pods of lower priority than this."""
+        known = self.spaces.get(node.name)
+        if known is None:
+            lower = _lower(question.on.pods_on.get(node.name, ()), priority)
+            known = self.spaces[node.name] = _Space(node, dict(node.free), lower)
+        return known
+
+
+def _lower(pods: Iterable[PodView], priority: int) -> list[PodView]:
+    lower = [pod for pod in pods if pod.priority < priority]
+    return sorted(lower, key=lambda pod: -pod.priority)
+
+
+def _evict_for(pods: Pods, question: Question, plan: _Plan) -> bool:
+    """Place these pods, and evict others where that is needed; whether all of them have a node."""
+    priority = pods.creation.priority
+    if priority.value is None or not priority.can_preempt:
+        return False
+    need = {**dict(pods.requests), PODS: 1}
+    spaces = []
+    for node in question.nodes:
+        if _may_use(pods, node):
+            spaces.append(plan.space(node, question, priority.value))
+
+    left = pods.count
+    for space in spaces:
+        while left and space.takes(need):
+            space.put(need, ())
+            left -= 1
+    return _evict(spaces, need, left, plan)
+
+
+def _evict(spaces: Sequence[_Space], need: Mapping[str, int], left: int, plan: _Plan) -> bool:
+    """Place so many pods by evicting others, one after the other."""
+    heap: list[_Candidate] = []
+    for number, space in enumerate(spaces):
+        heap += _candidate(number, space, need)
+    heapq.heapify(heap)
+    while left and heap:
+        best = heapq.heappop(heap)
+        space = spaces[best.number]
+        space.put(need, best.victims)
+        plan.victims += best.victims
+        left -= 1
+        for candidate in _candidate(best.number, space, need):
+            heapq.heappush(heap, candidate)
+    return left == 0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Candidate:
+    """A node that could take a pod; the smallest one is taken."""
+
+    highest_priority: int
+    sum_of_priorities: int
+    count: int
+    number: int
+    victims: tuple[PodView, ...] = field(compare=False)
+
+
+def _candidate(number: int, space: _Space, need: Mapping[str, int]) -> Iterator[_Candidate]:
+    victims = space.victims_for(need)
+    if victims is None:
+        return
+    priorities = [pod.priority for pod in victims]
+    yield _Candidate(
+        highest_priority=max(priorities, default=-(1 << 31)),
+        sum_of_priorities=sum(priorities),
+        count=len(victims),
+        number=number,
+        victims=tuple(victims),
+    )
+
+
+def _may_use(pods: Pods, node: Node) -> bool:
+    if node.obstacle:
+        return False
+    return pods.node_filter.rejection(node.name, node.labels, node.taints) is None
+
+
+def _is_enough(free: Mapping[str, int], need: Mapping[str, int]) -> bool:
+    return all(free.get(resource, 0) >= amount for resource, amount in need.items())
+
+
+def _add(free: dict[str, int], pod: PodView, sign: int = 1) -> None:
+    for resource, amount in pod.requests.items():
+        free[resource] = free.get(resource, 0) + sign * amount
+    free[PODS] = free.get(PODS, 0) + sign
