@@ -17,7 +17,7 @@ from toposcope.hierarchy.coverage import lacking_any
 from toposcope.integrations.framework.amounts import amounts
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
-from toposcope.integrations.framework.pods import node_filter_of
+from toposcope.integrations.framework.node_terms import node_filter_of
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.snapshot.filters import repelling
 from toposcope.snapshot.model import NOTHING, NodeView, PodView, Snapshot
