@@ -33,6 +33,7 @@ FOLDERS: Final = (
     "runai",
     "kai",
     "kueue",
+    "disaggregatedset",
     "lws",
     "jobset",
     "kubernetes",

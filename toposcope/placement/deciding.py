@@ -17,6 +17,7 @@ from toposcope.integrations.registry import PLUGINS, placements
 from toposcope.placement.cluster import Question
 from toposcope.placement.creation import creation
 from toposcope.placement.devices import by_devices
+from toposcope.placement.exclusive import by_holders, by_leaders
 from toposcope.placement.pod_rules import by_pod_rules, with_barred
 from toposcope.placement.preemption import preemption
 from toposcope.placement.tolerating import tolerate
@@ -194,6 +195,8 @@ def tolerations(question: Question, verdict: Verdict) -> Verdict:
 
 
 DECIDERS: Final[tuple[Decider, ...]] = (
+    by_holders,  # domains that others hold for themselves
+    by_leaders,  # pods that choose the domain of others before these exist
     certainty,  # a placement that the scheduler may miss
     parts,  # gangs that it places one after the other
     own_procedure,  # its order, allocation, queue and quota

@@ -112,6 +112,8 @@ class Room:
 
         self.excluded: dict[Exclusion, list[str]] = {}
         """Nodes that no pod of these groups can use, by the reason."""
+        self.barred: list[Counter[Exclusion]] = [Counter() for _ in self._looks]
+        """By shape: why nodes do not take its pods, and how many do not."""
         self._names: Counter[tuple[int, str]] | None = None
         self.names: list[str] = []
         self.paths: list[Path] = []
@@ -169,8 +171,10 @@ class Room:
 
         first: Exclusion | None = None
         eligible = []
-        for _, node_filter in self._looks:
+        for (_, node_filter), barred in zip(self._looks, self.barred, strict=True):
             exclusion = node_filter.rejection(node.name, node.labels, taints)
+            if exclusion is not None:
+                barred[exclusion] += 1
             first = first or exclusion
             eligible.append(exclusion is None)
         if first and not any(eligible):

@@ -35,6 +35,7 @@ _SUSPENDED_BY_SPEC: Final = (
     ("ray.io", "RayCluster"),
     ("ray.io", "RayJob"),
     ("trainer.kubeflow.org", "TrainJob"),
+    ("workload.codeflare.dev", "AppWrapper"),
 )
 
 
@@ -186,7 +187,8 @@ def _jobset(root: Field) -> Structure:
     return Structure(tuple(sets))
 
 
-def _leader_worker_set(root: Field) -> Structure:
+def leader_worker_set(root: Field) -> Structure:
+    """The pods of a LeaderWorkerSet, or of a template of one."""
     spec = root / "spec"
     template = spec / "leaderWorkerTemplate"
     size = (template / "size").number(1, least=1)
@@ -308,7 +310,7 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
     ("apps", "ReplicaSet"): _deployment,
     ("apps", "StatefulSet"): _stateful_set,
     JOBSET: _jobset,
-    LEADER_WORKER_SET: _leader_worker_set,
+    LEADER_WORKER_SET: leader_worker_set,
     **{
         ("kubeflow.org", f"{framework}Job"): _kubeflow
         for framework in ("PyTorch", "TF", "MPI", "XGBoost", "JAX", "Paddle")
