@@ -13,6 +13,7 @@ WORDS = {
     "runai": "run:ai",
     "kai": "kai",
     "kueue": "kueue",
+    "disaggregatedset": "disaggregatedset",
     "lws": "leaderworkerset",
     "jobset": "jobset",
     "kubeflow": "kubeflow",

@@ -1334,7 +1334,9 @@ def test_misspelled_field_of_a_workload_is_an_error(kueue: CheckedCluster) -> No
             fix="did you mean 'required'? Kueue 0.19 has no such field: kubectl refuses it, Helm loses it",
         )
     ]
-    assert answer.verdict == "fits: 1 pod on 1 node"
+    assert answer.verdict == (
+        "unclear: spec.podSets[0].topologyRequest.require is not read; without it: fits: 1 pod on 1 node"
+    )
 
 
 def test_workload_without_queue_is_warned_of(kueue: CheckedCluster) -> None:

@@ -349,7 +349,10 @@ def test_exclusive_job_waits_when_every_rack_is_taken(cluster: CheckedCluster) -
     answer = cluster.check()
 
     assert answer.findings == []
-    assert answer.verdict == "cannot fit: 1 job of a need one example.com/rack each to themselves; there are 0"
+    assert answer.verdict == (
+        "does not fit now: 2 of 2 example.com/racks are held by other groups: "
+        "r1 by jobset/? -n other, r2 by jobset/? -n other"
+    )
 
 
 def test_exclusive_subgroup_of_two_nodes_fits_on_no_host(cluster: CheckedCluster) -> None:

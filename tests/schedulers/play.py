@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
 
@@ -31,10 +32,16 @@ PATHS: Final = {
     "Topology": f"/apis/{KUEUE}/topologies",
     "ResourceFlavor": f"/apis/{KUEUE}/resourceflavors",
     "ClusterQueue": f"/apis/{KUEUE}/clusterqueues",
+    "Cohort": f"/apis/{KUEUE}/cohorts",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
     "LimitRange": "/api/v1/namespaces/default/limitranges",
+    "ResourceQuota": "/api/v1/namespaces/default/resourcequotas",
+    "PersistentVolumeClaim": "/api/v1/namespaces/default/persistentvolumeclaims",
+    "PersistentVolume": "/api/v1/persistentvolumes",
+    "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 }
 
 
@@ -173,12 +180,32 @@ def conditions_of(obj: Object) -> dict[str, Object]:
     return {condition["type"]: condition for condition in conditions}
 
 
-def _workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
+def workloads_of_kueue(api: ApiUnderTest) -> list[Object]:
     """The Workloads, as files hold them."""
     workloads = []
     for item in api.get(PATHS["Workload"])["items"]:
         workloads.append({**item, "apiVersion": KUEUE, "kind": "Workload"})
     return workloads
+
+
+def pass_creation_of(api: ApiUnderTest, workload: Object) -> None:
+    """Wait until what is created is younger than a workload, by timestamps in whole seconds."""
+    path = f"{PATHS[workload['kind']]}/{workload['metadata']['name']}"
+    created = datetime.fromisoformat(api.get(path)["metadata"]["creationTimestamp"])
+    wait_until(lambda: datetime.now(UTC) > created + timedelta(seconds=2), "the next second", PATIENCE)
+
+
+def stays_unanswered(api: ApiUnderTest, workload: Object) -> bool:
+    """Whether Kueue does not judge a workload for a while, which is gone afterwards."""
+    created, name = PATHS[workload["kind"]], workload["metadata"]["name"]
+    api.create(created, workload)
+    wait_until(lambda: bool(_owned(api, name)), f"the Workload of {name}", PATIENCE)
+    judged = False
+    for _ in range(SETTLED):
+        for item in _owned(api, name):
+            judged = judged or "QuotaReserved" in conditions_of(item)
+    remove_owned(api, workload)
+    return not judged
 
 
 def remove_owned(api: ApiUnderTest, workload: Object) -> None:
@@ -194,9 +221,10 @@ def remove_owned(api: ApiUnderTest, workload: Object) -> None:
 def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     """What kube-scheduler does with the pods of a Job, which are gone afterwards."""
     name, spec = workload["metadata"]["name"], workload["spec"]
+    labels = {**spec["template"].get("metadata", {}).get("labels", {}), "job": name}
     pods = []
     for index in range(spec["parallelism"]):
-        pods.append(made("Pod", f"{name}-{index}", spec["template"]["spec"], labels={"job": name}))
+        pods.append(made("Pod", f"{name}-{index}", spec["template"]["spec"], labels=labels))
     create(api, pods)
     waiting: list[str] = []
 
@@ -246,17 +274,18 @@ def play(
     folder: Path,
     kueue: Sequence[Object] = (),
     holders: Iterable[Object] = (),
+    around: Sequence[Object] = (),
 ) -> Iterator[Comparison]:
     """Every workload alone: beside what the cluster runs and Kueue holds for others, then where all that has gone.
 
-    `kueue` is its configuration, where it is the one that is asked.
+    `kueue` is its configuration, where it is the one that is asked; `around` is what else `check` is to know.
     """
     create(api, [*cluster.nodes, *cluster.pods])
     for holder in holders:
         answer, _ = on_kueue(api, holder, flavors=3, stays=True)
         if answer == "pending":
             remove_owned(api, holder)
-    others = [*kueue, *_workloads_of_kueue(api)] if kueue else []
+    others = [*kueue, *workloads_of_kueue(api)] if kueue else list(around)
 
     asked = []
     for workload in workloads:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.schedulers import clusters, gangs, play, versions
+from tests.schedulers.pod_rules import ruled_cluster, ruled_job
 from tests.support.api import ApiUnderTest
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.freeing import freeings
@@ -85,6 +86,23 @@ def test_check_agrees_with_kube_scheduler(kube_scheduler: ApiUnderTest, folder: 
             yield from play.play(
                 kube_scheduler,
                 cluster,
+                seed=seed,
+                workloads=workloads,
+                ask=play.on_kube_scheduler,
+                folder=folder,
+            )
+
+    assert_no_contradiction(comparisons())
+
+
+def test_check_agrees_with_kube_scheduler_about_pod_rules(kube_scheduler: ApiUnderTest, folder: Path) -> None:
+    def comparisons() -> Iterator[play.Comparison]:
+        for seed, rng, cluster in drawn(100):
+            ruled = ruled_cluster(rng, cluster)
+            workloads = draw(rng, ruled_job, f"ruled-{seed}")
+            yield from play.play(
+                kube_scheduler,
+                ruled,
                 seed=seed,
                 workloads=workloads,
                 ask=play.on_kube_scheduler,

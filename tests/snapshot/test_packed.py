@@ -344,3 +344,28 @@ def test_missing_node_is_damage(file: Path) -> None:
     forge(file, "cluster", nodes=lambda nodes: nodes[:-1])
     with pytest.raises(InputError, match="a damaged snapshot"):
         read_packed(file, every)
+
+
+def test_labels_anti_affinity_and_ports_of_pods_come_back(tmp_path: Path) -> None:
+    lonely = pod("lonely", "gb200-01", 0)
+    lonely["metadata"]["labels"] = {"app": "x"}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+    lonely["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    lonely["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+    file = tmp_path / "cluster.json"
+    file.write_text(saved([*demo_nodes(most=1), lonely]))
+    (before,) = load(file).pods or ()
+
+    (after,) = load(save(load(file), tmp_path / "saved")).pods or ()
+
+    assert before.pod_labels.known == (("app", "x"),)
+    assert [str(port) for port in before.ports] == ["8080/TCP"]
+    assert len(before.repels) == 1
+    assert after == before
+
+
+def test_older_file_says_what_it_lacks(demo: Path, tmp_path: Path) -> None:
+    older = dataclasses.replace(load(demo), knows_pod_rules=False)
+    path = save(older, tmp_path / "older")
+    (warning,) = load(path).warnings
+    assert warning == f"{path}: {packed.WITHOUT_RULES}"

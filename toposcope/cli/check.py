@@ -18,7 +18,8 @@ from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, complain
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.integrations.framework.document import Field, Finding, kind_of
-from toposcope.integrations.framework.system import Reading
+from toposcope.integrations.framework.pod_kinds import LIMIT_RANGES, QUOTAS
+from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.framework.verdict import Verdict
 from toposcope.integrations.registry import CHANGES_CHECKED
 from toposcope.kube.discovery import Kind
@@ -109,6 +110,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             raise InputError(*problems) from error
         return _without_cluster(screen, arguments, objects, error)
 
+    if arguments.files:
+        _say_what_is_not_there(checker.known)
     remarks = _dry_runs(arguments, documents) if arguments.server else {}
     answers = []
     with Progress(sys.stderr, doing="checking") as progress:
@@ -119,6 +122,20 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             progress("workloads", count, count / len(objects))
 
     return _shown(screen, arguments, answers, problems)
+
+
+def _say_what_is_not_there(known: ClusterFacts) -> None:
+    """Say once which kinds that change any pods are in no file; live, a missing right is said."""
+    missing = []
+    for kind in (LIMIT_RANGES, QUOTAS):
+        if not known.surroundings.knows_all(kind):
+            missing.append(f"{kind.kind}s")
+    if missing:
+        kinds = " and ".join(missing)
+        complain(
+            f"note: no {kinds} in the files: if the cluster has some, what they add to pods or "
+            "refuse is not counted"
+        )
 
 
 def _check_flags(arguments: argparse.Namespace) -> None:

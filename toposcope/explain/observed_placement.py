@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from toposcope.api.label_keys import HOSTNAME
 from toposcope.api.levels import Level
 from toposcope.explain.context import Context
 from toposcope.hierarchy.coverage import level_value
@@ -164,6 +165,8 @@ def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str
     path = []
     for level in levels:
         value = level_value(node, level.key, placeholders)
+        if level.key == HOSTNAME:
+            value = node.name
         path.append(value or _NO_LABEL)
     return tuple(path)
 

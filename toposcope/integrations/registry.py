@@ -34,6 +34,7 @@ FOLDERS: Final = (
     "runai",
     "kai",
     "kueue",
+    "disaggregatedset",
     "lws",
     "jobset",
     "kubernetes",

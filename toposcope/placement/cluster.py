@@ -13,6 +13,7 @@ from toposcope.integrations.framework.constraints import (
     Admission,
     Decision,
     GpuShare,
+    Group,
     Workload,
     pods_in,
 )
@@ -21,8 +22,10 @@ from toposcope.integrations.readings import READS
 from toposcope.integrations.registry import placements
 from toposcope.placement.cluster_facts import cluster_facts, with_held, with_pods
 from toposcope.placement.devices import with_extended
+from toposcope.placement.neighbours import Neighbours
 from toposcope.placement.nodes import by_state, nodes_of
 from toposcope.placement.room import Node
+from toposcope.placement.rule_state import Beside, has_rules
 from toposcope.snapshot.model import PodView, Snapshot
 
 
@@ -34,6 +37,19 @@ class Question(framework.Question):
     partial: bool
     """As in `Room`."""
     on: "Cluster"
+
+    def beside(self, groups: Sequence[Group], *, emptied: bool) -> Beside | None:
+        """The rules between the pods of these groups and those that run; None: there are none."""
+        neighbours = self.on.neighbours
+        if not has_rules(groups) and not neighbours.repelling:
+            return None
+        known = None if emptied else neighbours
+        return Beside(groups, self.nodes, known, ignores_spread=self.ignores_spread)
+
+    @property
+    def ignores_spread(self) -> bool:
+        """Whether the workload's scheduler does not go by spread constraints."""
+        return any(placement.ignores_spread(self.workload) for placement in placements())
 
     def about(self, workload: Workload) -> "Question":
         """The same about another workload."""
@@ -73,6 +89,12 @@ class Cluster:
     def claims(self) -> Claims:
         """The claims of the cluster and of the documents, and what says which devices they get."""
         return Claims.of((*self.snapshot.objects, *self._documents))
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """The running pods, as the rules of other pods see them."""
+        nodes = {node.name: node for node in nodes_of(self.snapshot, None, {})}
+        return Neighbours(self.snapshot.pods or (), nodes)
 
     @cached_property
     def pods_on(self) -> Mapping[str, Sequence[PodView]]:

@@ -211,5 +211,5 @@ def _exclusive_pods(snapshot: Snapshot) -> dict[str, tuple[ExclusivePod, ...]]:
             places = marked.setdefault(label, {})
             place = pod.namespace, pod.node
             if place not in places:
-                places[place] = ExclusivePod(pod.namespace, node.labels)
+                places[place] = ExclusivePod(pod.namespace, node.labels, pod.labels)
     return {label: tuple(places.values()) for label, places in marked.items()}

@@ -42,12 +42,10 @@ def creation(question: Question, verdict: Verdict) -> Verdict:
 
 
 def _held(verdict: Verdict, hold: Hold) -> Verdict:
-    if verdict.kind == "never" and not hold.may_open_nodes:
-        return verdict
-    if hold.kind != "unclear" or verdict.fits:
+    """The verdict with this hold, unless room alone is a graver reason."""
+    is_graver = hold.kind == "never" or (hold.kind == "full" and verdict.kind != "never")
+    if is_graver or verdict.fits or hold.may_open_nodes:
         return verdict.limited(hold.kind, hold.reason)
-    if hold.may_open_nodes:
-        return verdict.limited("unclear", hold.reason)
     return verdict
 
 

@@ -17,6 +17,8 @@ from toposcope.integrations.registry import PLUGINS, placements
 from toposcope.placement.cluster import Question
 from toposcope.placement.creation import creation
 from toposcope.placement.devices import by_devices
+from toposcope.placement.exclusive import by_holders, by_leaders
+from toposcope.placement.pod_rules import by_pod_rules, with_barred
 from toposcope.placement.preemption import preemption
 from toposcope.placement.tolerating import tolerate
 from toposcope.placement.verdict import judge
@@ -55,7 +57,8 @@ def _decided(question: Question, deciders: Sequence[Decider]) -> Verdict | None:
     lost = _lost_levels(question)
     if lost:
         return Verdict("never", limitation=lost)
-    verdict = _search(question, workload.groups)
+    question = with_barred(question)
+    verdict = _search(question, question.workload.groups)
     for decider in deciders:
         verdict = decider(question, verdict)
     return verdict
@@ -192,10 +195,13 @@ def tolerations(question: Question, verdict: Verdict) -> Verdict:
 
 
 DECIDERS: Final[tuple[Decider, ...]] = (
+    by_holders,  # domains that others hold for themselves
+    by_leaders,  # pods that choose the domain of others before these exist
     certainty,  # a placement that the scheduler may miss
     parts,  # gangs that it places one after the other
     own_procedure,  # its order, allocation, queue and quota
     minimum,  # what starts, though not all of it does
+    by_pod_rules,  # what its pods forbid each other
     evictions,  # what has to go where it does not fit now
     preemption,  # what kube-scheduler evicts where it does not fit now
     devices,  # what its resource claims get

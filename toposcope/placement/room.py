@@ -99,6 +99,7 @@ class Room:
     ) -> None:
         self.levels = tuple(levels)
         self._partial = partial
+        self._emptied = emptied
         self.depth = {level: depth for depth, level in enumerate(self.levels, 1)}
         self._deepest = self._deepest_asked_for(groups)
 
@@ -111,6 +112,8 @@ class Room:
 
         self.excluded: dict[Exclusion, list[str]] = {}
         """Nodes that no pod of these groups can use, by the reason."""
+        self.barred: list[Counter[Exclusion]] = [Counter() for _ in self._looks]
+        """By shape: why nodes do not take its pods, and how many do not."""
         self._names: Counter[tuple[int, str]] | None = None
         self.names: list[str] = []
         self.paths: list[Path] = []
@@ -141,7 +144,10 @@ class Room:
         numbers: dict[_Look, int] = {}
         for pods in kinds:
             amounts = columns(pods.requests, self.resources)
-            look = amounts, pods.node_filter
+            node_filter = pods.node_filter
+            if self._emptied:
+                node_filter = node_filter.if_emptied
+            look = amounts, node_filter
             next_number = len(numbers)
             number = numbers.setdefault(look, next_number)
             self.shapes[pods] = Shape(amounts, number)
@@ -165,8 +171,10 @@ class Room:
 
         first: Exclusion | None = None
         eligible = []
-        for _, node_filter in self._looks:
+        for (_, node_filter), barred in zip(self._looks, self.barred, strict=True):
             exclusion = node_filter.rejection(node.name, node.labels, taints)
+            if exclusion is not None:
+                barred[exclusion] += 1
             first = first or exclusion
             eligible.append(exclusion is None)
         if first and not any(eligible):

@@ -37,6 +37,8 @@ _EXCLUSIONS: Final = {
     ExclusionKind.OBSTACLE: "is {}",
     ExclusionKind.LEVEL: "lacks label {}",
     ExclusionKind.VOLUME: "cannot use the volume of claim {}",
+    ExclusionKind.KEY: "lacks label {}, which pod affinity or spread constraints go by",
+    ExclusionKind.NEIGHBOURS: "{}",
 }
 
 
@@ -207,7 +209,7 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             copies = _copies(shortage.copies, shortage.group)
             need = f"{copies} need {one_domain} each to themselves"
             return f"{need}; there are {shortage.room_for}"
-        case "pod":
+        case "barred" | "pod":
             return _for_one_pod(verdict, shortage)
         case _ if shortage.room_for:
             return _for_too_few_copies(shortage, one_domain)
@@ -221,7 +223,18 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             return f"{group} needs {needs}{inside}, {there}"
 
 
+def _for_barred_pods(shortage: Shortage) -> str:
+    reasons = []
+    for exclusion, count in shortage.barred:
+        reasons.append(f"{why(exclusion)} ({_nodes(count)})")
+    listed = listing(reasons, _MOST_NAMES)
+    return f"no node takes a pod of {shortage.kind}: {listed}"
+
+
 def _for_one_pod(verdict: Verdict, shortage: Shortage) -> str:
+    """Why no node takes a single pod."""
+    if shortage.counted == "barred":
+        return _for_barred_pods(shortage)
     group = shortage.group.name
     needs = _needs(shortage)
     free = ""

@@ -126,9 +126,14 @@ def _shortage(room: Room, group: Group, copies: int) -> Shortage:
     domains = room.domains((), group.required)
     if group.anti_affinity and len(domains) < copies:
         return _of_domains(group, copies=copies, domains=len(domains))
-    too_large = _too_large(room, group, copies)
-    if too_large:
-        return too_large
+    one_pod = _barred(room, group, copies) or _too_large(room, group, copies)
+    if one_pod:
+        return one_pod
+    return _of_bounds(room, group, copies, domains)
+
+
+def _of_bounds(room: Room, group: Group, copies: int, domains: Sequence[Path]) -> Shortage:
+    """Which bound keeps so many copies from finding room, each pod of which finds some."""
     short: dict[Path, tuple[Counted, str]] = {}
     """By domain: what is short there for even one copy."""
     for bound in _bounds(room, group, domains):
@@ -200,6 +205,28 @@ def _of_domains(group: Group, *, copies: int, domains: int) -> Shortage:
         copies=copies,
         room_for=domains,
     )
+
+
+def _barred(room: Room, group: Group, copies: int) -> Shortage | None:
+    """Pods that no node takes, where nodes take other pods."""
+    for pods in group.pods:
+        shape = room.shapes[pods]
+        if not room.names or _able(room, shape):
+            continue
+        return Shortage(
+            group=group,
+            level=group.required,
+            counted="barred",
+            resource=scarce(group.total()),
+            needs=pods.count,
+            largest=0,
+            best=(),
+            copies=copies,
+            room_for=0,
+            kind=pods.name,
+            barred=tuple(sorted(room.barred[shape.number].items())),
+        )
+    return None
 
 
 def _too_large(room: Room, group: Group, copies: int) -> Shortage | None:

@@ -15,6 +15,7 @@ import msgspec
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.framework.packing import Path
+from toposcope.integrations.framework.pod_rules import Rule
 from toposcope.integrations.framework.verdict import Placed
 from toposcope.integrations.registry import PLUGINS
 from toposcope.placement.room import Room, Shape
@@ -23,7 +24,7 @@ from toposcope.planning.capacity import Capacity, Labels
 from toposcope.planning.gangs import Gang
 from toposcope.planning.score import Kinds
 from toposcope.snapshot.model import PodView
-from toposcope.text import plural
+from toposcope.text import listing, plural
 
 _REQUIRING: Final = frozenset().union(*[plugin.requiring_annotations for plugin in PLUGINS])
 """Annotations of pods that name a level all of their gang has to stay within."""
@@ -58,11 +59,13 @@ class Rehomed:
     """The level that it requires, as far as annotations of its pods or an object for it say."""
     placed: tuple[PodView, ...]
     """The pods that go to other nodes, with those."""
+    broken: tuple[Rule, ...] = ()
+    """Rules between pods that keep some of them from there."""
 
     @property
     def worse(self) -> bool:
-        """Whether it is torn apart or waits."""
-        return self.outcome in (Outcome.SPREADS, Outcome.WAITS)
+        """Whether it is torn apart or waits, or may wait."""
+        return self.outcome in (Outcome.SPREADS, Outcome.WAITS) or bool(self.broken)
 
     @property
     def sentence(self) -> str:
@@ -74,6 +77,9 @@ class Rehomed:
         pod = plural(pods, "pod")
         size = f"{gpus:,} {gpu}, {self.lost} of {pods:,} {pod}"
         outcome = self._what_happens
+        if self.broken:
+            rules = listing(self.broken, len(self.broken))
+            outcome = f"may wait: there is room, but {rules} keeps pods from it"
         return f"{gang.handle} ({gang.kind}, {size}): {outcome}"
 
     @property

@@ -19,6 +19,7 @@ from toposcope.planning.capacity import Capacity
 from toposcope.planning.changes import added, drained, finished, occupied, without
 from toposcope.planning.freeing import Freeing
 from toposcope.planning.gangs import Gang, gangs_of
+from toposcope.planning.moved_pods import by_rules
 from toposcope.planning.rehoming import Rehomed, rehome
 from toposcope.planning.slots import shape_of
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
@@ -159,7 +160,7 @@ def relocated(
         if name not in names:
             kept.append(pod)
     others = replace(without_lost, pods=tuple(kept))
-    return rehomed, occupied(others, moved)
+    return by_rules(others, rehomed), occupied(others, moved)
 
 
 def vacated(
@@ -265,6 +266,7 @@ def _pods_of(snapshot: Snapshot, placed: Iterable[Placed]) -> Iterator[PodView]:
                     name=f"admitted-{number}",
                     node=packed.node,
                     requests=dict(packed.pods.requests),
+                    rules=packed.pods.rules,
                 )
 
 

@@ -23,6 +23,13 @@ from toposcope.hierarchy.fault_domains import AZURE
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.plugin import Part, Plugin
+from toposcope.integrations.framework.pod_rules import (
+    ANY_ADDRESS,
+    NOT_KEPT,
+    HostPort,
+    PodTerm,
+    repelled_by,
+)
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.registry import PLUGINS
 from toposcope.kube.pod_resources import (
@@ -169,10 +176,18 @@ class _Resources(msgspec.Struct, frozen=True, gc=False):
     limits: Quantities = None
 
 
+class _Port(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    container_port: int | None = None
+    host_port: int | None = None
+    protocol: str | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+
+
 class _Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
     resources: _Resources | None = None
     restart_policy: str | None = None
+    ports: list[_Port] | None = None
 
 
 class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -187,6 +202,8 @@ class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     tolerations: list[Any] | None = None
     priority: Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)] | None = None
     scheduling_group: dict[str, Any] | None = None
+    topology_spread_constraints: list[Any] | None = None
+    host_network: bool | None = None
 
 
 class _ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -427,6 +444,9 @@ class Decoder:
     _owners: dict[tuple[str, str, str], Owner] = field(default_factory=dict)
     _pod_requests: dict[_Pairs[int], Requests] = field(default_factory=dict)
     _metadata: dict[_Pairs[str], Mapping[str, str]] = field(default_factory=dict)
+    _selectable: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    _repelled: dict[bytes, tuple[PodTerm, ...]] = field(default_factory=dict)
+    _ports: dict[tuple[HostPort, ...], tuple[HostPort, ...]] = field(default_factory=dict)
     _capped: list[str] = field(default_factory=list)
     """Objects with an amount that counts as `MOST`."""
 
@@ -567,7 +587,50 @@ class Decoder:
             waiting=why_waiting,
             wants=wants,
             priority=spec.priority or 0,
+            selectable=self._kept_labels(meta.labels),
+            repels=self._repels(spec, meta),
+            ports=self._host_ports(spec),
         )
+
+    def _kept_labels(self, labels: Mapping[str, str] | None) -> tuple[str, ...]:
+        """Keys and values in turn, shared with pods of the same labels."""
+        if not labels:
+            return ()
+        share = self._strings.setdefault
+        texts: list[str] = []
+        for key in sorted(labels):
+            if key not in NOT_KEPT:
+                value = labels[key]
+                texts.append(share(key, key))
+                texts.append(share(value, value))
+        flat = tuple(texts)
+        return self._selectable.setdefault(flat, flat)
+
+    def _repels(self, spec: _PodSpec, meta: _PodMeta) -> tuple[PodTerm, ...]:
+        """The required pod anti-affinity, which most pods have none of."""
+        if not spec.affinity or "podAntiAffinity" not in spec.affinity:
+            return ()
+        labels = meta.labels or {}
+        content = msgspec.json.encode([spec.affinity["podAntiAffinity"], meta.namespace, labels])
+        terms = self._repelled.get(content)
+        if terms is None:
+            terms = repelled_by(Field(spec.affinity), meta.namespace, labels)
+            self._repelled[content] = terms
+        return terms
+
+    def _host_ports(self, spec: _PodSpec) -> tuple[HostPort, ...]:
+        on_host = bool(spec.host_network)
+        taken: list[HostPort] = []
+        for container in spec.containers or ():
+            if container.ports:
+                taken += _ports_of(container.ports, on_host=on_host)
+        for container in spec.init_containers or ():
+            if container.ports and container.restart_policy == "Always":
+                taken += _ports_of(container.ports, on_host=on_host)
+        if not taken:
+            return ()
+        ports = tuple(taken)
+        return self._ports.setdefault(ports, ports)
 
     def _requested(self, spec: _PodSpec, status: _PodStatus, meta: _PodMeta) -> Requests:
         requests = _requests_of(spec, status)
@@ -586,8 +649,8 @@ class Decoder:
 
     @staticmethod
     def _places_matter(spec: _PodSpec, annotations: Mapping[str, str], requests: Requests) -> bool:
-        """Whether to keep what a pod says about nodes: it has GPUs, or belongs to a gang."""
-        if spec.scheduling_group or gpu_count(requests):
+        """Whether to keep what a pod says about nodes: it has GPUs, waits, or is of a gang."""
+        if spec.scheduling_group or not spec.node_name or gpu_count(requests):
             return True
         return not _PLACING.isdisjoint(annotations)
 
@@ -640,6 +703,7 @@ class Decoder:
             "nodeSelector": spec.node_selector,
             "affinity": spec.affinity,
             "tolerations": spec.tolerations,
+            "topologySpreadConstraints": spec.topology_spread_constraints,
             "schedulingGroup": spec.scheduling_group,
         }
         wants = {}
@@ -659,6 +723,16 @@ class Decoder:
                     owner = self._owners[key] = Owner(*key)
                 return owner
         return None
+
+
+def _ports_of(ports: Iterable[_Port], *, on_host: bool) -> Iterator[HostPort]:
+    for port in ports:
+        number = port.host_port
+        if on_host and not number:
+            number = port.container_port
+        if number:
+            protocol = port.protocol or "TCP"
+            yield HostPort(number, protocol, port.host_ip or ANY_ADDRESS)
 
 
 _NO_METADATA: Final[Mapping[str, str]] = {}

@@ -69,6 +69,7 @@ class _Builder:
     _profiles: list[SchedulerProfiles | None] = field(default_factory=list)
     _objects: dict[_Identity, Mapping[str, Any] | None] = field(default_factory=dict)
     _catalogue: Catalogue = BUILT_IN
+    _knows_pod_rules: bool = True
 
     @property
     def _takes_lists(self) -> bool:
@@ -83,6 +84,7 @@ class _Builder:
             self._nodes[node.name] = node
         if saved.pods is not None:
             self._saved_pods.append(saved.pods)
+            self._knows_pod_rules &= saved.knows_pod_rules
 
         for topology in saved.topologies:
             self._topologies[topology.name] = topology
@@ -231,6 +233,7 @@ class _Builder:
             objects=tuple(objects),
             warnings=tuple(warnings),
             lacks_pods=pods is None,
+            knows_pod_rules=self._knows_pod_rules,
             catalogue=self._catalogue,
         )
         return with_devices(snapshot)

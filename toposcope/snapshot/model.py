@@ -21,6 +21,13 @@ from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.dra.compute_domains import ComputeDomain, compute_domains
 from toposcope.integrations.dra.devices import Inventory, inventory
 from toposcope.integrations.framework.node_affinity import Taint
+from toposcope.integrations.framework.pod_rules import (
+    NO_RULES,
+    HostPort,
+    PodLabels,
+    PodRules,
+    PodTerm,
+)
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
 from toposcope.kube.gpu_shares import Label, Shares, gpus_of, on_shares, shares_of, whole_gpus
@@ -140,18 +147,45 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
     waiting: str
     """Why its scheduler has not placed it, in its words; empty if placed or not tried yet."""
     wants: Mapping[str, Any] = NOTHING
-    """`nodeSelector`, `affinity`, `tolerations` and `schedulingGroup` as they stand.
+    """`nodeSelector`, `affinity`, `tolerations`, `topologySpreadConstraints` and `schedulingGroup`
+    as they stand.
 
-    Kept of pods with GPUs and of members of a group.
+    Kept of pods that wait, of pods with GPUs and of members of a group.
     """
     priority: int = 0
     """As the API server resolved it from the priority class."""
+    selectable: tuple[str, ...] = ()
+    """All labels but those of `pod_rules.NOT_KEPT`: keys and values in turn, by key."""
+    repels: tuple[PodTerm, ...] = ()
+    """Its required pod anti-affinity."""
+    ports: tuple[HostPort, ...] = ()
+    """The ports of its node that it takes."""
+
+    @property
+    def pod_labels(self) -> PodLabels:
+        """What the selectors of other pods go by."""
+        keys = self.selectable[::2]
+        values = self.selectable[1::2]
+        return PodLabels(self.namespace, tuple(zip(keys, values, strict=True)))
 
     @classmethod
-    def running(cls, *, name: str, node: str, requests: Requests) -> "PodView":
+    def running(
+        cls,
+        *,
+        name: str,
+        node: str,
+        requests: Requests,
+        rules: PodRules = NO_RULES,
+    ) -> "PodView":
         """A pod without an owner that runs on a node."""
+        namespace = ""
+        selectable: list[str] = []
+        if rules is not NO_RULES:
+            namespace = rules.labels.namespace
+            for pair in rules.labels.known:
+                selectable += pair
         return cls(
-            namespace="",
+            namespace=namespace,
             name=name,
             node=node,
             phase="Running",
@@ -161,6 +195,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
             annotations={},
             scheduler="",
             waiting="",
+            selectable=tuple(selectable),
+            repels=rules.anti_affinity,
+            ports=rules.ports,
         )
 
 
@@ -228,6 +265,8 @@ class Snapshot:
     """Other objects that decide what is admitted: queues, quota, workloads, LimitRanges."""
     has_changed_nodes: bool = False
     """Whether this is how the cluster would be: no status of a controller tells of these nodes."""
+    knows_pod_rules: bool = True
+    """False: an older file, in which pods have neither all labels, nor anti-affinity and ports."""
     scheduler_profiles: SchedulerProfiles | None = None
     """The profiles of schedulers by an operator's configuration; None: not known."""
 
@@ -301,9 +340,10 @@ class Snapshot:
         """
         if self.pods is None:
             return None
-        if not node.usable:
-            return 0
+        return self.idle_gpus(node) if node.usable else 0
 
+    def idle_gpus(self, node: NodeView) -> int:
+        """Whole GPUs of a node that no pod holds, whether or not it takes pods; see `free_gpus`."""
         # Not by `free`, because the page asks for the GPUs of every node.
         taken = self.requested.get(node.name, NOTHING)
         shared = {share.resource for share in self.shares.get(node.name, ())}

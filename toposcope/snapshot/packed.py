@@ -26,6 +26,7 @@ from toposcope.api.label_values import is_harmless_value, is_name
 from toposcope.hardware.topology import State
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.framework.node_affinity import Taint
+from toposcope.integrations.framework.pod_rules import HostPort, PodTerm
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.kube.pod_resources import MOST, Requests
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, TooLargeError
@@ -61,7 +62,13 @@ Rows of small values take far more memory when read.
 """
 _OWN_NAME: Final = -1
 """Stands for a label value that is the node's own name."""
+_NONE: Final = -1
+"""Stands for nothing: as older files have it, which hold less of each pod."""
 _INTEGER_BITS: Final = 63
+WITHOUT_RULES: Final = (
+    "saved by an earlier version, which kept neither all labels of pods nor their anti-affinity "
+    "and host ports; save it again: toposcope save FILE"
+)
 _UNREADABLE: Final = (
     zlib.error,
     msgspec.MsgspecError,
@@ -136,6 +143,8 @@ class _Cluster(msgspec.Struct, frozen=True):
     allocatable: list[dict[str, int]]
     conditions: list[dict[str, str]]
     requested: list[dict[str, int]]
+    knows_pod_rules: bool = False
+    """Older files do not say, and hold neither all labels of pods nor what these ask of others."""
 
 
 class _Matrices(msgspec.Struct, frozen=True):
@@ -161,6 +170,18 @@ class _Pod(msgspec.Struct, frozen=True, array_like=True, gc=False):
     waiting: int
     wants: int
     priority: int
+    selectable: int = _NONE
+    around: int = _NONE
+
+
+class _Around(msgspec.Struct, frozen=True):
+    """What a pod asks of the pods around it."""
+
+    repels: tuple[PodTerm, ...]
+    ports: tuple[HostPort, ...]
+
+
+_ALONE: Final = _Around((), ())
 
 
 class _Pods(msgspec.Struct, frozen=True):
@@ -171,6 +192,8 @@ class _Pods(msgspec.Struct, frozen=True):
     metadata: list[dict[str, str]]
     """Labels and annotations."""
     wants: list[dict[str, Any]]
+    selectable: list[tuple[str, ...]] = []
+    around: list[_Around] = []
 
 
 class _Table(Generic[_T]):
@@ -269,6 +292,7 @@ def _packed_cluster(snapshot: Snapshot) -> _Cluster:
         allocatable=allocatable.values,
         conditions=conditions.values,
         requested=requested.values,
+        knows_pod_rules=snapshot.knows_pod_rules,
     )
 
 
@@ -317,6 +341,8 @@ def _packed_pods(pods: Iterable[PodView]) -> _Pods:
     owners = _Table[Owner | None]()
     metadata = _Table[dict[str, str]]()
     wants = _Table[dict[str, Any]]()
+    selectable = _Table[tuple[str, ...]]()
+    around = _Table[_Around]()
     rows = []
     for pod in pods:
         row = _Pod(
@@ -332,7 +358,11 @@ def _packed_pods(pods: Iterable[PodView]) -> _Pods:
             waiting=strings.place(pod.waiting),
             wants=wants.place(pod.wants),
             priority=pod.priority,
+            selectable=selectable.place(pod.selectable) if pod.selectable else _NONE,
         )
+        if pod.repels or pod.ports:
+            place = around.place(_Around(pod.repels, pod.ports))
+            row = msgspec.structs.replace(row, around=place)
         rows.append(row)
 
     return _Pods(
@@ -342,6 +372,8 @@ def _packed_pods(pods: Iterable[PodView]) -> _Pods:
         owners=owners.values,
         metadata=metadata.values,
         wants=wants.values,
+        selectable=selectable.values,
+        around=around.values,
     )
 
 
@@ -421,6 +453,8 @@ def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: in
     bare_nodes = _node_views(cluster)
     nodes = _with_matrices(bare_nodes, parts.matrices, keep_matrix, limit)
     pods = _lazy_pods(name, parts.pods, cluster, limit)
+    knows_pod_rules = cluster.knows_pod_rules or cluster.pods is None
+    lacking = () if knows_pod_rules else (f"{name}: {WITHOUT_RULES}",)
 
     return Snapshot(
         source=name,
@@ -432,7 +466,8 @@ def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: in
         served=cluster.served,
         scheduler_profiles=cluster.scheduler_profiles,
         objects=tuple(cluster.objects),
-        warnings=tuple(map(bounded, cluster.warnings)),
+        knows_pod_rules=knows_pod_rules,
+        warnings=(*map(bounded, cluster.warnings), *lacking),
         lacks_pods=cluster.lacks_pods,
         catalogue=cluster.catalogue or BUILT_IN,
     )
@@ -596,6 +631,14 @@ def _each_pod(packed: _Pods) -> Iterator[PodView]:
 
     for row in packed.pods:
         _check_name(row.name)
+        selectable: tuple[str, ...] = ()
+        if row.selectable != _NONE:
+            selectable = packed.selectable[row.selectable]
+            if len(selectable) % 2:
+                raise ValueError("a label of a pod needs a value")
+        around = _ALONE
+        if row.around != _NONE:
+            around = packed.around[row.around]
         yield PodView(
             namespace=strings[row.namespace],
             name=row.name,
@@ -609,4 +652,7 @@ def _each_pod(packed: _Pods) -> Iterator[PodView]:
             waiting=strings[row.waiting],
             wants=packed.wants[row.wants],
             priority=row.priority,
+            selectable=selectable,
+            repels=around.repels,
+            ports=around.ports,
         )

@@ -141,4 +141,4 @@ def test_more_than_256_jobs_with_own_nodes_are_not_checked() -> None:
         )
     ]
     assert answer.workload == "JobSet jobset/train -n ml, not placeable"
-    assert answer.notes == ["a has more than 256 Jobs with nodes of their own: room is not checked"]
+    assert answer.unknown == "a has more than 256 Jobs with nodes of their own"

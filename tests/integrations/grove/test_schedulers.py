@@ -1,5 +1,6 @@
 """Who schedules the pods of a PodCliqueSet, by schedulerName and the operator's configuration, and KAI's queue."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -393,3 +394,84 @@ def test_changed_set_without_queue_is_warned_of() -> None:
 def test_changed_queue_of_a_clique_is_refused() -> None:
     answer = read_grove({f"{ROUTER}.annotations": {"kai.scheduler/queue": "x"}}, before=document("grove/podcliqueset"))
     assert answer.findings == [error("grove/queue", "spec.template.cliques[0]", OTHER_QUEUE, fix="name one queue")]
+
+
+def profiles(*entries: dict[str, Any]) -> ClusterFacts:
+    """A cluster whose Grove has these profiles, and topology-aware scheduling on."""
+    configuration = {"scheduler": {"profiles": list(entries)}, "topologyAwareScheduling": {"enabled": True}}
+    return replace(CLUSTER, profiles=profiles_of(configuration))
+
+
+def test_policies_of_profiles_say_whose_topologies_are_to_be_named() -> None:
+    entries = [
+        {"name": "kai-scheduler"},
+        {"name": "kueue"},
+        {"name": "other", "topologyBindingPolicy": "AutoCreate"},
+    ]
+    assert profiles_of({"scheduler": {"profiles": entries}}).named_topologies == ("kueue",)
+    required = {"name": "kai-scheduler", "topologyBindingPolicy": "ReferenceRequired"}
+    assert profiles_of({"scheduler": {"profiles": [required]}}).named_topologies == ("kai-scheduler",)
+
+
+def test_scheduler_of_later_releases_is_warned_of_where_nothing_is_known() -> None:
+    answer = read_grove({**scheduled_by("kueue"), "metadata.labels": {"kueue.x-k8s.io/queue-name": "q"}})
+    assert answer.findings == [
+        warning(
+            "grove/scheduler-enabled",
+            ROUTER_SCHEDULER,
+            "Grove accepts this only where its configuration has a profile kueue; its charts have none",
+            fix="look at scheduler.profiles: kubectl get configmap -A -l app.kubernetes.io/name=grove-operator -o yaml",
+        )
+    ]
+    assert answer.notes == ["kueue places its pods, by rules of its own: room is not checked"]
+
+
+def test_scheduler_of_later_releases_needs_a_topology_of_its_own() -> None:
+    edits = {**scheduled_by("kueue"), "metadata.labels": {"kueue.x-k8s.io/queue-name": "q"}}
+    answer = read_grove(edits, cluster=profiles({"name": "kueue"}))
+    assert answer.findings == [
+        warning(
+            "grove/scheduler-binding",
+            ROUTER_SCHEDULER,
+            "Grove makes no topology for kueue, and refuses the set unless its ClusterTopologyBinding names one",
+            fix=(
+                "name it in spec.schedulerTopologyBindings with schedulerName: kueue, "
+                "or set topologyBindingPolicy: AutoCreate in its profile"
+            ),
+        )
+    ]
+    assert read_grove(edits, cluster=profiles({"name": "kueue", "topologyBindingPolicy": "AutoCreate"})).findings == []
+
+
+def test_set_without_a_queue_and_with_partial_cliques_is_refused_for_kueue() -> None:
+    edits = {
+        **scheduled_by("kueue"),
+        f"{WORKER}.spec.minAvailable": 1,
+        f"{ROUTER}.spec.replicas": 2,
+        f"{ROUTER}.spec.minAvailable": 1,
+    }
+    answer = read_grove(edits, cluster=profiles({"name": "kueue", "topologyBindingPolicy": "AutoCreate"}))
+    assert answer.findings == [
+        error(
+            "grove/kueue",
+            "metadata.labels[kueue.x-k8s.io/queue-name]",
+            "the set must have the label kueue.x-k8s.io/queue-name: Grove makes no Workload without a queue",
+            fix="name a LocalQueue",
+        ),
+        error(
+            "grove/kueue",
+            f"{WORKER}.spec.minAvailable",
+            "cliques of a scaling group start with all of their pods or none",
+            fix="write 3",
+        ),
+    ]
+
+
+def test_default_scheduler_with_gangs_may_keep_required_levels() -> None:
+    cluster = profiles({"name": "default-scheduler", "config": {"gangScheduling": True}})
+    answer = read_grove(scheduled_by("default-scheduler"), cluster=cluster)
+    (finding,) = answer.findings
+    assert finding.message == (
+        "default-scheduler keeps no topology constraint through v0.1.0-alpha.12; later releases of Grove make gangs of "
+        "it, which keep required levels only"
+    )

@@ -84,6 +84,14 @@ def test_newer_workload_of_the_job_itself_waits(strict: CheckedCluster) -> None:
     assert strict.check().verdict == WAITS
 
 
+@pytest.mark.parametrize(("uid", "verdict"), [("a", FITS), ("c", WAITS)])
+def test_uid_decides_between_workloads_of_the_same_second(strict: CheckedCluster, uid: str, verdict: str) -> None:
+    own_workload(strict, created="2026-11-27T07:00:00Z")
+    strict.edit("Workload/own", "metadata.uid", uid)
+    strict.edit("Workload/older", "metadata.uid", "b")
+    assert strict.check().verdict == verdict
+
+
 def test_higher_priority_of_the_workload_is_first(strict: CheckedCluster) -> None:
     own_workload(strict, created="2026-11-27T08:00:00Z", priority=10)
     assert strict.check().verdict == FITS

@@ -66,8 +66,16 @@ class Devices:
         """Whether any of them is set."""
         return bool(self.device or self.memory_service or self.failover)
 
-    def pods(self, name: str, count: int, spec: Field, main: Mapping[str, int] | None) -> Pods:
-        """So many pods of the component with this pod spec.
+    def pods(
+        self,
+        name: str,
+        count: int,
+        spec: Field,
+        main: Mapping[str, int] | None,
+        *,
+        labels: Field,
+    ) -> Pods:
+        """Pods of the component with this pod spec and these labels.
 
         `main` are the requests of the main container where it is not in the spec.
         """
@@ -85,7 +93,7 @@ class Devices:
         containers = [requests]
         if self.failover:
             containers.append(requests)
-        pods = pods_of(name, count, rest, *containers)
+        pods = pods_of(name, count, rest, *containers, labels=labels)
         if claim is None:
             return pods
         return replace(pods, claims=(*pods.claims, claim))

@@ -109,9 +109,13 @@ def _components(spec: Field) -> Iterator[_Component]:
             for role, own_spec in by_role.items():
                 count = pods_of_role(role, nodes)
                 spec_of_role = own_spec or pod_spec
-                pods[role] = maker.pods(f"{name} {role}", count, spec_of_role)
+                labels = _pod_labels(field, is_service=is_service)
+                if own_spec:
+                    labels = own_spec.beside("metadata") / "labels"
+                pods[role] = maker.pods(f"{name} {role}", count, spec_of_role, labels)
         else:
-            pods[""] = maker.pods(name, nodes, pod_spec)
+            labels = _pod_labels(field, is_service=is_service)
+            pods[""] = maker.pods(name, nodes, pod_spec, labels)
         yield _Component(
             name=name,
             field=field,
@@ -130,19 +134,25 @@ class _PodMaker:
         self._main = _main_container(component) if is_service else None
         self._devices = Devices(component, is_service)
 
-    def pods(self, name: str, count: int, spec: Field) -> Pods:
-        """So many pods with this pod spec."""
+    def pods(self, name: str, count: int, spec: Field, labels: Field) -> Pods:
+        """Pods with this pod spec and these labels."""
         if self._devices.decide:
             self._devices.check(self._main, spec)
-            return self._devices.pods(name, count, spec, self._main)
+            return self._devices.pods(name, count, spec, self._main, labels=labels)
         added = [] if self._main is None else [self._main]
-        return pods_of(name, count, spec, *added)
+        return pods_of(name, count, spec, *added, labels=labels)
 
 
 def _pod_spec(component: Field, *, is_service: bool) -> Field:
     if is_service:
         return component / "extraPodSpec"
     return component / "podTemplate" / "spec"
+
+
+def _pod_labels(component: Field, *, is_service: bool) -> Field:
+    if is_service:
+        return component / "extraPodMetadata" / "labels"
+    return component / "podTemplate" / "metadata" / "labels"
 
 
 def _role_specs(component: Field) -> dict[str, Field]:

@@ -12,6 +12,7 @@ from typing import Final, Literal, Protocol
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Taint
+from toposcope.integrations.framework.pod_rules import NO_RULES, PodRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,8 @@ class Pods:
     """The part of a GPU that is among their requests."""
     creation: Creation = field(default=Creation(), compare=False)
     """No scheduler goes by it: pods that differ in nothing else look the same to one."""
+    rules: PodRules = NO_RULES
+    """What they ask of the pods around them."""
 
     def sharing(self, share: GpuShare) -> "Pods":
         """The pods with a part of a GPU among their requests."""
@@ -159,6 +162,9 @@ class Group:
     """Its name among those of its kind, or that of what it is a part of."""
     part: str = ""
     """What one copy is to `own_name`: `replica`, `slice`; empty: a group in its own right."""
+    leader: Pods | None = None
+    """The pod of each copy that is placed first, and takes all others into its domain of the
+    required level; None: they are placed together, or the scheduler knows of all of them."""
 
     @staticmethod
     def of_kind(kind: str, own_name: str, pods: tuple[Pods, ...] = ()) -> "Group":
@@ -363,6 +369,17 @@ class Admission(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a domain, so that no other group of its kind may use it."""
+
+    level: Level
+    domain: str
+    """The value of the level's label."""
+    name: str
+    """`kind/name -n namespace`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """What one workload asks of one topology."""
 
@@ -404,6 +421,10 @@ class Workload:
     """The fields of its document that may decide and are not read: no verdict holds then."""
     certain_too: tuple[Group, ...] = ()
     """The same, where those do not fit."""
+    holders: tuple[Holder, ...] = ()
+    """Who holds domains that `groups` keep off."""
+    once_left: tuple[Group, ...] = ()
+    """The groups as they could be placed if nobody held these domains."""
     unknown: str = ""
     """What is not known of it, so that nobody can say whether it fits; empty: nothing."""
 

@@ -38,6 +38,8 @@ class Container:
     """Whether it is an init container."""
     is_sidecar: bool = False
     """Whether it is one that keeps running (restartPolicy Always)."""
+    has_known_limits: bool = True
+    """False: an operator adds it, with limits that are not known."""
 
 
 def containers_of(spec: Field) -> list[Container]:
@@ -132,6 +134,23 @@ def check_resources(containers: Iterable[Container]) -> bool:
     for container in containers:
         for problem in _problems(container.where):
             problem.where.error(problem.rule, problem.message, problem.fix)
+            is_refused = True
+    return is_refused
+
+
+def check_defaulted(containers: Iterable[Container]) -> bool:
+    """Note requests above a limit that was not written; whether there is any such thing."""
+    is_refused = False
+    for container in containers:
+        written = container.where / "limits"
+        for resource, requested in container.requests.items():
+            limit = container.limits.get(resource)
+            if limit is None or requested <= limit or (written / resource):
+                continue
+            most = quantity_text(resource, limit)
+            message = f"must be less than or equal to {resource} limit of {most}"
+            fix = "a LimitRange sets that limit; write one of your own"
+            (container.where / "requests").error("pods/request-over-limit", message, fix)
             is_refused = True
     return is_refused
 

@@ -120,6 +120,12 @@ class Field:
         """What is known of the cluster around the document."""
         return self.root._surroundings  # noqa: SLF001 - of the same class
 
+    def beside(self, name: str) -> "Field":
+        """The property `name` of the object that this field is a property of."""
+        if self._parent is None:
+            return Field(None, name, self.findings, self)
+        return self._parent / name
+
     def __truediv__(self, name: str) -> "Field":
         """The property `name` of an object.
 
@@ -135,7 +141,13 @@ class Field:
 
     def with_value(self, value: Any) -> "Field":
         """The same place with another value, as what an operator makes of it."""
-        return Field(value, self._name, self.findings, self._parent)
+        return Field(
+            value,
+            self._name,
+            self.findings,
+            self._parent,
+            surroundings=self._surroundings,
+        )
 
     def __bool__(self) -> bool:
         """Whether it is set."""

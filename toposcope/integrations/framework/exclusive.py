@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import Pods
+from toposcope.integrations.framework.constraints import Holder, Pods
 from toposcope.integrations.framework.document import Field, Suggestion
 from toposcope.integrations.framework.levels import did_you_mean, did_you_mean_key
 from toposcope.integrations.framework.node_affinity import Expression
@@ -67,3 +67,14 @@ def kept_off(pods: Pods, key: str, values: tuple[str, ...]) -> Pods:
     elif not narrower:  # empty terms match nothing as they are
         terms = node_filter.terms
     return replace(pods, node_filter=replace(node_filter, terms=terms))
+
+
+def holders(
+    cluster: ClusterFacts, level: Level, pod_label: str, kind: str, name_label: str
+) -> tuple[Holder, ...]:
+    """Who holds domains of a level by pods with `pod_label`; `name_label` names their set."""
+    held = []
+    for domain, pod in sorted(cluster.holders(pod_label, level.key).items()):
+        name = pod.labels.get(name_label, "?")
+        held.append(Holder(level, domain, f"{kind}/{name} -n {pod.namespace}"))
+    return tuple(held)

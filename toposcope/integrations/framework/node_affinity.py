@@ -6,7 +6,7 @@ of a term must hold.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, Literal, NamedTuple
 
@@ -105,6 +105,10 @@ class ExclusionKind(IntEnum):
     """It lacks the label of a level."""
     VOLUME = 6
     """A volume of theirs cannot be used there."""
+    KEY = 7
+    """It lacks the label that pod affinity or a spread constraint goes by."""
+    NEIGHBOURS = 8
+    """Pods that run there keep it away, or those that it has to be near run elsewhere."""
 
 
 class Exclusion(NamedTuple):
@@ -112,7 +116,7 @@ class Exclusion(NamedTuple):
 
     kind: ExclusionKind
     detail: str = ""
-    """The `KEY=VALUE` that it lacks, the taint, the obstacle, the label key, or the claim."""
+    """The `KEY=VALUE` that it lacks, the taint, obstacle, label key, claim, or rule."""
 
 
 Terms = tuple[tuple[Expression, ...], ...]
@@ -131,6 +135,10 @@ class VolumePlace:
         return any(_matches(term, name, labels) for term in self.terms)
 
 
+Barred = tuple[tuple[Exclusion, frozenset[str]], ...]
+"""Nodes by name that running pods keep a pod from, by the reason."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeFilter:
     """The nodes that a pod may use.
@@ -145,6 +153,14 @@ class NodeFilter:
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[VolumePlace, ...] = ()
     """All of these; volumes that every node can use are left out."""
+    keys: tuple[str, ...] = ()
+    """Labels without which no node will do, whatever their value."""
+    barred: Barred = ()
+
+    @property
+    def if_emptied(self) -> "NodeFilter":
+        """The filter as if no pod ran anywhere."""
+        return replace(self, barred=()) if self.barred else self
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether the pods may use a node in spite of `taint`."""
@@ -165,6 +181,22 @@ class NodeFilter:
         for volume in self.volumes:
             if not volume.allows(name, labels):
                 return Exclusion(ExclusionKind.VOLUME, volume.claim)
+        return self._rejection_by_rules(name, labels)
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether node selector and affinity allow the node, whatever its taints."""
+        for key, value in self.selector:
+            if labels.get(key) != value:
+                return False
+        return not self.terms or any(_matches(term, name, labels) for term in self.terms)
+
+    def _rejection_by_rules(self, name: str, labels: Mapping[str, str]) -> Exclusion | None:
+        for key in self.keys:
+            if key not in labels:
+                return Exclusion(ExclusionKind.KEY, key)
+        for exclusion, names in self.barred:
+            if name in names:
+                return exclusion
         return None
 
 

@@ -14,6 +14,7 @@ from toposcope.integrations.framework.constraints import (
     Admission,
     Decision,
     GpuShare,
+    Group,
     OfferedNode,
     Pods,
     Workload,
@@ -22,6 +23,12 @@ from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.features import Resource
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.node_terms import node_filter_of
+from toposcope.integrations.framework.pod_rules import (
+    HostPort,
+    PodLabels,
+    PodTerm,
+    rules_of_pod,
+)
 from toposcope.integrations.framework.system import ClusterFacts, Held, SchedulerProfiles
 from toposcope.integrations.framework.verdict import Verdict
 
@@ -67,6 +74,18 @@ class ViewedPod(Protocol):
     @property
     def wants(self) -> Mapping[str, Any]:
         """The fields of its spec that choose nodes."""
+
+    @property
+    def pod_labels(self) -> PodLabels:
+        """What the selectors of other pods go by."""
+
+    @property
+    def repels(self) -> tuple[PodTerm, ...]:
+        """Its required pod anti-affinity."""
+
+    @property
+    def ports(self) -> tuple[HostPort, ...]:
+        """The ports of its node that it takes."""
 
 
 class ViewedResource(Resource, Protocol):
@@ -134,6 +153,16 @@ class KnownLevels:
         return TopologyLevels(resource.name, tuple(levels), resource.kind)
 
 
+class PodsBeside(Protocol):
+    """The rules between the pods of a workload, and pods that run, while it is placed."""
+
+    def allows(self, pods: Pods, node: int) -> bool:
+        """Whether one more of these pods may go to a node, by its position."""
+
+    def put(self, pods: Pods, node: int, count: int) -> None:
+        """Note pods on a node; a negative count takes them away again."""
+
+
 @dataclass(frozen=True)
 class Question:
     """Whether a workload fits, and what its scheduler's own procedure needs to know."""
@@ -151,6 +180,14 @@ class Question:
     """What pods of this very workload hold already."""
     decisions: MutableMapping[Admission, Decision]
     """The decisions made so far: they take long, and parts of a workload may share one."""
+
+    def beside(self, groups: Sequence[Group], *, emptied: bool) -> PodsBeside | None:
+        """The rules between the pods of these groups; None: they have none.
+
+        `emptied`: as if nothing else were running.
+        """
+        del groups, emptied
+        return None
 
     @property
     def decision(self) -> Decision | None:
@@ -223,6 +260,11 @@ class Placement:
         del workload
         return False
 
+    def ignores_spread(self, workload: Workload) -> bool:
+        """Whether its scheduler does not go by `topologySpreadConstraints`."""
+        del workload
+        return False
+
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:
@@ -245,4 +287,6 @@ def kind_of_pod(pod: ViewedPod) -> Pods:
     for resource, amount in sorted(pod.requests.items()):
         if amount:
             requests.append((resource, amount))
-    return Pods("pods", 1, tuple(requests), node_filter_of(Field(pod.wants)))
+    wants = Field(pod.wants)
+    rules = rules_of_pod(wants, pod.pod_labels, pod.ports, pod.repels)
+    return Pods("pods", 1, tuple(requests), node_filter_of(wants), rules=rules)

@@ -10,6 +10,7 @@ from toposcope.integrations.framework.constraints import Creation, Hold, Resourc
 from toposcope.integrations.framework.containers import (
     Container,
     amounts_of,
+    check_defaulted,
     check_resources,
     containers_of,
     requests_of,
@@ -51,7 +52,7 @@ def created_of(spec: Field, count: int, added: Iterable[Requests]) -> Created:
     if check_resources([*written, whole]):
         holds.append(_REFUSED)
     for requests in added:
-        written.append(Container("", spec, requests, {}))
+        written.append(Container("", spec, requests, {}, has_known_limits=False))
 
     priority = priority_of(spec)
     runtime = runtime_of(spec)
@@ -90,7 +91,8 @@ def _in_bounds(
     """The containers with the defaults of LimitRanges; what these refuse becomes findings."""
     bounds = bounds_for(spec.root)
     containers = with_defaults(written, bounds)
-    is_refused = False
+    with_limits = [container for container in containers if container.has_known_limits]
+    is_refused = check_defaulted(with_limits)
     for violation in violations(spec, containers, whole, bounds):
         fix = f"LimitRange {violation.range_name} of namespace {namespace_of(spec.root)} says so"
         violation.where.error("pods/limit-range", violation.message, fix)

@@ -14,6 +14,7 @@ from toposcope.integrations.framework.constraints import ClaimRef, Hold, Pods
 from toposcope.integrations.framework.containers import requests_of
 from toposcope.integrations.framework.document import Field, kind_of, namespace_of
 from toposcope.integrations.framework.pod_creation import created_of
+from toposcope.integrations.framework.pod_rules import rules_of
 from toposcope.integrations.framework.volumes import claims_of_set
 from toposcope.kube.pod_resources import Requests
 
@@ -184,7 +185,8 @@ def _jobset(root: Field) -> Structure:
     return Structure(tuple(sets))
 
 
-def _leader_worker_set(root: Field) -> Structure:
+def leader_worker_set(root: Field) -> Structure:
+    """The pods of a LeaderWorkerSet, or of a template of one."""
     spec = root / "spec"
     template = spec / "leaderWorkerTemplate"
     size = (template / "size").number(1, least=1)
@@ -306,7 +308,7 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
     ("apps", "ReplicaSet"): _deployment,
     ("apps", "StatefulSet"): _stateful_set,
     JOBSET: _jobset,
-    LEADER_WORKER_SET: _leader_worker_set,
+    LEADER_WORKER_SET: leader_worker_set,
     **{
         ("kubeflow.org", f"{framework}Job"): _kubeflow
         for framework in ("PyTorch", "TF", "MPI", "XGBoost", "JAX", "Paddle")
@@ -322,12 +324,17 @@ KINDS_WITH_PODS: Final = frozenset(_READERS)
 """API group and kind of all that `structure_of` reads."""
 
 
-def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
+def pods_of(
+    name: str, count: int, spec: Field, *added: Requests, labels: Field | None = None
+) -> Pods:
     """`count` pods with the pod spec at `spec`; invalid values become findings and are left out.
 
     They are what the API server makes of the spec. `added` are the requests of containers that an
-    operator adds to the spec.
+    operator adds to the spec. `labels` are those of the pods, where these do not stand in the
+    metadata beside the spec.
     """
+    if labels is None:
+        labels = spec.beside("metadata") / "labels"
     created = created_of(spec, count, added)
     return Pods(
         name=name,
@@ -336,6 +343,7 @@ def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
         node_filter=created.node_filter,
         claims=_claims(spec),
         creation=created.creation,
+        rules=rules_of(spec, labels, name),
     )
 
 

@@ -24,6 +24,7 @@ class ExclusivePod:
 
     namespace: str
     node_labels: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 Held = Mapping[tuple[str, str], Mapping[tuple[str, ...], Mapping[str, int]]]
@@ -58,6 +59,10 @@ class SchedulerProfiles:
     topology_aware: bool = True
     mnnvl: bool = False
     """Whether it puts pods into ComputeDomains."""
+    named_topologies: tuple[str, ...] = ()
+    """Schedulers whose topologies it does not make: the binding has to name theirs."""
+    gangs_by_default_scheduler: bool = False
+    """Whether default-scheduler gets gangs from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +160,24 @@ class ClusterFacts:
 
         `namespace` is that of these pods; None: any.
         """
-        values = set()
+        values = self.holders(pod_label, key, namespace)
+        return tuple(sorted(values))
+
+    def holders(
+        self, pod_label: str, key: str, namespace: str | None = None
+    ) -> dict[str, ExclusivePod]:
+        """A pod with `pod_label` for each value of the node label `key` where such pods run.
+
+        `namespace` is that of these pods; None: any.
+        """
+        holders: dict[str, ExclusivePod] = {}
         for pod in self.exclusive_pods.get(pod_label, ()):
             if namespace is not None and pod.namespace != namespace:
                 continue
-            if key in pod.node_labels:
-                values.add(pod.node_labels[key])
-        return tuple(sorted(values))
+            value = pod.node_labels.get(key)
+            if value is not None:
+                holders.setdefault(value, pod)
+        return holders
 
     def lacks_label(self, key: str | None) -> bool:
         """Whether it is known that no node carries the label."""

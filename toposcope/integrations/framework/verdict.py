@@ -19,10 +19,10 @@ Kind = Literal["fits", "full", "never", "unclear"]
 there may be one.
 """
 Amounts = tuple[tuple[str, int], ...]
-Counted = Literal["pod", "resource", "pods", "groups", "domains", "several", "pieces"]
-"""What there is too little of: a resource on any one node; a resource; nodes that take whole
-pods; domains for a smaller group; domains for copies that share none; in each domain something
-else; nothing, but not for all at once.
+Counted = Literal["pod", "barred", "resource", "pods", "groups", "domains", "several", "pieces"]
+"""What there is too little of: a resource on any one node; nodes that pods may use; a resource;
+nodes that take whole pods; domains for a smaller group; domains for copies that share none; in each
+domain something else; nothing, but not for all at once.
 """
 
 
@@ -68,6 +68,10 @@ class Shortage:
     """The smaller group."""
     lacking: tuple[Lack, ...] = ()
     """`several`: what is short where."""
+    kind: str = ""
+    """`barred`: the name of the pods that no node takes."""
+    barred: tuple[tuple[Exclusion, int], ...] = ()
+    """`barred`: why nodes do not take them, and how many do not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,11 @@ from toposcope.integrations.framework.placement import (
     Placement,
     ViewedResource,
 )
-from toposcope.integrations.framework.system import ClusterFacts, SchedulerProfiles
+from toposcope.integrations.framework.system import (
+    ClusterFacts,
+    ReadTopologies,
+    SchedulerProfiles,
+)
 from toposcope.integrations.grove import backend
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
 from toposcope.integrations.grove.plugin import PLUGIN
@@ -36,20 +40,45 @@ class _Placement(Placement):
         binding = _binding(view, workload.topology)
         if read.stand_in or binding is None:
             return
-        name = topology_named_by(binding.document) or binding.name
-        if name not in read.by_name:
-            yield _finding(
-                f"{backend.TITLE} has no Topology {name}",
-                f"Grove's operator makes it of the binding with {backend.TITLE} v0.12 or later; "
-                f"else Toposcope (spec.publish.{backend.TOPOLOGIES.option})",
-            )
+        named = topology_named_by(binding.document)
+        if not named and _must_name(cluster):
+            yield _unnamed(binding)
             return
-        lacking = _lacking(workload, read.by_name[name])
-        if lacking:
-            yield _finding(
-                f"{backend.TITLE}'s Topology {name} lacks {listing(lacking, len(lacking))}",
-                f"give it the levels of {binding.handle}",
-            )
+        yield from _of_topology(workload, read, binding, named or binding.name)
+
+
+def _unnamed(binding: ViewedResource) -> Finding:
+    message = (
+        f"{binding.handle} names no Topology of {backend.TITLE}, "
+        "and by its topologyBindingPolicy Grove makes none: it refuses the set"
+    )
+    fix = f"name one in spec.schedulerTopologyBindings for {backend.SCHEDULER}"
+    return Finding("grove/scheduler-binding", "error", "", message, fix)
+
+
+def _of_topology(
+    workload: Workload, read: ReadTopologies, binding: ViewedResource, name: str
+) -> Iterator[Finding]:
+    """What is wrong with the Topology that the binding comes to."""
+    if name not in read.by_name:
+        yield _finding(
+            f"{backend.TITLE} has no Topology {name}",
+            f"Grove's operator makes it of the binding with {backend.TITLE} v0.12 or later; "
+            f"else Toposcope (spec.publish.{backend.TOPOLOGIES.option})",
+        )
+        return
+    lacking = _lacking(workload, read.by_name[name])
+    if lacking:
+        yield _finding(
+            f"{backend.TITLE}'s Topology {name} lacks {listing(lacking, len(lacking))}",
+            f"give it the levels of {binding.handle}",
+        )
+
+
+def _must_name(cluster: ClusterFacts) -> bool:
+    """Whether bindings have to name the scheduler's Topology."""
+    profiles = cluster.profiles
+    return profiles is not None and backend.SCHEDULER in profiles.named_topologies
 
 
 def _binding(view: ClusterView, topology: str) -> ViewedResource | None:

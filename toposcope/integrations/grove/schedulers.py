@@ -2,21 +2,28 @@
 
 A clique that names no scheduler gets that of the default profile in the configuration of Grove's
 operator: default-scheduler, unless `scheduler.defaultProfileName` says otherwise; Grove's charts
-through v0.1.0-alpha.12 do not set it. One backend alone is topology-aware: Grove refuses
-constraints with volcano and lpx-scheduler, and accepts them with default-scheduler, which ignores
-them. Rules and messages: Grove's webhook, main of 2026-08-19; it has profiles since v0.1.0-alpha.8,
-and wants a queue of that backend since after v0.1.0-alpha.12.
+through v0.1.0-alpha.12 do not set it. Through that version one backend alone is topology-aware:
+Grove refuses constraints with volcano and lpx-scheduler, and accepts them with default-scheduler,
+which ignores them. Later ones have other backends that keep constraints, whose topology the binding
+has to name unless the profile's `topologyBindingPolicy` is AutoCreate (GREP-617, GREP-704); and
+default-scheduler may get gangs (`config.gangScheduling`, GREP-531). Rules and messages: Grove's
+webhook, main of 2026-08-19; it has profiles since v0.1.0-alpha.8, and wants a queue of that backend
+since after v0.1.0-alpha.12.
 """
 
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, name_of, namespace_of
 from toposcope.integrations.framework.system import SchedulerProfiles
-from toposcope.integrations.grove import backend
+from toposcope.integrations.grove import backend, kueue_backend
 
 KUBE_SCHEDULER: Final = "default-scheduler"
 _REFUSING: Final = ("volcano", "lpx-scheduler")
 """Backends that refuse constraints, and that the charts do not enable (v0.1.0-alpha.10 did)."""
+_AUTO_CREATE: Final = "AutoCreate"
+_KEEPING_NONE: Final = (KUBE_SCHEDULER, *_REFUSING)
+_DEFAULT_POLICIES: Final = dict.fromkeys((backend.SCHEDULER, *_KEEPING_NONE), _AUTO_CREATE)
+"""What a profile without `topologyBindingPolicy` has; all others have ReferenceRequired."""
 _CHARTS: Final = SchedulerProfiles((KUBE_SCHEDULER, backend.SCHEDULER), KUBE_SCHEDULER)
 WHERE: Final = "kubectl get configmap -A -l app.kubernetes.io/name=grove-operator -o yaml"
 """Shows the configuration of Grove's operator."""
@@ -31,10 +38,18 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
     root = Field(configuration)
     scheduler = root / "scheduler"
     enabled: dict[str, None] = {}
+    named_topologies = []
+    makes_gangs = False
     for profile in (scheduler / "profiles").items():
         name = (profile / "name").text()
-        if name:
-            enabled[name] = None
+        if not name:
+            continue
+        enabled[name] = None
+        policy = (profile / "topologyBindingPolicy").text() or _DEFAULT_POLICIES.get(name)
+        if policy != _AUTO_CREATE:
+            named_topologies.append(name)
+        if name == KUBE_SCHEDULER:
+            makes_gangs = (profile / "config" / "gangScheduling").value is True
     enabled[KUBE_SCHEDULER] = None
 
     topology_aware = root / "topologyAwareScheduling" / "enabled"
@@ -44,6 +59,8 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
         default=(scheduler / "defaultProfileName").text() or KUBE_SCHEDULER,
         topology_aware=topology_aware.value is True,
         mnnvl=mnnvl.value is True,
+        named_topologies=tuple(named_topologies),
+        gangs_by_default_scheduler=makes_gangs,
     )
 
 
@@ -68,9 +85,17 @@ def check_schedulers(
         _note_several(fields, names, default)
     elif not _check_profile(fields[0], name, profiles, constrained=constrained):
         return ""
-    if name == backend.SCHEDULER and submitted:
-        _check_queue(root, cliques)
+    _check_for_scheduler(root, name, submitted=submitted)
     return name
+
+
+def _check_for_scheduler(root: Field, name: str, *, submitted: bool) -> None:
+    """Note what this very scheduler needs."""
+    if name == backend.SCHEDULER and submitted:
+        cliques = list((root / "spec" / "template" / "cliques").items())
+        _check_queue(root, cliques)
+    if name == kueue_backend.SCHEDULER:
+        kueue_backend.check_set(root)
 
 
 def _note_several(fields: list[Field], names: list[str], default: str) -> None:
@@ -90,25 +115,59 @@ def _check_profile(
 ) -> bool:
     """Note a scheduler that is not enabled, or keeps no constraint; whether it is known which."""
     if name not in (profiles or _CHARTS).enabled:
-        certain = constrained or profiles is not None or name not in _REFUSING
-        _check_disabled(field, name, certain=certain)
+        may_be = profiles is None and name in _may_be_enabled(constrained=constrained)
+        _check_disabled(field, name, certain=not may_be)
         return True
-    if not constrained:
-        return True
+    if constrained:
+        return _check_constrained(field, name, profiles)
+    return True
 
+
+def _may_be_enabled(*, constrained: bool) -> tuple[str, ...]:
+    """Backends that the charts do not enable, and that others may."""
+    if constrained:
+        return (kueue_backend.SCHEDULER,)
+    return (kueue_backend.SCHEDULER, *_REFUSING)
+
+
+def _check_constrained(field: Field, name: str, profiles: SchedulerProfiles | None) -> bool:
+    """Note an enabled scheduler that keeps no constraint; whether it is known which it is."""
     if name in _REFUSING:
         text = f"{name} scheduler backend does not support topologyConstraint"
         field.error("grove/scheduler-enabled", text, USE_BACKEND)
-    if name == KUBE_SCHEDULER:
-        if not field.text() and profiles is None:
-            _warn_of_default(field)
-            return False
-        text = (
-            f"{KUBE_SCHEDULER} keeps no topology constraint: "
-            "Grove accepts it, and the pods land anywhere"
-        )
-        field.warn("grove/scheduler-name", text, USE_BACKEND)
+    elif name == KUBE_SCHEDULER and not field.text() and profiles is None:
+        _warn_of_default(field)
+        return False
+    elif name == KUBE_SCHEDULER:
+        _warn_of_no_constraint(field, profiles)
+    elif name != backend.SCHEDULER and profiles and name in profiles.named_topologies:
+        _warn_of_reference(field, name)
     return True
+
+
+def _warn_of_no_constraint(field: Field, profiles: SchedulerProfiles | None) -> None:
+    text = (
+        f"{KUBE_SCHEDULER} keeps no topology constraint: "
+        "Grove accepts it, and the pods land anywhere"
+    )
+    if profiles and profiles.gangs_by_default_scheduler:
+        text = (
+            f"{KUBE_SCHEDULER} keeps no topology constraint through v0.1.0-alpha.12; later "
+            "releases of Grove make gangs of it, which keep required levels only"
+        )
+    field.warn("grove/scheduler-name", text, USE_BACKEND)
+
+
+def _warn_of_reference(field: Field, name: str) -> None:
+    text = (
+        f"Grove makes no topology for {name}, and refuses the set unless its "
+        "ClusterTopologyBinding names one"
+    )
+    fix = (
+        f"name it in spec.schedulerTopologyBindings with schedulerName: {name}, "
+        "or set topologyBindingPolicy: AutoCreate in its profile"
+    )
+    field.warn("grove/scheduler-binding", text, fix)
 
 
 def _check_disabled(field: Field, name: str, *, certain: bool) -> None:

@@ -139,6 +139,8 @@ _NOT_KEPT: Final = (
 _NEVER_PLACED: Final = (
     f"{backend.TITLE} 0.17 schedules nothing whose preferred level is broader than its required one"
 )
+_FOLLOWED: Final = ("", KUBE_SCHEDULER, backend.SCHEDULER, "volcano")
+"""Schedulers for whose pods room is looked for; empty: Grove's default, which is not known."""
 _DISABLED: Final = "topology constraints are not allowed when Topology Aware Scheduling is disabled"
 
 
@@ -250,6 +252,8 @@ def _why_unplaced(
         return (_NOT_KEPT,)
     if redundant:
         return (_NEVER_PLACED,)
+    if scheduler not in _FOLLOWED:
+        return (f"{scheduler} places its pods, by rules of its own: room is not checked",)
     return None
 
 
@@ -351,7 +355,7 @@ def _tree(root: Field, clique_set: _Set, scheduler: str) -> Group:
 
 def _pods_of_clique(name: str, clique: Field, scheduler: str) -> Pods:
     spec = clique / "spec"
-    pods = pods_of(name, clique_replicas(spec), spec / "podSpec")
+    pods = pods_of(name, clique_replicas(spec), spec / "podSpec", labels=clique / "labels")
     if scheduler != backend.SCHEDULER:
         return pods
     annotations = clique / "annotations"

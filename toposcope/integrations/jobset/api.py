@@ -28,6 +28,9 @@ SET_OF: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
 """Label of a pod in an exclusive Job: its anti-affinity is against pods with this label."""
 
+PRIORITY: Final = "jobset.sigs.k8s.io/priority"
+"""Label of such a pod: its priority; pods of another priority do not repel it."""
+
 
 def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a JobSet: exclusive placement, and what schedulers read from templates."""

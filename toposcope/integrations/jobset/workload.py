@@ -1,7 +1,8 @@
 """JobSet: each child Job alone in a domain of its own.
 
 Rules and messages: JobSet's controller and pod webhook. The annotation stands on the JobSet, for
-all its Jobs, or on the Job template of one ReplicatedJob. With the node-selector strategy an admin
+all its Jobs, or on the Job template of one ReplicatedJob. The pod of index 0 is placed first; the
+webhook gives the others a node selector for its domain. With the node-selector strategy an admin
 labels each node beforehand with the name of one Job, and no affinity is used.
 """
 
@@ -10,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import JOB, Group, Pods, Workload
+from toposcope.integrations.framework.constraints import JOB, Group, Holder, Pods, Workload
 from toposcope.integrations.framework.document import (
     Field,
     handle_of,
@@ -18,7 +19,7 @@ from toposcope.integrations.framework.document import (
     name_of,
     namespace_of,
 )
-from toposcope.integrations.framework.exclusive import exclusive_level, kept_off
+from toposcope.integrations.framework.exclusive import exclusive_level, holders, kept_off
 from toposcope.integrations.framework.node_affinity import Toleration
 from toposcope.integrations.framework.pods import PodSet, Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
@@ -29,8 +30,11 @@ from toposcope.integrations.jobset.api import (
     NAMESPACED_JOB,
     NO_SCHEDULE,
     NODE_SELECTOR,
+    PRIORITY,
+    SET_OF,
 )
 
+_DEFAULT_PRIORITY: Final = "0"
 MAX_JOBS: Final = 256
 """With the node-selector strategy each Job has nodes of its own; more Jobs than this are not
 checked one by one.
@@ -54,23 +58,45 @@ def _claims(document: Mapping[str, Any]) -> bool:
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # nothing about the annotations is checked when they change
-    tree = _Tree(root, cluster)
-    groups: list[Group] = []
     structure = structure_of(root) or Structure(())
-    for pod_set in structure.sets:
-        groups += tree.groups(pod_set)
+    cluster = _of_equal_priority(cluster, structure)
+    tree = _Tree(root, cluster)
+    groups = tree.all_groups(structure)
+    once_left: tuple[Group, ...] = ()
+    if tree.holders:
+        nobody_there = replace(cluster, exclusive_pods={})
+        once_left = _Tree(root, nobody_there).all_groups(structure)
     if len(tree.levels) > 1:  # they need not nest, and only domains that do can be counted
         tree.placeable = False
-        tree.notes["its Jobs are exclusive over different node labels: room is not checked"] = None
+        tree.notes["its Jobs are exclusive over different node labels"] = None
     workload = Workload(
         "JobSet",
         handle_of(root),
-        tuple(groups),
+        groups,
         levels=tuple(tree.levels),
         placeable=tree.placeable,
-        notes=tuple(tree.notes),
+        unknown="" if tree.placeable else next(reversed(tree.notes)),
+        notes=tuple(tree.notes) if tree.placeable else (),
+        holders=tuple(tree.holders),
+        once_left=once_left,
     )
     return Reading(workload)
+
+
+def _of_equal_priority(cluster: ClusterFacts, structure: Structure) -> ClusterFacts:
+    """The cluster without exclusive pods of another priority: its Jobs share domains with those.
+
+    The webhook of JobSet 0.10 and later writes the priority into a label that the anti-affinity
+    compares. What a priority class stands for is not known here: then all count.
+    """
+    for pod_set in structure.sets:
+        if pod_set.template / "spec" / "priorityClassName":
+            return cluster
+    pods = []
+    for pod in cluster.exclusive_pods.get(JOB_KEY, ()):
+        if pod.labels.get(PRIORITY, _DEFAULT_PRIORITY) == _DEFAULT_PRIORITY:
+            pods.append(pod)
+    return replace(cluster, exclusive_pods={**cluster.exclusive_pods, JOB_KEY: tuple(pods)})
 
 
 SYSTEM: Final = System("JobSet", _claims, _read)
@@ -84,10 +110,18 @@ class _Tree:
         self._root = root
         self._cluster = cluster
         self.levels: dict[Level, None] = {}
+        self.holders: dict[Holder, None] = {}
         self.notes: dict[str, None] = {}
         self.placeable = True
 
-    def groups(self, pod_set: PodSet) -> list[Group]:
+    def all_groups(self, structure: Structure) -> tuple[Group, ...]:
+        """The Jobs of all ReplicatedJobs."""
+        groups: list[Group] = []
+        for pod_set in structure.sets:
+            groups += self._groups(pod_set)
+        return tuple(groups)
+
+    def _groups(self, pod_set: PodSet) -> list[Group]:
         """The Jobs of one ReplicatedJob."""
         places = [self._root / "metadata" / "annotations"]
         if pod_set.job:
@@ -113,15 +147,20 @@ class _Tree:
             return _jobs(pod_set)
 
         self.levels[level] = None
-        occupied = self._cluster.occupied(JOB_KEY, level.key)
-        if occupied:
+        held = holders(self._cluster, level, JOB_KEY, "jobset", SET_OF)
+        self.holders.update(dict.fromkeys(held))
+        if held:
             text = (
                 f"domains of level {level.domain} left out, "
-                f"as they hold Jobs of JobSets already: {len(occupied)}"
+                f"as they hold Jobs of JobSets already: {len(held)}"
             )
             self.notes[text] = None
+        occupied = tuple(holder.domain for holder in held)
         pods = kept_off(pod_set.pods, level.key, occupied)
-        return replace(_jobs(pod_set), pods=(pods,), required=level, anti_affinity=JOB_KEY)
+        jobs = replace(_jobs(pod_set), pods=(pods,), required=level, anti_affinity=JOB_KEY)
+        if pods.count > 1:
+            return replace(jobs, leader=replace(pods, count=1))
+        return jobs
 
     def _selected(self, pod_set: PodSet, strategy: Field) -> list[Group]:
         """A group for each Job, on the nodes that carry its name, whose taint it tolerates."""
@@ -135,10 +174,7 @@ class _Tree:
 
         if pod_set.jobs > MAX_JOBS:
             self.placeable = False
-            text = (
-                f"{pod_set.name} has more than {MAX_JOBS} Jobs with nodes of their own: "
-                "room is not checked"
-            )
+            text = f"{pod_set.name} has more than {MAX_JOBS} Jobs with nodes of their own"
             self.notes[text] = None
             return []
 

@@ -21,6 +21,7 @@ from toposcope.integrations.framework.packing import (
     resources_of,
     times_if_not_overcommitted,
 )
+from toposcope.integrations.framework.placement import PodsBeside
 
 VERSION: Final = "KAI 0.17"
 LOOKS: Final = 5_000_000
@@ -193,6 +194,8 @@ class Allocator:
     levels: Sequence[Level]
     leaves: Sequence[Leaf]
     looks: int = LOOKS
+    beside: PodsBeside | None = None
+    """The rules between its pods; None: they have none."""
     assignments: list[Assignment] = field(default_factory=list)
     _failures: list[Unplaced] = field(default_factory=list)
     _resources: Sequence[str] = ()
@@ -322,6 +325,8 @@ class Allocator:
         candidates.sort(key=self._order(pods, scores))
 
         left = count
+        if self.beside:
+            return self._fill_by_rules(group, pods, count, candidates)
         for number in candidates:
             room = times_if_not_overcommitted(self._free[number], amounts)
             placed = min(left, room)
@@ -333,6 +338,36 @@ class Allocator:
             if not left:
                 break
         return count - left
+
+    def _fill_by_rules(
+        self, group: Group, pods: Pods, count: int, candidates: Sequence[int]
+    ) -> int:
+        """The same pod by pod, each onto the first node that the pods there leave to it."""
+        placed = 0
+        while placed < count:
+            number = self._first_allowed(pods, candidates)
+            if number is None:
+                break
+            self._take(number, self._amounts(pods), 1)
+            self._note(pods, number, 1)
+            self.assignments.append(Assignment(group, pods, number, 1))
+            placed += 1
+        return placed
+
+    def _first_allowed(self, pods: Pods, candidates: Sequence[int]) -> int | None:
+        amounts = self._amounts(pods)
+        self._count_looks(len(candidates))
+        for number in candidates:
+            if times_if_not_overcommitted(self._free[number], amounts) < 1:
+                continue
+            if self.beside is None or self.beside.allows(pods, number):
+                return number
+        return None
+
+    def _note(self, pods: Pods, number: int, count: int) -> None:
+        """Let the rules between pods know of pods on a node."""
+        if self.beside:
+            self.beside.put(pods, number, count)
 
     def _usable_by(self, pods: Pods) -> list[bool]:
         """Whether each leaf lets these pods onto it; worked out once for each kind of pods."""
@@ -391,6 +426,7 @@ class Allocator:
             undone = self.assignments.pop()
             amounts = self._amounts(undone.pods)
             self._take(undone.leaf, amounts, -undone.count)
+            self._note(undone.pods, undone.leaf, -undone.count)
 
     def _candidates(self, group: Group, nodes: Sequence[int]) -> _Candidates:
         """The domains that seem to take a group with a level; why, if none does, is noted."""

@@ -54,6 +54,23 @@ from toposcope.integrations.kai.pod_shares import with_share
 from toposcope.integrations.kai.queues import excess, missing, not_a_leaf
 from toposcope.text import plural
 
+_TOO_LARGE: Final = f"{VERSION}'s allocation with the rules between pods takes too long to follow"
+_OTHER_ORDER: Final = (
+    f"{VERSION} places pods one by one: by one order the rules between them leave no node for the "
+    "last ones, and whether it takes another one is not known"
+)
+_NO_SPREAD: Final = Finding(
+    rule="kai/spread",
+    severity="warning",
+    field="",
+    message=f"{VERSION} does not go by topologySpreadConstraints",
+    fix="keep pods apart by podAntiAffinity",
+)
+
+
+def _is_spread(groups: Iterable[Group]) -> bool:
+    return any(pods.rules.spread for pods in pods_in(groups))
+
 
 class _Placement(Placement):
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
@@ -93,6 +110,10 @@ class _Placement(Placement):
         """KAI 0.17 goes by nodes (scheduler_util.CheckNodeConditionPredicate)."""
         return workload.gang is not None
 
+    def ignores_spread(self, workload: Workload) -> bool:
+        """KAI 0.17 has no such predicate (k8s_internal/predicates)."""
+        return workload.gang is not None
+
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:
@@ -101,6 +122,8 @@ class _Placement(Placement):
         finding = missing(cluster, workload.queue) or not_a_leaf(cluster, workload.queue)
         if finding:
             yield finding
+        if workload.gang is not None and _is_spread(workload.groups):
+            yield _NO_SPREAD
 
     def decide(self, verdict: Verdict, question: Question) -> Verdict:
         """The verdict by KAI's own allocation, then by its queues."""
@@ -125,11 +148,17 @@ def allocated(verdict: Verdict, question: Question) -> Verdict:
     workload = question.workload
     place = _as_gang if workload.gang else _one_by_one
     groups = workload.pod_groups or workload.groups
-    topology = _Topology(question.levels, question.nodes)
+    topology = _Topology(question, groups)
     try:
-        return place(verdict, groups, topology)
+        followed = place(verdict, groups, topology)
     except TooLargeError:
-        return verdict
+        followed = verdict
+        if topology.has_rules and verdict.fits:
+            return verdict.limited("unclear", _TOO_LARGE)
+    if topology.has_rules and verdict.fits and followed.refuses:
+        # Which of several equal nodes it takes first is not known.
+        return verdict.limited("unclear", _OTHER_ORDER)
+    return followed
 
 
 def _shares_in_several_ways(workload: Workload) -> bool:
@@ -148,7 +177,7 @@ def _surely(verdict: Verdict, question: Question) -> Verdict:
     """The verdict where pods that share GPUs fit without sharing any; else nothing is known."""
     workload = question.workload
     groups = in_whole_gpus(workload.pod_groups or workload.groups)
-    topology = _Topology(question.levels, question.nodes)
+    topology = _Topology(question, groups)
     try:
         if topology.allocator().place(groups) is None:
             return verdict
@@ -164,14 +193,20 @@ def _surely(verdict: Verdict, question: Question) -> Verdict:
 class _Topology:
     """The nodes of the cluster as KAI sees them."""
 
-    def __init__(self, levels: Sequence[Level], nodes: Sequence[OfferedNode]) -> None:
-        self.levels = levels
-        self.nodes = nodes
+    def __init__(self, question: Question, groups: Sequence[Group]) -> None:
+        self.levels = question.levels
+        self.nodes = question.nodes
+        self._question = question
+        self._groups = groups
+        self.has_rules = False
+        """Whether its pods, or pods that run, have rules about each other: see `allocator`."""
 
     def allocator(self, *, emptied: bool = False) -> Allocator:
         """An allocator for the nodes as they are, or as if no pod ran on them."""
         leaves = [leaf_of(node, self.levels, emptied=emptied) for node in self.nodes]
-        return Allocator(self.levels, leaves)
+        beside = self._question.beside(self._groups, emptied=emptied)
+        self.has_rules = beside is not None
+        return Allocator(self.levels, leaves, beside=beside)
 
 
 def leaf_of(node: OfferedNode, levels: Sequence[Level], *, emptied: bool) -> Leaf:
@@ -185,7 +220,7 @@ def leaf_of(node: OfferedNode, levels: Sequence[Level], *, emptied: bool) -> Lea
         path=_path_of(node, levels),
         free=free,
         cpu_only=not node.total.get(ALLOCATABLE_GPUS),
-        usable=_usable(node, closed=is_closed),
+        usable=_usable(node, closed=is_closed, emptied=emptied),
     )
 
 
@@ -198,13 +233,16 @@ def _path_of(node: OfferedNode, levels: Sequence[Level]) -> Path | None:
     return tuple(values)
 
 
-def _usable(node: OfferedNode, *, closed: bool) -> Callable[[Pods], bool]:
+def _usable(node: OfferedNode, *, closed: bool, emptied: bool) -> Callable[[Pods], bool]:
     """Whether pods may use the node."""
 
     def usable(pods: Pods) -> bool:
         if closed:
             return False
-        rejection = pods.node_filter.rejection(node.name, node.labels, node.taints)
+        node_filter = pods.node_filter
+        if emptied:
+            node_filter = node_filter.if_emptied
+        rejection = node_filter.rejection(node.name, node.labels, node.taints)
         return not rejection
 
     return usable
@@ -252,7 +290,7 @@ def _one_by_one(verdict: Verdict, groups: Sequence[Group], topology: _Topology) 
 
 def _fits(verdict: Verdict, allocator: Allocator, topology: _Topology) -> Verdict:
     """The verdict that it fits: as it is, or as KAI allocates it."""
-    if verdict.fits:
+    if verdict.fits and not topology.has_rules:
         return verdict
     return Verdict(
         kind="fits",

@@ -6,7 +6,7 @@ the older one.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.integrations.framework.document import (
@@ -49,6 +49,8 @@ class _Turn:
 
     priority_below_zero: int
     created: str
+    """With seconds; of two of the same second the one with the smaller uid comes first."""
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,10 @@ def ahead(
     if priority is None:
         text = _text(queue, head, "is ahead of it unless its priority is lower")
         return Ahead(f"{text}; the priority class of this workload is not known", is_certain=False)
-    if head.turn < _Turn(-priority, _created(own)):
+    turn = _Turn(-priority, _NEWEST, "")
+    for workload in own:
+        turn = replace(_turn(workload), priority_below_zero=-priority)
+    if head.turn < turn:
         return _behind(queue, head)
     return None
 
@@ -105,13 +110,13 @@ def _turn_of(pending: _Pending) -> _Turn:
     return pending.turn
 
 
-def _created(own: Sequence[Field]) -> str:
-    """When the Workload of the object itself was created, or will be."""
-    for workload in own:
-        created = (workload / "metadata" / "creationTimestamp").text()
-        if created:
-            return created
-    return _NEWEST
+def _turn(workload: Field) -> _Turn:
+    metadata = workload / "metadata"
+    return _Turn(
+        priority_below_zero=-_whole(workload / "spec" / "priority"),
+        created=(metadata / "creationTimestamp").text() or "",
+        uid=(metadata / "uid").text() or "",
+    )
 
 
 def _text(queue: Field, head: _Pending, what: str) -> str:
@@ -127,10 +132,7 @@ def _pending(queue: str, workloads: Sequence[Field], cluster: ClusterFacts) -> I
         local_queue = namespace_of(workload), (spec / "queueName").text() or ""
         if local_queue not in leading or not _waits(workload):
             continue
-        created = (workload / "metadata" / "creationTimestamp").text() or ""
-        priority = spec / "priority"
-        turn = _Turn(-_whole(priority), created)
-        yield _Pending(workload, turn)
+        yield _Pending(workload, _turn(workload))
 
 
 def _leading_to(queue: str, cluster: ClusterFacts) -> set[tuple[str, str]]:

@@ -7,6 +7,7 @@ Source: Kueue 0.19.2: the labels of the domain that a pod got (pkg/controller/ta
 from collections.abc import Iterator
 from typing import Final
 
+from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import Object, Ref
 from toposcope.integrations.framework.waiting import Pin, WaitingWorkload
@@ -32,12 +33,12 @@ def pin(workload: WaitingWorkload, key: str, value: str) -> Pin | None:
 
 def _assigned(workload: WaitingWorkload, ref: Ref, domain: AssignedDomain) -> Pin:
     """The pin to a domain of a topology assignment."""
-    value = domain.values[-1]
+    name = _name_of(workload, domain)
     others = list(_also_assigned(workload, domain))
     way_out = []
     if others:
         names = listing(others, _MOST_OTHERS)
-        way_out.append(f"Kueue assigned {value} to {names}, too")
+        way_out.append(f"Kueue assigned {name} to {names}, too")
     way_out.append(
         "Kueue keeps an assignment while its Workload is admitted; to have it assign again, "
         f"set spec.active of {ref.handle} to false, and to true again"
@@ -48,6 +49,17 @@ def _assigned(workload: WaitingWorkload, ref: Ref, domain: AssignedDomain) -> Pi
         way_out=tuple(way_out),
         commands=(_show(ref),),
     )
+
+
+def _name_of(workload: WaitingWorkload, domain: AssignedDomain) -> str:
+    """The domain's narrowest value; a Node's name, as `kubectl get node` knows it."""
+    value = domain.values[-1]
+    if domain.levels[-1] != HOSTNAME:
+        return value
+    for node in workload.cluster_nodes.values():
+        if node.label(HOSTNAME) == value:
+            return node.name
+    return value
 
 
 def _show(ref: Ref) -> Command:

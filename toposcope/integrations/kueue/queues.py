@@ -151,7 +151,7 @@ def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
         spec["podSets"] = [_kept_pod_set(pod_set) for pod_set in pod_sets.items()]
         status = _some(root / "status", "admission", "reclaimablePods")
     else:
-        metadata |= _some(root / "metadata", "creationTimestamp")
+        metadata |= _some(root / "metadata", "creationTimestamp", "uid")
         spec |= _some(root / "spec", "queueName", "active")
         status = {"conditions": _kept_conditions(root)}
     return {

@@ -5,19 +5,20 @@ the annotations nothing keeps the pods of a group together.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.constraints import Group, Holder, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, namespace_of
-from toposcope.integrations.framework.exclusive import exclusive_level, kept_off
+from toposcope.integrations.framework.exclusive import exclusive_level, holders, kept_off
 from toposcope.integrations.framework.pods import Structure, chunks, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.lws.api import (
     EXCLUSIVE,
     GROUP_KEY,
     LEADER_WORKER_SETS,
+    SET_OF,
     SUBGROUP_EXCLUSIVE,
     SUBGROUP_KEY,
 )
@@ -51,12 +52,13 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     if sub_level and not _can_be_exclusive(sub_level, group_level, size, annotations):
         sub_level = None
 
+    asked = _Asked(root, structure, group_level, sub_level, size)
     occupied = _Occupied(cluster, namespace_of(root))
-    occupied.add(group_level, GROUP_KEY)
-    occupied.add(sub_level, SUBGROUP_KEY)
-    group = _group(structure, occupied, group_level=group_level)
-    if sub_level:
-        group = _with_sub_groups(group, root, structure, occupied, sub_level=sub_level, size=size)
+    group = _group(asked, occupied)
+    once_left: tuple[Group, ...] = ()
+    if occupied.holders:
+        nobody = _Occupied(replace(cluster, exclusive_pods={}), namespace_of(root))
+        once_left = (_group(asked, nobody),)
 
     levels = []
     for level in (group_level, sub_level):
@@ -68,8 +70,21 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         (group,),
         levels=tuple(levels),
         notes=tuple(occupied.notes),
+        holders=tuple(occupied.holders),
+        once_left=once_left,
     )
     return Reading(workload)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a LeaderWorkerSet asks for."""
+
+    root: Field
+    structure: Structure
+    group_level: Level | None
+    sub_level: Level | None
+    sub_group_size: int
 
 
 def _can_be_exclusive(
@@ -134,15 +149,20 @@ class _Occupied:
         self._namespace = namespace
         self._by_key: list[tuple[str, tuple[str, ...]]] = []
         self.notes: list[str] = []
+        self.holders: list[Holder] = []
 
     def add(self, level: Level | None, pod_label: str) -> None:
         """Keep off the domains of a level that hold pods with the label."""
         if level is None:
             return
 
-        values = self._cluster.occupied(pod_label, level.key, self._namespace)
+        cluster = self._cluster
+        values = cluster.occupied(pod_label, level.key, self._namespace)
         if not values:
             return
+        for holder in holders(cluster, level, pod_label, "leaderworkerset", SET_OF):
+            if holder.domain in values:
+                self.holders.append(holder)
         self._by_key.append((level.key, values))
         self.notes.append(
             f"domains of level {level.domain} left out, "
@@ -161,38 +181,45 @@ class _Occupied:
         return tuple(kept)
 
 
-def _group(structure: Structure, occupied: _Occupied, *, group_level: Level | None) -> Group:
-    """The group of a set, as many times as there are replicas."""
-    return Group(
+def _group(asked: _Asked, occupied: _Occupied) -> Group:
+    """The group of a set, as many times as there are replicas, off the domains of others."""
+    structure = asked.structure
+    occupied.add(asked.group_level, GROUP_KEY)
+    occupied.add(asked.sub_level, SUBGROUP_KEY)
+    pods = occupied.kept_off(structure.whole)
+    group = Group(
         "group",
-        occupied.kept_off(structure.whole),
-        required=group_level,
+        pods,
+        required=asked.group_level,
         copies=structure.copies,
-        anti_affinity=GROUP_KEY if group_level else "",
+        anti_affinity=GROUP_KEY if asked.group_level else "",
     )
+    if asked.group_level and sum(kind.count for kind in pods) > 1:
+        # Workers get a node selector for the domain of their leader.
+        group = replace(group, leader=replace(pods[0], count=1))
+    if asked.sub_level:
+        return _with_sub_groups(group, asked, occupied, asked.sub_level)
+    return group
 
 
-def _with_sub_groups(
-    group: Group,
-    root: Field,
-    structure: Structure,
-    occupied: _Occupied,
-    *,
-    sub_level: Level,
-    size: int,
-) -> Group:
+def _with_sub_groups(group: Group, asked: _Asked, occupied: _Occupied, sub_level: Level) -> Group:
     """The group with its pods in sub-groups that have a domain of `sub_level` each."""
-    policy = sub_group_policy(root)
+    structure = asked.structure
+    policy = sub_group_policy(asked.root)
     leader_excluded = (policy / "subGroupPolicyType").text() == LEADER_EXCLUDED
     below = []
-    for pods, times in sub_groups(structure, size, leader_excluded=leader_excluded):
+    for pods, times in sub_groups(structure, asked.sub_group_size, leader_excluded=leader_excluded):
+        kept = occupied.kept_off(pods)
         sub_group = Group(
             "sub-group",
-            occupied.kept_off(pods),
+            kept,
             required=sub_level,
             copies=times,
             anti_affinity=SUBGROUP_KEY,
         )
+        if sum(kind.count for kind in kept) > 1:
+            # The first pod of a sub-group decides its domain, by pod affinity.
+            sub_group = replace(sub_group, leader=replace(kept[0], count=1))
         below.append(sub_group)
 
     outside: tuple[Pods, ...] = ()

@@ -1,0 +1,412 @@
+"""What holds pods back before a scheduler looks at them: gates, suspension, quota, refusals, unknown schedulers."""
+
+from typing import Any
+
+import pytest
+from tests.support.checked_cluster import GPU, CheckedCluster
+from tests.support.checking import error, warning
+
+pytestmark = pytest.mark.regression
+
+Object = dict[str, Any]
+SPEC = "spec.template.spec"
+RESOURCES = f"{SPEC}.containers[0].resources"
+FITS = "fits: 2 pods on 2 nodes"
+REFUSED = "cannot fit: the API server refuses its pods"
+
+
+@pytest.fixture
+def cluster() -> CheckedCluster:
+    """Two nodes of 8 GPUs, 64 CPU cores and 1 TiB of memory; a Job of two pods with 8 GPUs each."""
+    return CheckedCluster("placement/clusters/two-nodes", "placement/plain-job")
+
+
+def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
+    """A ResourceQuota of the Job's namespace."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "team", "namespace": "ml"},
+        "spec": {"hard": hard, **spec},
+        "status": {"hard": hard, "used": used or {}},
+    }
+
+
+def limit_range(**container: Any) -> Object:
+    """A LimitRange of the Job's namespace, for each container."""
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "bounds", "namespace": "ml"},
+        "spec": {"limits": [{"type": "Container", **container}]},
+    }
+
+
+def runtime_class(**fields: Any) -> Object:
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "kata"},
+        "handler": "kata",
+        **fields,
+    }
+
+
+def priority_class(name: str, **fields: Any) -> Object:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": 1000,
+        **fields,
+    }
+
+
+def test_plain_job_fits_where_nothing_holds_it_back(cluster: CheckedCluster) -> None:
+    assert cluster.check().verdict == FITS
+
+
+def test_scheduling_gate_holds_the_pods(cluster: CheckedCluster) -> None:
+    cluster.edit_workload(f"{SPEC}.schedulingGates", [{"name": "example.com/data"}])
+
+    assert cluster.check().verdict == (
+        "does not fit now: scheduling is blocked by the scheduling gates of pods (example.com/data): "
+        "no scheduler looks at its pods until somebody removes them"
+    )
+
+
+def test_gate_that_its_system_removes_does_not_count(cluster: CheckedCluster) -> None:
+    cluster.edit_workload(f"{SPEC}.schedulingGates", [{"name": "kueue.x-k8s.io/admission"}])
+
+    assert cluster.check().verdict == FITS
+
+
+def test_suspended_job_has_no_pods(cluster: CheckedCluster) -> None:
+    cluster.edit_workload("spec.suspend", True)
+
+    assert cluster.check().verdict == (
+        "does not fit now: spec.suspend is true: it has no pods until somebody sets it to false"
+    )
+
+
+def test_unknown_scheduler_is_unclear(cluster: CheckedCluster) -> None:
+    cluster.edit_workload(f"{SPEC}.schedulerName", "mine")
+
+    assert cluster.check().verdict == "unclear: schedulerName mine: which rules that scheduler has is not known"
+
+
+def test_unknown_scheduler_still_cannot_fit_without_room(cluster: CheckedCluster) -> None:
+    cluster.edit_workload(f"{SPEC}.schedulerName", "mine")
+    cluster.gpus_per_pod(16)
+
+    assert cluster.check().verdict.startswith("cannot fit: a pod of train needs 16 GPUs")
+
+
+def test_exceeded_quota_holds_pods_back(cluster: CheckedCluster) -> None:
+    cluster.add(quota({f"requests.{GPU}": "16"}, {f"requests.{GPU}": "8"}))
+
+    assert cluster.check().verdict == (
+        "does not fit now: not all of its pods are created: exceeded quota: team, requested: "
+        "requests.nvidia.com/gpu=16, used: requests.nvidia.com/gpu=8, limited: requests.nvidia.com/gpu=16"
+    )
+
+
+def test_quota_smaller_than_the_workload_never_lets_it_fit(cluster: CheckedCluster) -> None:
+    cluster.add(quota({"pods": "1"}))
+
+    assert cluster.check().verdict == (
+        "cannot fit: not all of its pods are created: exceeded quota: team, requested: pods=2, used: pods=0, "
+        "limited: pods=1"
+    )
+
+
+def test_quota_of_cpu_wants_each_container_to_name_it(cluster: CheckedCluster) -> None:
+    cluster.add(quota({"limits.memory": "1Ti"}))
+
+    assert cluster.check().verdict == (
+        "cannot fit: the API server refuses its pods: failed quota: team: must specify limits.memory for: main"
+    )
+
+
+def test_quota_of_another_namespace_does_not_count(cluster: CheckedCluster) -> None:
+    cluster.add(quota({"pods": "1"}))
+    cluster.edit("ResourceQuota/team", "metadata.namespace", "web")
+
+    assert cluster.check().verdict == FITS
+
+
+@pytest.mark.parametrize(
+    ("spec", "counts"),
+    [
+        pytest.param({"scopes": ["NotTerminating"]}, True, id="without-deadline"),
+        pytest.param({"scopes": ["Terminating"]}, False, id="with-deadline"),
+        pytest.param({"scopes": ["NotBestEffort"]}, True, id="not-best-effort"),
+        pytest.param({"scopes": ["BestEffort"]}, False, id="best-effort"),
+        pytest.param({"scopes": ["PriorityClass"]}, False, id="any-class"),
+        pytest.param({"scopes": ["CrossNamespacePodAffinity"]}, False, id="affinity"),
+    ],
+)
+def test_scope_of_a_quota_selects_pods(cluster: CheckedCluster, spec: Object, counts: bool) -> None:
+    cluster.add(quota({"pods": "1"}, **spec))
+    cluster.edit_workload(f"{RESOURCES}.requests", {"cpu": "1"})
+
+    is_held = cluster.check().verdict != FITS
+    assert is_held is counts
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "counts"),
+    [
+        pytest.param("In", ["high"], True, id="in"),
+        pytest.param("In", ["low"], False, id="in-others"),
+        pytest.param("NotIn", ["low"], True, id="not-in"),
+        pytest.param("Exists", [], True, id="exists"),
+        pytest.param("DoesNotExist", [], False, id="does-not-exist"),
+    ],
+)
+def test_quota_selects_priority_classes(
+    cluster: CheckedCluster, operator: str, values: list[str], counts: bool
+) -> None:
+    requirement = {"scopeName": "PriorityClass", "operator": operator, "values": values}
+    cluster.add(priority_class("high"))
+    cluster.add(quota({"pods": "1"}, scopeSelector={"matchExpressions": [requirement]}))
+    cluster.edit_workload(f"{SPEC}.priorityClassName", "high")
+
+    is_held = cluster.check().verdict != FITS
+    assert is_held is counts
+
+
+def test_limit_range_defaults_count_as_requests(cluster: CheckedCluster) -> None:
+    cluster.add(limit_range(default={"memory": "2Ti"}))
+
+    assert cluster.check().verdict == (
+        "cannot fit: a pod of train needs 2048 GiB of memory, and no node that it may use has more than 1024 GiB (n0)"
+    )
+
+
+def test_limit_range_of_another_namespace_does_not_count(cluster: CheckedCluster) -> None:
+    cluster.add(limit_range(default={"memory": "2Ti"}))
+    cluster.edit("LimitRange/bounds", "metadata.namespace", "web")
+
+    assert cluster.check().verdict == FITS
+
+
+def test_limit_range_refuses_what_is_over_its_maximum(cluster: CheckedCluster) -> None:
+    cluster.add(limit_range(max={GPU: "4"}))
+
+    answer = cluster.check()
+
+    refusal = error(
+        "pods/limit-range",
+        RESOURCES,
+        "maximum nvidia.com/gpu usage per Container is 4, but limit is 8",
+        fix="LimitRange bounds of namespace ml says so",
+    )
+    assert answer.findings == [refusal]
+    assert answer.verdict == REFUSED
+
+
+def test_limit_range_refuses_a_large_pod(cluster: CheckedCluster) -> None:
+    cluster.add(limit_range(type="Pod", max={"cpu": "1500m"}))
+    cluster.edit_workload(f"{RESOURCES}.requests", {"cpu": "1"})
+    cluster.edit_workload(f"{RESOURCES}.limits.cpu", "2")
+
+    messages = [finding.message for finding in cluster.check().findings]
+    assert messages == ["maximum cpu usage per Pod is 1500m, but limit is 2"]
+
+
+def test_limit_range_refuses_limits_far_above_requests(cluster: CheckedCluster) -> None:
+    cluster.add(limit_range(maxLimitRequestRatio={"cpu": "1.5"}))
+    cluster.edit_workload(f"{RESOURCES}.requests", {"cpu": "1"})
+    cluster.edit_workload(f"{RESOURCES}.limits.cpu", "2")
+
+    messages = [finding.message for finding in cluster.check().findings]
+    assert messages == ["cpu max limit to request ratio per Container is 1.5, but provided ratio is 2.000000"]
+
+
+def test_runtime_class_adds_its_overhead(cluster: CheckedCluster) -> None:
+    cluster.add(runtime_class(overhead={"podFixed": {"cpu": "60"}}))
+    cluster.edit_workload(f"{SPEC}.runtimeClassName", "kata")
+    cluster.edit_workload(f"{RESOURCES}.requests", {"cpu": "8"})
+
+    assert cluster.check().verdict == (
+        "cannot fit: a pod of train needs 68 CPU cores, and no node that it may use has more than 64 (n0)"
+    )
+
+
+def test_runtime_class_selects_nodes(cluster: CheckedCluster) -> None:
+    cluster.add(runtime_class(scheduling={"nodeSelector": {"sandbox": "yes"}}))
+    cluster.edit_workload(f"{SPEC}.runtimeClassName", "kata")
+    cluster.label_node("n0", "sandbox", "yes")
+
+    answer = cluster.check()
+    assert answer.verdict.startswith("cannot fit: train needs 16 GPUs, the nodes it may use have 8")
+    assert answer.explanation == ["1 node is left out: does not match nodeSelector sandbox=yes (n1)"]
+
+
+def test_runtime_class_tolerates_taints(cluster: CheckedCluster) -> None:
+    toleration = {"key": "sandbox", "operator": "Exists"}
+    cluster.add(runtime_class(scheduling={"tolerations": [toleration]}))
+    cluster.taint("n0", "sandbox=yes:NoSchedule")
+    cluster.taint("n1", "sandbox=yes:NoSchedule")
+    assert cluster.check().verdict.startswith("cannot fit")
+
+    cluster.edit_workload(f"{SPEC}.runtimeClassName", "kata")
+    assert cluster.check().verdict == FITS
+
+
+def test_runtime_class_against_the_own_selector_is_refused(cluster: CheckedCluster) -> None:
+    cluster.add(runtime_class(scheduling={"nodeSelector": {"sandbox": "yes"}}))
+    cluster.edit_workload(f"{SPEC}.runtimeClassName", "kata")
+    cluster.edit_workload(f"{SPEC}.nodeSelector", {"sandbox": "no"})
+
+    answer = cluster.check()
+
+    conflict = "conflict: runtimeClass.scheduling.nodeSelector[sandbox] = yes; pod.spec.nodeSelector[sandbox] = no"
+    assert [finding.message for finding in answer.findings] == [conflict]
+    assert answer.verdict == REFUSED
+
+
+def test_missing_runtime_class_refuses_the_pods(cluster: CheckedCluster) -> None:
+    cluster.edit_workload(f"{SPEC}.runtimeClassName", "gvisor")
+    cluster.add(runtime_class())
+
+    answer = cluster.check()
+
+    missing = error(
+        "pods/runtime-class-exists",
+        f"{SPEC}.runtimeClassName",
+        'pod rejected: RuntimeClass "gvisor" not found',
+        fix="create it, or name one that exists",
+    )
+    assert answer.findings == [missing]
+    assert answer.verdict == REFUSED
+
+
+def test_unread_runtime_class_is_unclear(cluster: CheckedCluster) -> None:
+    cluster.edit_workload(f"{SPEC}.runtimeClassName", "kata")
+
+    assert cluster.check().verdict == (
+        "unclear: RuntimeClass kata was not read, so the overhead, node selector and tolerations that it adds "
+        "are not known"
+    )
+
+
+def test_class_beside_the_workload_does_not_stand_for_all(cluster: CheckedCluster) -> None:
+    cluster.edit_workload(f"{SPEC}.runtimeClassName", "gvisor")
+    cluster.beside["RuntimeClass/kata"] = runtime_class()
+
+    answer = cluster.check()
+    assert answer.findings == []
+    assert answer.verdict.startswith("unclear: RuntimeClass gvisor was not read")
+
+
+def test_missing_priority_class_refuses_the_pods(cluster: CheckedCluster) -> None:
+    cluster.edit_workload(f"{SPEC}.priorityClassName", "high")
+    cluster.add(priority_class("low"))
+
+    answer = cluster.check()
+
+    missing = error(
+        "pods/priority-class-exists",
+        f"{SPEC}.priorityClassName",
+        "no PriorityClass with name high was found",
+        fix="create it, or name one that exists",
+    )
+    assert answer.findings == [missing]
+    assert answer.verdict == REFUSED
+
+
+def test_priority_classes_of_kubernetes_itself_exist(cluster: CheckedCluster) -> None:
+    cluster.edit_workload(f"{SPEC}.priorityClassName", "system-cluster-critical")
+
+    assert cluster.check().verdict == FITS
+
+
+def test_unread_priority_class_is_unclear(cluster: CheckedCluster) -> None:
+    cluster.edit_workload(f"{SPEC}.priorityClassName", "high")
+
+    assert cluster.check().verdict == (
+        "unclear: PriorityClass high was not read: the API server refuses the pods if it is missing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("resources", "field", "rule", "message"),
+    [
+        pytest.param(
+            {"limits": {GPU: "500m"}},
+            f".limits[{GPU}]",
+            "pods/integer",
+            "must be an integer",
+            id="fraction",
+        ),
+        pytest.param(
+            {"requests": {GPU: "1"}},
+            ".limits",
+            "pods/limit-required",
+            "Limit must be set for non overcommitable resources",
+            id="without-limit",
+        ),
+        pytest.param(
+            {"requests": {GPU: "1"}, "limits": {GPU: "2"}},
+            f".requests[{GPU}]",
+            "pods/limit-equal",
+            "must be equal to nvidia.com/gpu limit of 2",
+            id="unequal",
+        ),
+        pytest.param(
+            {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}},
+            ".requests.cpu",
+            "pods/request-over-limit",
+            "must be less than or equal to cpu limit of 1",
+            id="over-limit",
+        ),
+        pytest.param(
+            {"limits": {"hugepages-2Mi": "4Mi"}},
+            "",
+            "pods/hugepages",
+            "HugePages require cpu or memory",
+            id="huge-pages",
+        ),
+        pytest.param(
+            {"limits": {"gpu": "1"}},
+            ".limits.gpu",
+            "pods/resource-name",
+            "must be a standard resource for containers",
+            id="name",
+        ),
+    ],
+)
+def test_resources_that_the_api_server_refuses(
+    cluster: CheckedCluster, resources: Object, field: str, rule: str, message: str
+) -> None:
+    """tests/apiserver/test_pod_refusals.py asks the API server."""
+    cluster.edit_workload(RESOURCES, resources)
+
+    answer = cluster.check()
+
+    refusals = [(finding.rule, finding.field, finding.message) for finding in answer.findings]
+    assert refusals == [(rule, RESOURCES + field, message)]
+    assert answer.verdict == REFUSED
+
+
+def test_overhead_without_runtime_class_is_warned_of(cluster: CheckedCluster) -> None:
+    cluster.edit_workload(f"{SPEC}.overhead", {"cpu": "1"})
+
+    assert cluster.check().findings == [
+        warning(
+            "pods/overhead",
+            f"{SPEC}.overhead",
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+            fix="leave it out: the RuntimeClass sets it",
+        )
+    ]
+
+
+def test_suspended_jobset_is_left_to_its_queue(cluster: CheckedCluster) -> None:
+    """Kueue suspends what it has not admitted, and ends that itself."""
+    cluster.edit_workload("spec.suspend", True)
+    cluster.edit_workload("metadata.labels", {"kueue.x-k8s.io/queue-name": "q"})
+
+    assert "spec.suspend" not in cluster.check().verdict

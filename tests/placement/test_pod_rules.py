@@ -1,0 +1,399 @@
+"""Rules between pods: affinity, anti-affinity, topology spread and host ports decide what `check` says."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from tests.support.checked_cluster import CheckedCluster
+from tests.support.checking import check, warning
+
+pytestmark = pytest.mark.regression
+
+Object = dict[str, Any]
+GPU = "nvidia.com/gpu"
+CLIQUE = "nvidia.com/gpu.clique"
+HOST = "kubernetes.io/hostname"
+RACK = "topology.example.com/rack"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def node(name: str, *, gpus: int = 8, cpu: str = "64", **labels: str) -> Object:
+    """A node that is Ready; `rack`, `clique`: its labels."""
+    keys = {"rack": RACK, "clique": CLIQUE}
+    named = {keys[key]: value for key, value in labels.items()}
+    allocatable = {"cpu": cpu, "memory": "512Gi", "pods": "110", GPU: str(gpus)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {HOST: name, **named}},
+        "status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def container(*, gpus: int = 1, port: int = 0) -> Object:
+    ports = [{"containerPort": 80, "hostPort": port}] if port else []
+    return {"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {GPU: str(gpus)}}, "ports": ports}
+
+
+def running(name: str, on: str, labels: Mapping[str, str], *, port: int = 0, **spec: Any) -> Object:
+    """A pod of somebody else, without GPUs."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": dict(labels)},
+        "spec": {"nodeName": on, "containers": [container(gpus=0, port=port)], **spec},
+        "status": {"phase": "Running"},
+    }
+
+
+def template(labels: Mapping[str, str], *, gpus: int = 1, port: int = 0, **spec: Any) -> Object:
+    return {
+        "metadata": {"labels": dict(labels)},
+        "spec": {"containers": [container(gpus=gpus, port=port)], **spec},
+    }
+
+
+def job(pods: int, pod_template: Object, **metadata: Any) -> Object:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "default", **metadata},
+        "spec": {"parallelism": pods, "completions": pods, "template": pod_template},
+    }
+
+
+def deployment(pods: int, pod_template: Object) -> Object:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "serve", "namespace": "default"},
+        "spec": {"replicas": pods, "template": pod_template},
+    }
+
+
+def mpi_job(workers: int, affinity: Object) -> Object:
+    """NVIDIA's own: launcher and workers beside the workers."""
+    launcher = template({}, gpus=0, affinity=affinity)
+    worker = template({"rep": "w"}, gpus=4, affinity=affinity)
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "nccl", "namespace": "default"},
+        "spec": {
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": launcher},
+                "Worker": {"replicas": workers, "template": worker},
+            }
+        },
+    }
+
+
+def term(key: str, labels: Mapping[str, str], **more: Any) -> Object:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": dict(labels)}, **more}
+
+
+def near(*terms: Object) -> Object:
+    return {"podAffinity": {REQUIRED: list(terms)}}
+
+
+def apart(*terms: Object) -> Object:
+    return {"podAntiAffinity": {REQUIRED: list(terms)}}
+
+
+def spread(key: str, labels: Mapping[str, str], **more: Any) -> Object:
+    return {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": dict(labels)},
+        **more,
+    }
+
+
+def verdict(workload: Object, objects: Iterable[Object]) -> str:
+    return check(workload, objects).verdict
+
+
+APP = {"app": "x"}
+IN_CLIQUE = near(term(CLIQUE, {"rep": "w"}))
+CLIQUES_OF_TWO = [
+    node("a1", gpus=4, clique="aaaa"),
+    node("a2", gpus=4, clique="aaaa"),
+    node("b1", gpus=4, clique="bbbb"),
+    node("b2", gpus=4, clique="bbbb"),
+]
+TWO_NODES = [node("n1"), node("n2")]
+
+
+# pod affinity
+
+
+def test_workers_of_one_clique_cannot_fit_in_cliques_of_two() -> None:
+    assert verdict(mpi_job(4, IN_CLIQUE), CLIQUES_OF_TWO) == (
+        "cannot fit: 2 of 4 pods of Worker find a node: podAffinity keeps them in one nvidia.com/gpu.clique; "
+        "2 nodes didn't match pod affinity rules"
+    )
+
+
+def test_workers_of_one_clique_fit_where_each_clique_has_room() -> None:
+    answer = check(mpi_job(2, IN_CLIQUE), CLIQUES_OF_TWO)
+    assert answer.verdict == "fits: 3 pods on 2 nodes"
+
+
+def test_workers_of_one_clique_are_unclear_where_one_is_too_small() -> None:
+    cliques = [*CLIQUES_OF_TWO, node("a3", gpus=4, clique="aaaa")]
+    assert verdict(mpi_job(3, IN_CLIQUE), cliques) == (
+        "unclear: all pods can find a node, but kube-scheduler places one after the other: where the first ones take "
+        "the wrong nodes, 2 of 3 pods of Worker find one (podAffinity keeps them in one nvidia.com/gpu.clique)"
+    )
+
+
+def test_workers_of_a_full_clique_do_not_fit_now() -> None:
+    full = running("o", "a2", {})
+    full["spec"]["containers"] = [container(gpus=4)]
+    nodes = [*CLIQUES_OF_TWO[:3], full]
+    assert verdict(mpi_job(2, IN_CLIQUE), nodes).startswith("does not fit now: 1 of 2 pods of Worker finds a node")
+
+
+def test_followers_go_where_a_running_pod_is() -> None:
+    web = running("web", "n2", {"app": "web"})
+    followers = job(2, template(APP, affinity=near(term(HOST, {"app": "web"}))))
+    answer = check(followers, [*TWO_NODES, web])
+    assert answer.verdict == "fits: 2 pods on 1 node"
+    assert answer.explanation == [
+        "train: 2 pods in n2",
+        "1 node is left out: didn't match pod affinity rules (n1)",
+    ]
+
+
+def test_followers_of_nobody_do_not_fit_now() -> None:
+    followers = job(2, template(APP, affinity=near(term(HOST, {"app": "web"}))))
+    answer = check(followers, TWO_NODES)
+    assert answer.verdict == "does not fit now: train needs 2 GPUs, the nodes it may use have none"
+    assert answer.explanation == ["2 nodes are left out: didn't match pod affinity rules (n1, n2)"]
+
+
+def test_first_pod_starts_where_its_mate_has_no_such_label() -> None:
+    mate = running("mate", "bare", APP)
+    nodes = [node("bare"), node("n1", rack="r1")]
+    assert verdict(job(2, template(APP, affinity=near(term(RACK, APP)))), [*nodes, mate]) == "fits: 2 pods on 1 node"
+
+
+def test_pods_of_another_namespace_are_no_mates() -> None:
+    web = running("web", "n1", {"app": "web"})
+    web["metadata"]["namespace"] = "else"
+    own = job(1, template(APP, affinity=near(term(HOST, {"app": "web"}))))
+    everywhere = job(1, template(APP, affinity=near(term(HOST, {"app": "web"}, namespaceSelector={}))))
+    named = job(1, template(APP, affinity=near(term(HOST, {"app": "web"}, namespaces=["else"]))))
+    assert verdict(own, [*TWO_NODES, web]) == "does not fit now: train needs 1 GPU, the nodes it may use have none"
+    assert verdict(everywhere, [*TWO_NODES, web]) == "fits: 1 pod on 1 node"
+    assert verdict(named, [*TWO_NODES, web]) == "fits: 1 pod on 1 node"
+
+
+def test_namespaces_by_label_are_unclear() -> None:
+    by_label = {"matchLabels": {"team": "x"}}
+    affinity = apart(term(HOST, {"app": "web"}, namespaceSelector=by_label))
+    web = running("web", "n1", {"app": "web"})
+    web["metadata"]["namespace"] = "else"
+    assert verdict(job(1, template(APP, affinity=affinity)), [*TWO_NODES, web]) == (
+        "unclear: a namespaceSelector goes by labels of namespaces, which are not read"
+    )
+
+
+def test_label_that_a_controller_may_add_is_unclear() -> None:
+    affinity = apart(term(HOST, {"ray.io/cluster": "c"}))
+    assert verdict(job(2, template(APP, affinity=affinity)), TWO_NODES) == (
+        "unclear: a controller adds labels to pods, and a labelSelector goes by one of them"
+    )
+
+
+def test_label_that_the_job_controller_adds_is_known() -> None:
+    affinity = apart(term(HOST, {"job-name": "train"}))
+    assert verdict(job(2, template(APP, affinity=affinity)), TWO_NODES) == "fits: 2 pods on 2 nodes"
+
+
+# pod anti-affinity
+
+
+def test_pods_that_share_no_node_need_a_node_each() -> None:
+    alone = template(APP, affinity=apart(term(HOST, APP)))
+    assert verdict(job(2, alone), TWO_NODES) == "fits: 2 pods on 2 nodes"
+    assert verdict(job(3, alone), TWO_NODES) == (
+        "cannot fit: 2 of 3 pods find a node: podAntiAffinity allows one in each kubernetes.io/hostname; "
+        "2 nodes didn't match pod anti-affinity rules"
+    )
+
+
+def test_pods_avoid_a_node_with_a_pod_that_they_do_not_stand() -> None:
+    web = running("web", "n1", {"app": "web"})
+    answer = check(job(1, template(APP, affinity=apart(term(HOST, {"app": "web"})))), [*TWO_NODES, web])
+    assert answer.explanation == [
+        "train: 1 pod in n2",
+        "1 node is left out: didn't match pod anti-affinity rules (n1)",
+    ]
+
+
+def test_running_pod_keeps_others_out_of_its_rack() -> None:
+    nodes = [node("n1", rack="r1"), node("n2", rack="r1"), node("n3", rack="r2")]
+    lonely = running("lonely", "n1", {}, affinity=apart(term(RACK, APP)))
+    answer = check(job(1, template(APP)), [*nodes, lonely])
+    assert answer.explanation == [
+        "train: 1 pod in n3",
+        "2 nodes are left out: didn't satisfy existing pods anti-affinity rules (n1, n2)",
+    ]
+    assert verdict(job(1, template({"app": "y"})), [*nodes, lonely]) == "fits: 1 pod on 1 node"
+    assert verdict(job(9, template(APP)), [*nodes, lonely]).startswith("does not fit now")
+
+
+def test_new_replicas_stay_away_from_new_ones_only() -> None:
+    affinity = apart(term(HOST, APP, matchLabelKeys=["pod-template-hash"]))
+    old = [running(f"old-{name}", name, {**APP, "pod-template-hash": "abc"}) for name in ("n1", "n2")]
+    serve = template(APP, affinity=affinity)
+    assert verdict(deployment(2, serve), [*TWO_NODES, *old]) == "fits: 2 pods on 2 nodes"
+    assert verdict(deployment(3, serve), [*TWO_NODES, *old]).startswith("cannot fit: 2 of 3 pods find a node")
+
+
+@pytest.mark.parametrize(("pods", "head"), [(300, "fits"), (301, "cannot fit")])
+def test_large_jobs_with_a_node_for_each_pod_get_an_answer(pods: int, head: str) -> None:
+    nodes = [node(f"n{number}") for number in range(300)]
+    alone = template(APP, affinity=apart(term(HOST, APP)))
+    assert verdict(job(pods, alone), nodes).partition(":")[0] == head
+
+
+# topology spread
+
+
+def test_spread_over_a_label_that_no_node_has_cannot_fit() -> None:
+    answer = check(deployment(2, template(APP, topologySpreadConstraints=[spread(RACK, APP)])), TWO_NODES)
+    assert answer.verdict == "cannot fit: serve needs 2 GPUs, the nodes it may use have none"
+    assert answer.explanation == [
+        f"2 nodes are left out: lacks label {RACK}, which pod affinity or spread constraints go by (n1, n2)"
+    ]
+
+
+def test_spread_over_fewer_domains_than_asked_for_stops_at_the_skew() -> None:
+    wide = template(APP, topologySpreadConstraints=[spread(HOST, APP, minDomains=2)])
+    assert verdict(job(3, wide), [node("n1")]) == (
+        "cannot fit: 1 of 3 pods finds a node: topologySpreadConstraints allow a skew of 1 over "
+        "kubernetes.io/hostname; 1 node didn't match pod topology spread constraints"
+    )
+    assert verdict(job(3, wide), TWO_NODES) == "fits: 3 pods on 2 nodes"
+
+
+def test_spread_counts_a_domain_that_is_full() -> None:
+    nodes = [node("n1", gpus=1), node("n2")]
+    wide = template(APP, topologySpreadConstraints=[spread(HOST, APP)])
+    assert verdict(job(3, wide), nodes) == "fits: 3 pods on 2 nodes"
+    assert verdict(job(4, wide), nodes).startswith("cannot fit: 3 of 4 pods find a node")
+
+
+def test_spread_counts_tainted_nodes_unless_it_honors_taints() -> None:
+    tainted = node("n2")
+    tainted["spec"] = {"taints": [{"key": "x", "effect": "NoSchedule"}]}
+    ignoring = template(APP, topologySpreadConstraints=[spread(HOST, APP)])
+    honoring = template(APP, topologySpreadConstraints=[spread(HOST, APP, nodeTaintsPolicy="Honor")])
+    assert verdict(job(2, ignoring), [node("n1"), tainted]).startswith("cannot fit: 1 of 2 pods finds a node")
+    assert verdict(job(2, honoring), [node("n1"), tainted]) == "fits: 2 pods on 1 node"
+
+
+@pytest.mark.parametrize(("pods", "head"), [(301, "fits"), (302, "cannot fit")])
+def test_large_jobs_that_spread_get_an_answer(pods: int, head: str) -> None:
+    nodes = [node(f"a{number}", gpus=1, rack="a") for number in range(150)]
+    nodes += [node(f"b{number}", gpus=8, rack="b") for number in range(150)]
+    wide = template(APP, topologySpreadConstraints=[spread(RACK, APP)])
+    assert verdict(job(pods, wide), nodes).partition(":")[0] == head
+
+
+# host ports
+
+
+def test_pods_with_a_host_port_need_a_node_each() -> None:
+    assert verdict(job(2, template(APP, port=8080)), TWO_NODES) == "fits: 2 pods on 2 nodes"
+    assert verdict(job(3, template(APP, port=8080)), TWO_NODES) == (
+        "cannot fit: 2 of 3 pods find a node: one pod a node can have host port 8080/TCP (hostPort); "
+        "2 nodes didn't have free ports for the requested pod ports"
+    )
+
+
+def test_ports_of_running_pods_are_taken() -> None:
+    answer = check(job(1, template(APP, port=8080)), [*TWO_NODES, running("r", "n1", {}, port=8080)])
+    assert answer.explanation == [
+        "train: 1 pod in n2",
+        "1 node is left out: didn't have free ports for the requested pod ports (n1)",
+    ]
+
+
+def test_ports_of_the_host_network_are_taken() -> None:
+    on_host = template(APP, hostNetwork=True)
+    on_host["spec"]["containers"][0]["ports"] = [{"containerPort": 8080}]
+    assert verdict(job(3, on_host), TWO_NODES).startswith("cannot fit: 2 of 3 pods find a node")
+
+
+# other schedulers
+
+KAI_METADATA = {
+    "labels": {"kai.scheduler/queue": "default-queue"},
+    "annotations": {"kai.scheduler/batch-min-member": "3"},
+}
+
+
+def kai_job(pod_template: Object) -> Object:
+    pod_template["metadata"]["labels"]["kai.scheduler/queue"] = "default-queue"
+    pod_template["spec"]["schedulerName"] = "kai-scheduler"
+    return job(3, pod_template, **KAI_METADATA)
+
+
+def test_kai_places_one_pod_with_a_host_port_on_each_node() -> None:
+    three = [*TWO_NODES, node("n3")]
+    answer = check(kai_job(template(APP, port=8080)), three)
+    assert answer.verdict == "fits: 3 pods on 3 nodes"
+    assert verdict(kai_job(template(APP, port=8080)), TWO_NODES).startswith(
+        "cannot fit: 2 of 3 pods find a node: one pod a node can have host port 8080/TCP (hostPort)"
+    )
+
+
+def test_kai_does_not_go_by_spread_constraints() -> None:
+    wide = template(APP, topologySpreadConstraints=[spread(RACK, APP)])
+    answer = check(kai_job(wide), TWO_NODES)
+    assert answer.verdict == "fits: 3 pods on 1 node"
+    assert (
+        warning(
+            "kai/spread",
+            "",
+            "KAI 0.17 does not go by topologySpreadConstraints",
+            fix="keep pods apart by podAntiAffinity",
+        )
+        in answer.findings
+    )
+
+
+def test_kai_keeps_pods_apart_as_it_places_them() -> None:
+    apart_by_host = template(APP, affinity=apart(term(HOST, APP)))
+    answer = check(kai_job(apart_by_host), [*TWO_NODES, node("n3")])
+    assert answer.verdict == "fits: 3 pods on 3 nodes"
+
+
+def test_kai_gang_that_may_start_in_a_clique_that_is_too_small_is_unclear() -> None:
+    nodes = [node("a1", gpus=2, clique="a"), node("b1", clique="b"), node("b2", clique="b")]
+    together = template(APP, affinity=near(term(CLIQUE, APP)))
+    assert verdict(kai_job(together), nodes) == (
+        "unclear: KAI 0.17 places pods one by one: by one order the rules between them leave no node for the last "
+        "ones, and whether it takes another one is not known"
+    )
+
+
+def test_kueue_that_assigns_two_pods_with_one_port_to_a_node_is_unclear() -> None:
+    cluster = CheckedCluster("placement/clusters/kueue-queue", "placement/kueue-job")
+    cluster.pods(2)
+    cluster.gpus_per_pod(1)
+    assert cluster.check().verdict.partition(":")[0] == "fits"
+    cluster.edit_workload("spec.template.spec.containers[0].ports", [{"containerPort": 80, "hostPort": 8080}])
+    assert cluster.check().verdict == (
+        "unclear: Kueue does not go by hostPort when it assigns nodes, where its pods wait"
+    )
+
+
+def test_volcano_with_a_level_and_a_port_is_unclear() -> None:
+    cluster = CheckedCluster("placement/clusters/one-rack", "placement/volcano-job")
+    cluster.edit_workload("spec.tasks[0].template.spec.containers[0].ports", [{"containerPort": 80, "hostPort": 80}])
+    assert cluster.check().verdict == "unclear: hostPort is not part of the search that is made for Volcano"

@@ -1,0 +1,60 @@
+"""Kind and labels of DisaggregatedSet, and the level that its slices ask for.
+
+A placement policy is pod affinity over a node label, so the label need not be a level. Source:
+LeaderWorkerSet 0.10 (api/disaggregatedset/v1).
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.level_requests import (
+    ANNOTATIONS,
+    Annotated,
+    LevelRequest,
+    ReadAnnotations,
+    WatchedKind,
+    requests_at,
+)
+
+SET_OF: Final = "disaggregatedset.x-k8s.io/name"
+"""Label of a pod: its set."""
+SLICE: Final = "disaggregatedset.x-k8s.io/slice"
+"""Label of a pod: which of the set's slices it is in. Its anti-affinity is against other slices."""
+NONE: Final = "None"
+"""The type of a policy that asks for nothing, and the default."""
+EXCLUSIVE_SLICE: Final = "ExclusiveSlice"
+EXCLUSIVE_TOPOLOGY: Final = "ExclusiveTopology"
+
+
+def policy_of(root: Field) -> Field:
+    """Where it says how slices are placed."""
+    return root / "spec" / "placementPolicy"
+
+
+def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
+    """The requests of a DisaggregatedSet: its policy, and what schedulers read from templates."""
+    policy = policy_of(root)
+    if (policy / "type").text() not in (None, NONE):
+        yield from requests_at([(policy / "topology", True)], any_label=True)
+    templates = []
+    for role in (root / "spec" / "roles").items():
+        pods = role / "spec" / "leaderWorkerTemplate"
+        templates.append(pods / "leaderTemplate")
+        templates.append(pods / "workerTemplate")
+    yield from read_annotations(Annotated(root, pods=tuple(templates)))
+
+
+_TEMPLATES: Final = {"leaderTemplate": ANNOTATIONS, "workerTemplate": ANNOTATIONS}
+_ROLE: Final = {**ANNOTATIONS, "spec": {"leaderWorkerTemplate": _TEMPLATES}}
+DISAGGREGATED_SETS: Final = WatchedKind(
+    "disaggregatedset.x-k8s.io",
+    "DisaggregatedSet",
+    "disaggregatedsets",
+    ("v1",),
+    {
+        **ANNOTATIONS,
+        "spec": {"placementPolicy": {"type": str, "topology": str}, "roles": [_ROLE]},
+    },
+    requests,
+)

@@ -1,0 +1,425 @@
+"""What pods ask of the pods around them: affinity, anti-affinity, spread and host ports.
+
+Rules: Kubernetes' scheduler (InterPodAffinity, PodTopologySpread, NodePorts). Only what is required
+counts. A selector is read as far as labels are known: `matches` answers None where a controller may
+add the label that it asks for.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
+from toposcope.integrations.framework.node_affinity import Expression, Operator
+
+Labels = tuple[tuple[str, str], ...]
+"""Keys and values, sorted."""
+Selector = tuple[Expression, ...]
+"""All of these; the empty one matches every pod."""
+
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+"""The label of a namespace that is its name."""
+ANY_ADDRESS: Final = "0.0.0.0"
+NEW: Final = "\0new"
+"""The value of a label that a controller makes up: all new pods share it, no older one has it."""
+NOT_KEPT: Final = frozenset(
+    {
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-completion-index",
+        "controller-uid",
+        "statefulset.kubernetes.io/pod-name",
+    }
+)
+"""Labels that differ from pod to pod, or that nobody selects by hand: not kept of running pods."""
+_OPERATORS: Final[tuple[Operator, ...]] = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+class Rule(StrEnum):
+    """What keeps a pod off a node because of the pods around it, by the field that asks for it."""
+
+    AFFINITY = "podAffinity"
+    ANTI_AFFINITY = "podAntiAffinity"
+    OTHERS = "podAntiAffinity of running pods"
+    SPREAD = "topologySpreadConstraints"
+    PORTS = "hostPort"
+
+
+SCHEDULER_SAYS: Final[Mapping[Rule, str]] = {
+    Rule.AFFINITY: "didn't match pod affinity rules",
+    Rule.ANTI_AFFINITY: "didn't match pod anti-affinity rules",
+    Rule.OTHERS: "didn't satisfy existing pods anti-affinity rules",
+    Rule.SPREAD: "didn't match pod topology spread constraints",
+    Rule.PORTS: "didn't have free ports for the requested pod ports",
+}
+"""kube-scheduler's own words for nodes that a rule keeps out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """A required term of pod affinity or anti-affinity."""
+
+    key: str
+    """`topologyKey`: pods with the same value of this node label are together."""
+    selector: Selector | None
+    """The pods it is about; None: none."""
+    namespaces: frozenset[str] | None
+    """Those of these pods; None: all."""
+    reads_namespace_labels: bool = False
+    """Whether it selects namespaces by labels that are not known."""
+
+    def matches(self, labels: "PodLabels") -> bool | None:
+        """Whether it is about pods with these labels; None: not known."""
+        if self.selector is None:
+            return False
+        is_in_namespace: bool | None = True
+        if self.namespaces is not None and labels.namespace not in self.namespaces:
+            is_in_namespace = None if self.reads_namespace_labels else False
+        return both(is_in_namespace, labels.match(self.selector))
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadRule:
+    """A topology spread constraint with `whenUnsatisfiable: DoNotSchedule`."""
+
+    key: str
+    max_skew: int
+    min_domains: int
+    selector: Selector | None
+    honors_affinity: bool = True
+    """Whether nodes that the pod does not select are left out of the count."""
+    honors_taints: bool = False
+    """Whether nodes with taints that the pod does not tolerate are."""
+
+    def matches(self, labels: "PodLabels", namespace: str) -> bool | None:
+        """Whether it counts such pods; None: not known. `namespace` is that of its own pod."""
+        if self.selector is None or labels.namespace != namespace:
+            return False
+        return labels.match(self.selector)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HostPort:
+    """A port of the node that a container takes."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = ANY_ADDRESS
+
+    def conflicts(self, other: "HostPort") -> bool:
+        """Whether no node has both."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        addresses = {self.address, other.address}
+        return len(addresses) == 1 or ANY_ADDRESS in addresses
+
+    def __str__(self) -> str:
+        return f"{self.port}/{self.protocol}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodLabels:
+    """What selectors go by."""
+
+    namespace: str = "default"
+    known: Labels = ()
+    complete: bool = True
+    """False: controllers add labels of their own."""
+
+    def match(self, selector: Selector) -> bool | None:
+        """Whether all requirements hold; None: not known."""
+        labels = dict(self.known)
+        holds: bool | None = True
+        for requirement in selector:
+            one: bool | None = requirement.holds("", labels)
+            if requirement.key not in labels and self._may_have(requirement):
+                one = None
+            holds = both(holds, one)
+        return holds
+
+    def _may_have(self, requirement: Expression) -> bool:
+        """Whether the pod may have the label all the same, with one of the values asked for."""
+        if requirement.key in NOT_KEPT:
+            return requirement.values != (NEW,)
+        return not self.complete and is_added(requirement.key)
+
+
+def both(first: bool | None, second: bool | None) -> bool | None:
+    """Whether both hold, where None is not known."""
+    if first is False or second is False:
+        return False
+    if first is None or second is None:
+        return None
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class PodRules:
+    """What pods of one kind ask of the pods around them, and what others select them by."""
+
+    labels: PodLabels = field(default_factory=PodLabels, compare=False)
+    """Pods without rules of their own are alike whatever their labels."""
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    spread: tuple[SpreadRule, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    own: Labels = ()
+    """The labels once more, of pods that have rules."""
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Whether it has no rule of its own."""
+        return not (self.affinity or self.anti_affinity or self.spread or self.ports)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The node labels without which no node is good enough."""
+        keys = [term.key for term in self.affinity]
+        keys += [rule.key for rule in self.spread]
+        return tuple(dict.fromkeys(keys))
+
+
+NO_RULES: Final = PodRules()
+
+_MADE_UP: Final = frozenset({"pod-template-hash", "controller-uid", "controller-revision-hash"})
+_ADDED: Final = _MADE_UP | {"job-name"}
+_CONTROLLERS: Final = (
+    "batch.kubernetes.io",
+    "apps.kubernetes.io",
+    "statefulset.kubernetes.io",
+    "kubeflow.org",
+    "sigs.k8s.io",
+    "x-k8s.io",
+    "ray.io",
+    "volcano.sh",
+    "run.ai",
+    "nvidia.com",
+)
+"""Domains of labels that controllers give to pods."""
+
+
+def is_added(key: str) -> bool:
+    """Whether it is a label that a controller gives to the pods it makes."""
+    domain, slash, _ = key.partition("/")
+    if not slash:
+        return key in _ADDED
+    for controller in _CONTROLLERS:
+        if domain == controller or domain.endswith(f".{controller}"):
+            return True
+    return False
+
+
+def rules_of(spec: Field, labels: Field, pod_set: str) -> PodRules:
+    """The rules of the pod spec at `spec`; what is malformed in them becomes a finding.
+
+    `labels` are those of its template, `pod_set` its role or the name of what it is a part of.
+    """
+    root = spec.root
+    own = labels_of(root, labels, pod_set)
+    affinity = spec / "affinity"
+    namespace = own.namespace
+    known = dict(own.known)
+    rules = PodRules(
+        labels=own,
+        affinity=_terms(affinity / "podAffinity" / REQUIRED, namespace, known),
+        anti_affinity=_terms(affinity / "podAntiAffinity" / REQUIRED, namespace, known),
+        spread=tuple(_spread_rules(spec / "topologySpreadConstraints", known)),
+        ports=ports_of(spec),
+    )
+    if rules.asks_nothing:
+        return rules
+    return replace(rules, own=own.known)
+
+
+def labels_of(root: Field, labels: Field, pod_set: str) -> PodLabels:
+    """The labels that pods of a template will have."""
+    known = labels.texts()
+    namespace = namespace_of(root)
+    kind = kind_of(root.value)
+    if kind == ("", "Pod"):
+        return PodLabels(namespace, tuple(sorted(known.items())))
+    added = _added_labels(kind, name_of(root), pod_set)
+    everything = added | known
+    return PodLabels(namespace, tuple(sorted(everything.items())), complete=False)
+
+
+def _added_labels(kind: tuple[str, str], name: str, pod_set: str) -> dict[str, str]:
+    """Labels that the controller of a kind gives to all pods of a template, where they are known.
+
+    Those that differ from pod to pod are not among them.
+    """
+    if kind == ("batch", "Job"):
+        uid = {"controller-uid": NEW, "batch.kubernetes.io/controller-uid": NEW}
+        return {"job-name": name, "batch.kubernetes.io/job-name": name, **uid}
+    if kind in (("apps", "Deployment"), ("apps", "ReplicaSet")):
+        return {"pod-template-hash": NEW}
+    if kind == ("apps", "StatefulSet"):
+        return {"controller-revision-hash": NEW}
+    if kind[0] == "kubeflow.org":
+        role = pod_set.lower()
+        key = "job-role" if kind[1] == "MPIJob" else "replica-type"
+        return {
+            "training.kubeflow.org/job-name": name,
+            f"training.kubeflow.org/{key}": role,
+        }
+    return {}
+
+
+def rules_of_pod(
+    wants: Field, labels: PodLabels, ports: tuple[HostPort, ...], repels: tuple[PodTerm, ...]
+) -> PodRules:
+    """The rules of a pod of the cluster: `wants` are the fields of its spec that choose nodes."""
+    known = dict(labels.known)
+    affinity = wants / "affinity" / "podAffinity" / REQUIRED
+    rules = PodRules(
+        labels=labels,
+        affinity=_terms(affinity, labels.namespace, known),
+        anti_affinity=repels,
+        spread=tuple(_spread_rules(wants / "topologySpreadConstraints", known)),
+        ports=ports,
+    )
+    if rules.asks_nothing:
+        return rules
+    return replace(rules, own=labels.known)
+
+
+def repelled_by(affinity: Field, namespace: str, own: Mapping[str, str]) -> tuple[PodTerm, ...]:
+    """The pods that a pod with this `affinity` and these labels never shares a domain with."""
+    return _terms(affinity / "podAntiAffinity" / REQUIRED, namespace, own)
+
+
+def _terms(terms: Field, namespace: str, own: Mapping[str, str]) -> tuple[PodTerm, ...]:
+    read = []
+    for term in terms.items():
+        read.append(_term(term, namespace, own))
+    return tuple(read)
+
+
+def _term(term: Field, namespace: str, own: Mapping[str, str]) -> PodTerm:
+    key = (term / "topologyKey").text() or ""
+    if not key:
+        (term / "topologyKey").error("pods/topology-key", "can not be empty", "name a node label")
+    selector = _selector(term / "labelSelector")
+    if selector is not None:
+        selector = (
+            *selector,
+            *_own_values(term / "matchLabelKeys", "In", own),
+            *_own_values(term / "mismatchLabelKeys", "NotIn", own),
+        )
+    names = frozenset(_texts(term / "namespaces"))
+    selecting = term / "namespaceSelector"
+    if not selecting:
+        return PodTerm(key, selector, names or frozenset([namespace]))
+    return _of_namespaces(PodTerm(key, selector, names), selecting)
+
+
+def _of_namespaces(term: PodTerm, selecting: Field) -> PodTerm:
+    """The term with the namespaces that a selector adds to those it names."""
+    by_labels = _selector(selecting) or ()
+    if not by_labels:
+        return replace(term, namespaces=None)
+    only = by_labels[0]
+    if len(by_labels) == 1 and only.key == NAMESPACE_NAME and only.operator == "In":
+        named = term.namespaces or frozenset()
+        return replace(term, namespaces=named.union(only.values))
+    return replace(term, reads_namespace_labels=True)
+
+
+def _selector(selector: Field) -> Selector | None:
+    """A label selector; None where there is none, which matches no pod."""
+    if not selector:
+        return None
+    requirements = []
+    for key, value in (selector / "matchLabels").texts().items():
+        requirements.append(Expression(key, "In", (value,)))
+    for requirement in (selector / "matchExpressions").items():
+        key = (requirement / "key").text() or ""
+        operator_field = requirement / "operator"
+        name = operator_field.text()
+        operators = [operator for operator in _OPERATORS if operator == name]
+        if not operators:
+            text = f"{name!r} is none of {', '.join(_OPERATORS)}"
+            operator_field.error("pods/operator", text)
+        for operator in operators:
+            values = tuple(_texts(requirement / "values"))
+            requirements.append(Expression(key, operator, values))
+    return tuple(requirements)
+
+
+def _texts(values: Field) -> list[str]:
+    texts = []
+    for value in values.items():
+        text = value.text()
+        if text is not None:
+            texts.append(text)
+    return texts
+
+
+def _own_values(keys: Field, operator: Operator, own: Mapping[str, str]) -> Iterator[Expression]:
+    """Requirements that the API server adds for `matchLabelKeys`; a label that is missing is not.
+
+    What a controller has yet to add is taken for new.
+    """
+    for key in _texts(keys):
+        value = own.get(key)
+        if value is None and is_added(key):
+            value = NEW
+        if value is not None:
+            yield Expression(key, operator, (value,))
+
+
+def _spread_rules(constraints: Field, own: Mapping[str, str]) -> Iterator[SpreadRule]:
+    for constraint in constraints.items():
+        if (constraint / "whenUnsatisfiable").text() != "DoNotSchedule":
+            continue
+        selector = _selector(constraint / "labelSelector")
+        if selector is not None:
+            selector = (*selector, *_own_values(constraint / "matchLabelKeys", "In", own))
+        yield SpreadRule(
+            key=(constraint / "topologyKey").text() or "",
+            max_skew=(constraint / "maxSkew").number(1, least=1),
+            min_domains=(constraint / "minDomains").number(1, least=1),
+            selector=selector,
+            honors_affinity=(constraint / "nodeAffinityPolicy").text() != "Ignore",
+            honors_taints=(constraint / "nodeTaintsPolicy").text() == "Honor",
+        )
+
+
+def ports_of(spec: Field) -> tuple[HostPort, ...]:
+    """The host ports of a pod spec; with `hostNetwork` each port is one of the host."""
+    on_host = (spec / "hostNetwork").flag()
+    ports: list[HostPort] = []
+    for container in (spec / "containers").items():
+        ports += _container_ports(container, on_host=on_host)
+    for container in (spec / "initContainers").items():
+        if (container / "restartPolicy").text() == "Always":
+            ports += _container_ports(container, on_host=on_host)
+    return tuple(sorted(set(ports)))
+
+
+def _container_ports(container: Field, *, on_host: bool) -> Iterator[HostPort]:
+    for port in (container / "ports").items():
+        number = (port / "hostPort").number(0)
+        if on_host and not number:
+            number = (port / "containerPort").number(0)
+        if number:
+            protocol = (port / "protocol").text() or "TCP"
+            address = (port / "hostIP").text() or ANY_ADDRESS
+            yield HostPort(number, protocol, address)
+
+
+def conflict(ports: Iterable[HostPort], others: Iterable[HostPort]) -> HostPort | None:
+    """The first of these ports that a node with the others does not have; None: it has all."""
+    taken = tuple(others)
+    for port in ports:
+        for other in taken:
+            if port.conflicts(other):
+                return port
+    return None
+
+
+def without_spread(rules: PodRules) -> PodRules:
+    """The rules for a scheduler that does not go by topology spread constraints."""
+    return replace(rules, spread=())

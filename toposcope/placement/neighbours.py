@@ -1,0 +1,192 @@
+"""The pods that run in a cluster, as the rules of other pods see them."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Pods
+from toposcope.integrations.framework.node_affinity import Barred, Exclusion, ExclusionKind
+from toposcope.integrations.framework.pod_rules import (
+    SCHEDULER_SAYS,
+    HostPort,
+    PodLabels,
+    PodRules,
+    PodTerm,
+    Rule,
+    SpreadRule,
+    both,
+    conflict,
+)
+from toposcope.placement.room import Node
+from toposcope.snapshot.model import PodView
+
+UNREAD_NAMESPACES: Final = "a namespaceSelector goes by labels of namespaces, which are not read"
+UNKNOWN_LABELS: Final = "a controller adds labels to pods, and a labelSelector goes by one of them"
+
+
+class Neighbours:
+    """Running pods, grouped by their labels: many pods share all of them."""
+
+    def __init__(self, pods: Iterable[PodView], nodes: Mapping[str, Node]) -> None:
+        """`pods` on other than these nodes are left out."""
+        self._pods = [pod for pod in pods if pod.node in nodes]
+        self._nodes = nodes
+        self.unclear: dict[str, None] = {}
+        """Why it is not known which pods a rule is about."""
+
+    @cached_property
+    def _by_labels(self) -> Mapping[PodLabels, Counter[str]]:
+        """How many pods with these labels are on which node."""
+        places: dict[tuple[int, str], Counter[str]] = {}
+        labels: dict[tuple[int, str], PodLabels] = {}
+        for pod in self._pods:
+            key = id(pod.selectable), pod.namespace
+            if key not in places:
+                places[key] = Counter()
+                labels[key] = pod.pod_labels
+            places[key][pod.node] += 1
+
+        by_labels: dict[PodLabels, Counter[str]] = {}
+        for key, counts in places.items():
+            by_labels.setdefault(labels[key], Counter()).update(counts)
+        return by_labels
+
+    @cached_property
+    def repelling(self) -> Mapping[tuple[PodTerm, ...], Collection[str]]:
+        """The nodes of pods with required anti-affinity, by its terms."""
+        repelling: dict[tuple[PodTerm, ...], set[str]] = {}
+        for pod in self._pods:
+            if pod.repels:
+                repelling.setdefault(pod.repels, set()).add(pod.node)
+        return repelling
+
+    @cached_property
+    def ports(self) -> Mapping[str, list[HostPort]]:
+        """By node: the host ports that are taken."""
+        ports: dict[str, list[HostPort]] = {}
+        for pod in self._pods:
+            if pod.ports:
+                ports.setdefault(pod.node, []).extend(pod.ports)
+        return ports
+
+    def near(self, terms: tuple[PodTerm, ...]) -> Counter[str]:
+        """The nodes of pods that all of these terms are about, and how many are there."""
+        found: Counter[str] = Counter()
+        for labels, counts in self._by_labels.items():
+            matches: bool | None = True
+            for term in terms:
+                matches = both(matches, self.about(term, labels))
+            if matches:
+                found.update(counts)
+        return found
+
+    def counted(self, rule: SpreadRule, namespace: str) -> Counter[str]:
+        """The nodes of pods that a spread constraint counts, and how many are there."""
+        found: Counter[str] = Counter()
+        for labels, counts in self._by_labels.items():
+            if self._known(rule.matches(labels, namespace), UNKNOWN_LABELS) and rule.selector:
+                found.update(counts)
+        return found
+
+    def about(self, term: PodTerm, labels: PodLabels) -> bool:
+        """Whether a term is about such pods; where that is not known, `unclear` says why."""
+        why = UNKNOWN_LABELS
+        if term.reads_namespace_labels:
+            why = UNREAD_NAMESPACES
+        return self._known(term.matches(labels), why)
+
+    def _known(self, matches: bool | None, why: str) -> bool:
+        if matches is None:
+            self.unclear[why] = None
+        return bool(matches)
+
+    def without_port(self, ports: Iterable[HostPort]) -> frozenset[str]:
+        """The nodes that do not have all of these ports free."""
+        wanted = tuple(ports)
+        nodes = set()
+        if wanted:
+            for node, taken in self.ports.items():
+                if conflict(wanted, taken):
+                    nodes.add(node)
+        return frozenset(nodes)
+
+    def repelled(self, labels: PodLabels) -> frozenset[str]:
+        """The nodes from which running pods keep pods with these labels."""
+        nodes: set[str] = set()
+        for terms, places in self.repelling.items():
+            for term in terms:
+                if self.about(term, labels):
+                    nodes |= self.around(places, term.key)
+        return frozenset(nodes)
+
+    def avoided(self, rules: PodRules) -> frozenset[str]:
+        """The nodes that pods with these rules keep away from because of running pods."""
+        nodes: set[str] = set()
+        for term in rules.anti_affinity:
+            nodes |= self.around(self.near((term,)), term.key)
+        return frozenset(nodes)
+
+    def around(self, places: Iterable[str], key: str) -> set[str]:
+        """All nodes that share a value of a label with one of these."""
+        values = self.values(places, key)
+        return {name for name, node in self._nodes.items() if node.labels.get(key) in values}
+
+    def values(self, places: Iterable[str], key: str) -> set[str]:
+        """The values of a label that these nodes have."""
+        values = set()
+        for name in places:
+            value = self._nodes[name].labels.get(key)
+            if value is not None:
+                values.add(value)
+        return values
+
+    def far(self, rules: PodRules) -> frozenset[str]:
+        """The nodes that are not beside the running pods that these rules ask for."""
+        near = self.near(rules.affinity)
+        nodes: set[str] = set()
+        for term in rules.affinity:
+            nodes |= self._nodes.keys() - self.around(near, term.key)
+        return frozenset(nodes)
+
+    def barred(self, pods: Pods, others: Iterable[Pods]) -> Barred:
+        """Nodes that running pods keep these from, whatever becomes of the `others`.
+
+        `others` are the different pods that are placed together with them.
+        """
+        rules = pods.rules
+        by_rule = {
+            Rule.PORTS: self.without_port(rules.ports),
+            Rule.OTHERS: self.repelled(rules.labels),
+            Rule.ANTI_AFFINITY: self.avoided(rules),
+        }
+        if rules.affinity and not self._may_follow(rules, others):
+            by_rule[Rule.AFFINITY] = self.far(rules)
+        return tuple(_barred(by_rule))
+
+    def _may_follow(self, rules: PodRules, others: Iterable[Pods]) -> bool:
+        """Whether it may go elsewhere than to running pods: to its like, or to the others."""
+        for other in others:
+            if self.is_mate(rules, other.rules.labels):
+                return True
+        return self.is_mate(rules, rules.labels) and not self.has_mates(rules)
+
+    def has_mates(self, rules: PodRules) -> bool:
+        """Whether pods that the affinity asks for run on nodes with one of its labels."""
+        near = self.near(rules.affinity)
+        return any(self.values(near, term.key) for term in rules.affinity)
+
+    def is_mate(self, rules: PodRules, labels: PodLabels) -> bool:
+        """Whether pods with these labels are what the affinity of the rules asks for."""
+        if not rules.affinity:
+            return False
+        mates = True
+        for term in rules.affinity:
+            mates = self.about(term, labels) and mates
+        return mates
+
+
+def _barred(by_rule: Mapping[Rule, frozenset[str]]) -> Iterator[tuple[Exclusion, frozenset[str]]]:
+    for rule, nodes in by_rule.items():
+        if nodes:
+            yield Exclusion(ExclusionKind.NEIGHBOURS, SCHEDULER_SAYS[rule]), nodes

@@ -1,0 +1,311 @@
+"""Places pods one after the other, as kube-scheduler does, under the rules between pods.
+
+It answers two questions. Is there an order and a choice of nodes by which all pods find a place?
+And do all pods find one whatever the scheduler chooses: it never takes a choice back. Small
+clusters get an exact answer, by trying every state that can be reached (`every_order`). Others get
+one where the rules are of a kind for which the answer is known, else none.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from toposcope.placement.board import Board, Placement, Spot, Stuck, is_closer
+from toposcope.placement.every_order import EveryOrder
+from toposcope.placement.room import Room
+from toposcope.placement.rule_bounds import Bounds
+from toposcope.placement.rule_state import Follows, RuleState
+
+_STARTS: Final = 64
+"""Domains in which a workload is started, of those that have the most room."""
+_MOST_STARTS: Final = 256
+"""Of more domains it is not tried whether each of them will do for several kinds of pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is known of a workload."""
+
+    placement: Placement | None = None
+    """Where its pods can go, all of them; None: no way was found."""
+    is_impossible: bool = False
+    """Whether there surely is none."""
+    is_certain: bool = False
+    """Whether every choice of the scheduler leads to one."""
+    stuck: Stuck | None = None
+    """How it can fail: of those that are known, with the most pods placed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Whether all pods surely find a place, else how that fails, where this is known."""
+
+    is_certain: bool
+    stuck: Stuck | None = None
+
+
+_UNKNOWN: Final = _Known(is_certain=False)
+
+
+class OneByOne:
+    """One workload in one room, which is as before when an answer is given."""
+
+    def __init__(self, room: Room, state: RuleState) -> None:
+        self._board = Board(room, state)
+        self._bounds = Bounds(self._board)
+
+    def outcome(self) -> Outcome:
+        """What becomes of the workload where kube-scheduler places it."""
+        ends = EveryOrder(self._board).ends()
+        if ends is not None:
+            is_possible = ends.placement is not None
+            return Outcome(
+                placement=ends.placement,
+                is_impossible=not is_possible,
+                is_certain=is_possible and ends.stuck is None,
+                stuck=ends.stuck,
+            )
+        best = self._best_run()
+        if best.placement is None:
+            is_impossible = self._bounds.exceeded() is not None
+            return Outcome(is_impossible=is_impossible, stuck=best.stuck)
+        known = self._known()
+        return Outcome(best.placement, is_certain=known.is_certain, stuck=known.stuck)
+
+    def bounds(self) -> Outcome:
+        """Whether some kind needs more than there can be at the very most, whoever places it."""
+        stuck = self._bounds.exceeded()
+        return Outcome(is_impossible=stuck is not None, stuck=stuck)
+
+    # one way after the other
+
+    def _best_run(self) -> Outcome:
+        """The first way that works, or the one that places the most pods."""
+        best = Outcome()
+        for nodes in self._node_orders():
+            for kinds in self._kind_orders():
+                outcome = self._run(kinds, nodes)
+                if outcome.placement is not None:
+                    return outcome
+                if outcome.stuck and is_closer(outcome.stuck, best.stuck):
+                    best = outcome
+        return best
+
+    def _kind_orders(self) -> list[list[int]]:
+        """Leaders before those that follow them, and both ways round."""
+        kinds = sorted(self._board.kinds, key=self._follows_others)
+        if len(kinds) == 1:
+            return [kinds]
+        return [kinds, kinds[::-1]]
+
+    def _follows_others(self, kind: int) -> bool:
+        follows = self._board.state.follows[kind]
+        return follows is not None and kind not in follows.mates
+
+    def _node_orders(self) -> Iterator[list[int]]:
+        """Nodes in the order in which they are taken."""
+        for domain in self._starts()[:_STARTS]:
+            yield self._starting_in(domain)
+        fullest = sorted(self._board.nodes, key=self._slots)
+        yield fullest
+        yield fullest[::-1]
+
+    def _slots(self, node: int) -> int:
+        return sum(self._board.room.slots[node])
+
+    def _starting_in(self, domain: Sequence[int]) -> list[int]:
+        """All nodes, those of a domain first."""
+        rest = set(self._board.nodes)
+        rest.difference_update(domain)
+        return [*domain, *sorted(rest)]
+
+    def _starts(self) -> list[list[int]]:
+        """The domains that the first pod can fix for all that follow it, the largest first."""
+        board = self._board
+        starter = board.starter()
+        if starter is None:
+            return []
+        kind, follows = starter
+        usable = [node for node in board.nodes if board.can(kind, node)]
+        domains = board.domains(follows.keys, usable)
+        domains.sort(key=lambda nodes: self._bounds.most_on(kind, nodes), reverse=True)
+        return domains
+
+    def _run(self, kinds: Sequence[int], nodes: Sequence[int]) -> Outcome:
+        """Take the first node that will do for each pod, until none is left or none will do."""
+        board = self._board
+        try:
+            before = -1
+            while before < board.put_so_far:
+                before = board.put_so_far
+                for kind in kinds:
+                    self._fill(kind, nodes)
+            if board.missing():
+                return Outcome(stuck=board.stuck())
+            return Outcome(board.placement)
+        finally:
+            board.clear()
+
+    def _fill(self, kind: int, nodes: Sequence[int]) -> None:
+        """Put as many pods of a kind as find a node.
+
+        Those that a spread constraint keeps from a node may get there when others have more pods.
+        """
+        board = self._board
+        is_spread = bool(board.state.spreads[kind])
+        waiting = list(nodes)
+        before = -1
+        while waiting and before < board.put_so_far:
+            before = board.put_so_far
+            for node in waiting:
+                while board.is_missing(kind) and board.can(kind, node):
+                    board.put(Spot(kind, node))
+            if not is_spread:
+                break
+            waiting = [node for node in waiting if board.slots(kind, node)]
+
+    # what is known of rules of some kinds
+
+    def _known(self) -> _Known:
+        """Whether every choice leads to a place for all pods, given that some do."""
+        involved = self._involved()
+        if self._only_avoid(involved):
+            has_slack = all(self._has_slack(kind) for kind in involved)
+            return _Known(has_slack)
+        for kind in involved:
+            if not self._is_undisturbed(kind, involved):
+                return _UNKNOWN
+        starter = self._board.starter()
+        if starter is None:
+            is_simple = len(involved) == 1 and self._has_one_rule(involved[0])
+            return _Known(is_simple)
+        kind, leading = starter
+        for other in involved:
+            if not self._follows_only(other, leading):
+                return _UNKNOWN
+        if involved == [kind]:
+            return self._each_start(kind)
+        return self._each_run()
+
+    def _involved(self) -> list[int]:
+        """The kinds that rules are about."""
+        state = self._board.state
+        involved = []
+        for kind in self._board.kinds:
+            asks = [*state.avoids[kind], *state.spreads[kind], *state.shares_no_node[kind]]
+            if asks or state.follows[kind] or self._is_counted(kind):
+                involved.append(kind)
+        return involved
+
+    def _is_counted(self, kind: int) -> bool:
+        """Whether some rule counts pods of this kind."""
+        state = self._board.state
+        for of_kind in state.spreads:
+            for spreads in of_kind:
+                if kind in spreads.kinds:
+                    return True
+        for follows in state.follows:
+            if follows and kind in follows.mates:
+                return True
+        return False
+
+    def _only_avoid(self, kinds: Iterable[int]) -> bool:
+        """Whether nothing but anti-affinity and ports binds these."""
+        state = self._board.state
+        for kind in kinds:
+            if state.spreads[kind]:
+                return False
+            follows = state.follows[kind]
+            if follows and (not follows.has_running or follows.mates - {kind}):
+                return False
+        return True
+
+    def _has_slack(self, kind: int) -> bool:
+        """Whether a pod finds a place whatever the others take that it must not meet."""
+        board = self._board
+        rivals = set(board.state.shares_no_node[kind])
+        keys = set()
+        for avoided in board.state.avoids[kind]:
+            rivals |= avoided.kinds
+            keys.add(avoided.key)
+        if not rivals:
+            return True
+        keys -= board.single_keys()
+        if len(keys) > 1:
+            return False
+        rivals.add(kind)
+        taken = sum(board.wanted[rival] for rival in rivals)
+        return self._places(kind, next(iter(keys), None)) >= taken
+
+    def _places(self, kind: int, key: str | None) -> int:
+        """The domains of a label, or the nodes, on which such a pod can start.
+
+        Only those count in which the other kinds leave it room.
+        """
+        board = self._board
+        others = [other for other in board.kinds if other != kind]
+        places: set[object] = set()
+        for node in board.nodes:
+            if not board.can(kind, node) or not board.slots_beside(kind, node, others):
+                continue
+            value = board.value(key, node) if key else None
+            places.add(node if value is None else value)
+        return len(places)
+
+    def _is_undisturbed(self, kind: int, others: Sequence[int]) -> bool:
+        """Whether pods that are not among these take no room from a kind."""
+        board = self._board
+        strangers = [stranger for stranger in board.kinds if stranger not in others]
+        for node in board.nodes:
+            room_for = min(self._bounds.cap(kind, node), board.wanted[kind])
+            if board.slots_beside(kind, node, strangers) < room_for:
+                return False
+        return True
+
+    def _has_one_rule(self, kind: int) -> bool:
+        """Whether all orders come to the same: one spread constraint, and one pod a node or more.
+
+        Then the domain with the fewest pods, once it is full, says how many the others get.
+        """
+        state = self._board.state
+        if len(state.spreads[kind]) != 1 or state.follows[kind]:
+            return False
+        return self._only_by_node(kind)
+
+    def _only_by_node(self, kind: int) -> bool:
+        """Whether anti-affinity keeps pods of this kind off single nodes at most."""
+        single = self._board.single_keys()
+        for avoided in self._board.state.avoids[kind]:
+            if avoided.key not in single:
+                return False
+        return True
+
+    def _follows_only(self, kind: int, leading: Follows) -> bool:
+        """Whether a kind goes where the leaders are, and has one pod a node at most besides."""
+        state = self._board.state
+        follows = state.follows[kind]
+        if follows is None or state.spreads[kind] or not self._only_by_node(kind):
+            return False
+        return follows.keys == leading.keys and follows.mates == leading.mates
+
+    def _each_start(self, kind: int) -> _Known:
+        """Whether each domain that the first pod may choose has room for all."""
+        wanted = self._board.wanted[kind]
+        for domain in reversed(self._starts()):
+            if self._bounds.most_on(kind, domain) < wanted:
+                outcome = self._run([kind], domain)
+                return _Known(is_certain=False, stuck=outcome.stuck)
+        return _Known(is_certain=True)
+
+    def _each_run(self) -> _Known:
+        """Whether all kinds find room from each domain that the first pod may choose."""
+        starts = self._starts()
+        if len(starts) > _MOST_STARTS:
+            return _UNKNOWN
+        for domain in reversed(starts):
+            nodes = self._starting_in(domain)
+            for kinds in self._kind_orders():
+                outcome = self._run(kinds, nodes)
+                if outcome.placement is None:
+                    return _Known(is_certain=False, stuck=outcome.stuck)
+        return _Known(is_certain=True)

@@ -1,0 +1,341 @@
+"""What the rules between pods make of a verdict: affinity, anti-affinity, spread and host ports.
+
+What running pods forbid becomes part of each pod's node filter (`with_barred`), so that the search
+and every scheduler's own procedure go by it. What the pods of a workload forbid each other is
+decided afterwards (`by_pod_rules`): by kube-scheduler's own way, pod after pod, where it places
+them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Decision, Group, Pods, Workload, pods_in
+from toposcope.integrations.framework.node_affinity import Barred, NodeFilter
+from toposcope.integrations.framework.pod_rules import SCHEDULER_SAYS, Rule, without_spread
+from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
+from toposcope.placement.board import Stuck
+from toposcope.placement.cluster import Question
+from toposcope.placement.neighbours import Neighbours
+from toposcope.placement.one_by_one import OneByOne, Outcome
+from toposcope.placement.room import Room
+from toposcope.placement.rule_state import RuleState, has_rules
+from toposcope.text import listing, plural
+
+_OLD_FILE: Final = (
+    "its pods have rules about other pods, and the cluster's file was saved by an earlier version, "
+    "which kept none of what these go by; save it again: toposcope save FILE"
+)
+_MOST_NAMES: Final = 3
+_UNNAMED: Final = frozenset({"", "pod", "pods"})
+"""Names of pods in workloads that have no others."""
+
+
+def with_barred(question: Question) -> Question:
+    """The question with the nodes left out that running pods keep the workload's pods from."""
+    workload = question.workload
+    neighbours = question.on.neighbours
+    if not has_rules(_all_groups(workload)) and not neighbours.repelling:
+        return question
+
+    kinds = list(dict.fromkeys(pods_in(workload.groups)))
+    filters: dict[Pods, NodeFilter] = {}
+    for pods in kinds:
+        others = [other for other in kinds if other is not pods]
+        keys = pods.rules.keys
+        if question.ignores_spread:
+            keys = without_spread(pods.rules).keys
+        filters[pods] = _barred(pods.node_filter, keys, neighbours.barred(pods, others))
+    everybody = list(filters.values())
+    barring = _Barring(filters, everybody)
+    barred = replace(
+        workload,
+        groups=barring.groups(workload.groups),
+        pod_groups=barring.groups(workload.pod_groups),
+        certain=barring.groups(workload.certain),
+    )
+    return replace(question, workload=barred)
+
+
+def _all_groups(workload: Workload) -> Iterator[Group]:
+    yield from workload.groups
+    yield from workload.pod_groups
+
+
+def _barred(node_filter: NodeFilter, keys: tuple[str, ...], barred: Barred) -> NodeFilter:
+    return replace(node_filter, keys=keys, barred=barred)
+
+
+@dataclass(frozen=True, slots=True)
+class _Barring:
+    """The node filters of the pods of a workload, with what running pods forbid."""
+
+    filters: Mapping[Pods, NodeFilter]
+    everybody: Sequence[NodeFilter]
+
+    def groups(self, groups: Iterable[Group]) -> tuple[Group, ...]:
+        """The groups with these filters."""
+        barred = []
+        for group in groups:
+            pods = [self._pods(kind) for kind in group.pods]
+            below = self.groups(group.groups)
+            barred.append(replace(group, pods=tuple(pods), groups=below))
+        return tuple(barred)
+
+    def _pods(self, pods: Pods) -> Pods:
+        node_filter = self.filters.get(pods)
+        if node_filter is None:
+            node_filter = self._for_all(pods)
+        return replace(pods, node_filter=node_filter)
+
+    def _for_all(self, pods: Pods) -> NodeFilter:
+        """The filter of pods that stand for several kinds: nodes that each of these may use."""
+        keys: dict[str, None] = {}
+        barred: Barred = ()
+        for node_filter in self.everybody:
+            keys.update(dict.fromkeys(node_filter.keys))
+            barred += node_filter.barred
+        return _barred(pods.node_filter, tuple(keys), barred)
+
+
+def by_pod_rules(question: Question, verdict: Verdict) -> Verdict:
+    """Whether the pods of the workload may be where they would go, beside each other."""
+    groups = _all_groups(question.workload)
+    neighbours = question.on.neighbours
+    if not has_rules(groups) and not neighbours.repelling:
+        return verdict
+    if verdict.kind == "never" and not verdict.limitation:
+        return verdict
+    if not question.on.snapshot.knows_pod_rules and question.on.snapshot.pods:
+        return _not_known(verdict, _OLD_FILE)
+
+    trial = _Trial(question, neighbours)
+    state = trial.state(emptied=False)
+    for why in state.unclear:
+        return _not_known(verdict, why)
+    if state.is_static:
+        return verdict
+    return trial.verdict(verdict)
+
+
+def _not_known(verdict: Verdict, why: str) -> Verdict:
+    return verdict if verdict.refuses else verdict.limited("unclear", why)
+
+
+class _Trial:
+    """A workload whose pods have rules about each other."""
+
+    def __init__(self, question: Question, neighbours: Neighbours) -> None:
+        self.question = question
+        self.neighbours = neighbours
+        self.kinds = list(_kinds_of(question))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether kube-scheduler places the pods, and nothing but their own rules binds them."""
+        workload = self.question.workload
+        decision = self.question.decision
+        if decision is not None and decision.topology is not None:
+            return False
+        if workload.gang is not None or workload.doubt:
+            return False
+        return not workload.pod_groups and all(group.unconstrained for group in workload.groups)
+
+    def state(self, *, emptied: bool) -> RuleState:
+        """The rules on the nodes of the cluster."""
+        neighbours = None if emptied else self.neighbours
+        return RuleState(self.kinds, self.question.nodes, neighbours)
+
+    def _room(self, *, emptied: bool) -> Room:
+        return Room(
+            self.question.levels,
+            self.question.nodes,
+            [Group("workload", tuple(self.kinds))],
+            emptied=emptied,
+            opened=emptied,
+            partial=self.question.partial,
+        )
+
+    def _pods(self, *, emptied: bool) -> OneByOne:
+        return OneByOne(self._room(emptied=emptied), self.state(emptied=emptied))
+
+    def verdict(self, verdict: Verdict) -> Verdict:
+        """The verdict with the rules; `verdict` is that without them."""
+        pods = self._pods(emptied=False)
+        outcome = pods.outcome() if self.is_plain else pods.bounds()
+        if outcome.is_impossible:
+            return self._refused(verdict, outcome)
+        if verdict.refuses:
+            return verdict
+        if not self.is_plain:
+            return self._by_procedure(verdict)
+        if outcome.placement is None:
+            return verdict.limited("unclear", _undecided(self.kinds))
+        if not outcome.is_certain:
+            return verdict.limited("unclear", self._doubt(outcome))
+        return replace(
+            verdict,
+            kind="fits",
+            placed=self._placed(outcome),
+            roomy=0,
+            best=None,
+            limitation="",
+        )
+
+    def _refused(self, verdict: Verdict, outcome: Outcome) -> Verdict:
+        pods = self._pods(emptied=True)
+        empty = pods.outcome() if self.is_plain else pods.bounds()
+        kind: Kind = "full"
+        if empty.is_impossible:
+            kind = "never"
+            outcome = empty
+        if verdict.kind == kind and not verdict.limitation:
+            return verdict  # there is no room, whatever the rules
+        stuck = outcome.stuck
+        if stuck is None or stuck.rule is None:
+            fields = _fields(self.kinds)
+            return verdict.limited(kind, f"{fields} leaves no place for all of its pods")
+        return verdict.limited(kind, self._shortage(stuck, stuck.rule))
+
+    def _shortage(self, stuck: Stuck, rule: Rule) -> str:
+        """`2 of 3 pods of w find a node: podAntiAffinity allows one per rack; ...`."""
+        found = self._found(stuck)
+        pods = self.kinds[stuck.kind]
+        asks = _asks(pods, rule)
+        count = stuck.rules[rule]
+        nodes = plural(count, "node")
+        says = SCHEDULER_SAYS[rule]
+        return f"{found} a node: {asks}; {count} {nodes} {says}"
+
+    def _doubt(self, outcome: Outcome) -> str:
+        stuck = outcome.stuck
+        if stuck is None or stuck.rule is None:
+            return _undecided(self.kinds)
+        asks = _asks(self.kinds[stuck.kind], stuck.rule)
+        return (
+            "all pods can find a node, but kube-scheduler places one after the other: where the "
+            f"first ones take the wrong nodes, {self._found(stuck)} one ({asks})"
+        )
+
+    def _found(self, stuck: Stuck) -> str:
+        """`2 of 3 pods of w find`."""
+        kind = self.kinds[stuck.kind]
+        placed = stuck.placed[stuck.kind]
+        pods = plural(kind.count, "pod")
+        find = plural(placed, "finds", "find")
+        if kind.name in _UNNAMED:
+            return f"{placed} of {kind.count} {pods} {find}"
+        return f"{placed} of {kind.count} {pods} of {kind.name} {find}"
+
+    def _placed(self, outcome: Outcome) -> tuple[Placed, ...]:
+        """Each kind of pods as a group of its own, with its nodes."""
+        names = self._room(emptied=False).names
+        by_kind: dict[int, list[tuple[str, int]]] = {}
+        for spot, count in (outcome.placement or {}).items():
+            nodes = by_kind.setdefault(spot.kind, [])
+            nodes.append((names[spot.node], count))
+        placed = []
+        for kind, nodes in by_kind.items():
+            pods = self.kinds[kind]
+            name = pods.name
+            if name in _UNNAMED:
+                name = self.question.workload.groups[0].name
+            placed.append(Placed(Group(name, (pods,)), (), tuple(nodes)))
+        return tuple(placed)
+
+    def _by_procedure(self, verdict: Verdict) -> Verdict:
+        """The verdict where another scheduler places the pods, or levels bind them."""
+        workload = self.question.workload
+        if verdict.kind != "fits" or workload.gang is not None:
+            return verdict  # it went by the rules itself
+        decision = self.question.decision
+        fields = _fields(self.kinds)
+        if decision is None:
+            why = f"{fields} is not part of the search that is made for {workload.system}"
+            return verdict.limited("unclear", why)
+        if self._holds(decision):
+            return verdict
+        why = (
+            f"{workload.system} does not go by {fields} when it assigns nodes, where its pods wait"
+        )
+        return verdict.limited("unclear", why)
+
+    def _holds(self, decision: Decision) -> bool:
+        """Whether the pods may be where they are assigned to, in some order."""
+        state = self.state(emptied=False)
+        number_of = {pods.name: number for number, pods in enumerate(state.kinds)}
+        left = []
+        for pods, name, count in decision.placed:
+            if pods.name not in number_of or name not in state.number_of:
+                return False
+            spot = number_of[pods.name], state.number_of[name]
+            left += [spot] * count
+        while left:
+            later = []
+            for kind, node in left:
+                if state.blocked(kind, node):
+                    later.append((kind, node))
+                else:
+                    state.put(kind, node)
+            if len(later) == len(left):
+                return False
+            left = later
+        return bool(decision.placed)
+
+
+def _kinds_of(question: Question) -> Iterator[Pods]:
+    """The different pods of a workload, all copies of them."""
+    counts: dict[Pods, int] = {}
+    for group in question.workload.groups:
+        for pods in group.all_pods():
+            kind = replace(pods, count=1)
+            if question.ignores_spread:
+                kind = replace(kind, rules=without_spread(kind.rules))
+            counts[kind] = counts.get(kind, 0) + pods.count
+    for kind, count in counts.items():
+        yield replace(kind, count=count)
+
+
+def _fields(kinds: Iterable[Pods]) -> str:
+    """The fields that have to do with it."""
+    fields: dict[str, None] = {}
+    for pods in kinds:
+        rules = pods.rules
+        for rule, asked in (
+            (Rule.AFFINITY, rules.affinity),
+            (Rule.ANTI_AFFINITY, rules.anti_affinity),
+            (Rule.SPREAD, rules.spread),
+            (Rule.PORTS, rules.ports),
+        ):
+            if asked:
+                fields[rule.value] = None
+    return listing(list(fields), len(fields))
+
+
+def _undecided(kinds: Iterable[Pods]) -> str:
+    fields = _fields(kinds)
+    return (
+        f"kube-scheduler places pods one by one, and whether each choice leaves nodes for the "
+        f"last ones is not known for {fields} here"
+    )
+
+
+def _asks(pods: Pods, rule: Rule) -> str:
+    """What a rule of these pods allows."""
+    rules = pods.rules
+    match rule:
+        case Rule.PORTS:
+            ports = listing([str(port) for port in rules.ports], _MOST_NAMES)
+            port = plural(len(rules.ports), "port")
+            return f"one pod a node can have host {port} {ports} (hostPort)"
+        case Rule.AFFINITY:
+            keys = listing([term.key for term in rules.affinity], _MOST_NAMES)
+            return f"podAffinity keeps them in one {keys}"
+        case Rule.SPREAD:
+            skews = [f"{each.max_skew} over {each.key}" for each in rules.spread]
+            return f"topologySpreadConstraints allow a skew of {listing(skews, _MOST_NAMES)}"
+        case Rule.ANTI_AFFINITY if rules.anti_affinity:
+            keys = listing([term.key for term in rules.anti_affinity], _MOST_NAMES)
+            return f"podAntiAffinity allows one in each {keys}"
+        case _:
+            return "other pods keep them away by podAntiAffinity"
