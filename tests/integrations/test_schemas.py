@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 from tests.support.api import ApiUnderTest
-from tests.support.schemas import MODULES, KindSchema, fields_on_no_list, schemas_of_module, schemas_of_openapi
+from tests.support.schemas import (
+    MODULES,
+    KindSchema,
+    fields_on_no_list,
+    keys_of_module,
+    schemas_of_module,
+    schemas_of_openapi,
+)
 from toposcope.api.yaml_text import load
 from toposcope.integrations.framework.field_uses import FILE, FieldUses
 from toposcope.integrations.framework.pods import KINDS_WITH_PODS
@@ -39,6 +46,20 @@ def test_field_when_a_module_has_it_is_on_a_list(module: str) -> None:
         if fields:
             missing[f"{kind.api_version} {kind.kind}"] = fields
     assert missing == {}, "a new version? put these fields on a list of field_uses.yaml"
+
+
+WITH_KEYS = [module for module, pinned in MODULES.items() if "keys" in pinned]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", WITH_KEYS)
+def test_key_when_a_module_names_it_is_on_a_list(module: str) -> None:
+    uses = field_uses()
+    missing = []
+    for key in sorted(keys_of_module(module)):
+        if uses.is_key_of_systems(key) and uses.listed_key(key) is None:
+            missing.append(key)
+    assert missing == [], "a new version? put these keys on a list of field_uses.yaml"
 
 
 @pytest.mark.real_api("the fields that it serves")
