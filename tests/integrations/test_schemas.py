@@ -11,6 +11,7 @@ from tests.support.schemas import (
     MODULES,
     KindSchema,
     fields_on_no_list,
+    keys_of_module,
     schemas_at_hand,
     schemas_of_module,
     schemas_of_openapi,
@@ -60,6 +61,20 @@ def test_field_when_a_module_has_it_is_on_a_list(module: str) -> None:
 def test_field_when_a_crd_at_hand_has_it_is_on_a_list(name: str) -> None:
     for kind in schemas_at_hand(name):
         assert fields_on_no_list(field_uses(), kind) == []
+
+
+WITH_KEYS = [module for module, pinned in MODULES.items() if "keys" in pinned]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", WITH_KEYS)
+def test_key_when_a_module_names_it_is_on_a_list(module: str) -> None:
+    uses = field_uses()
+    missing = []
+    for key in sorted(keys_of_module(module)):
+        if uses.is_key_of_systems(key) and uses.listed_key(key) is None:
+            missing.append(key)
+    assert missing == [], "a new version? put these keys on a list of field_uses.yaml"
 
 
 @pytest.mark.real_api("the fields that it serves")
