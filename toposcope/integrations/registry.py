@@ -36,6 +36,7 @@ FOLDERS: Final = (
     "disaggregatedset",
     "lws",
     "jobset",
+    "kuberay",
     "kubernetes",
     "kubeflow",
     "appwrapper",

@@ -126,9 +126,15 @@ def _shortage(room: Room, group: Group, copies: int) -> Shortage:
     domains = room.domains((), group.required)
     if group.anti_affinity and len(domains) < copies:
         return _of_domains(group, copies=copies, domains=len(domains))
-    one_pod = _barred(room, group, copies) or _too_large(room, group, copies)
-    if one_pod:
-        return one_pod
+    return (
+        _barred(room, group, copies)
+        or _too_large(room, group, copies)
+        or _by_bounds(room, group, copies, domains)
+    )
+
+
+def _by_bounds(room: Room, group: Group, copies: int, domains: Sequence[Path]) -> Shortage:
+    """What there is too little of in all, or in each domain."""
     short: dict[Path, tuple[Counted, str]] = {}
     """By domain: what is short there for even one copy."""
     for bound in _bounds(room, group, domains):
