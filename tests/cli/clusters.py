@@ -124,6 +124,20 @@ def demo() -> SavedCluster:
     return cluster
 
 
+def busy_cpus() -> SavedCluster:
+    """Two racks of two nodes; in each, a Job without GPUs holds 95 of 96 cores of one node (as marin#8249)."""
+    cluster = SavedCluster(most=0)
+    for number in range(4):
+        labels = {HOST: f"n{number}", GPUS: "8", "gpu.topology/state": "ok", RACK: f"r{number // 2}"}
+        cluster.add_node(f"n{number}", labels, cpu="96", memory="960Gi", pods="110")
+    for number, node in enumerate(("n0", "n2")):
+        job = pod(f"cpu-{number}", node, 0)
+        job["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"cpu": "95"}}}]
+        job["metadata"]["ownerReferences"] = [owner_of_job("cpu")]
+        cluster.others.append(job)
+    return cluster
+
+
 def changed_demo() -> SavedCluster:
     """Racks and a state as they were some time before `demo` was saved."""
     cluster = SavedCluster()

@@ -1,7 +1,7 @@
 """`toposcope slots`: how many gangs of a size fit."""
 
 import pytest
-from tests.cli.clusters import jobs, nodes_only, parts
+from tests.cli.clusters import GPUS, HOST, RACK, SavedCluster, busy_cpus, jobs, nodes_only, parts
 from tests.cli.conftest import CommandOnCluster
 from tests.support.pages import expected_page
 
@@ -46,3 +46,33 @@ def test_slots_need_pods(toposcope_on: CommandOnCluster) -> None:
 )
 def test_wrong_flag_of_slots_is_named(line: str, message: str, toposcope_on: CommandOnCluster) -> None:
     assert message in toposcope_on(jobs, line, code=2).err
+
+
+def test_slots_count_cpu_and_memory_of_pods(toposcope_on: CommandOnCluster) -> None:
+    """Of two nodes in a rack one has no CPU left: no gang of 16 GPUs fits, until the Job that holds it has ended."""
+    ran = toposcope_on(busy_cpus, "slots --gpus 16")
+    heading, head, row, _, blocked, by_whom = ran.out.splitlines()
+    assert heading == (
+        "Gangs that fit into one domain, of pods with 8 GPUs, 48 CPU cores and 480 GiB of memory each "
+        "(--gpus-per-pod, --like)"
+    )
+    assert head == "GPUS  LEVEL  NOW  ENDED  EMPTY  UNUSABLE"
+    assert row == "  16  rack     0      2      2      100%"
+    assert blocked.startswith("! blocked: 16 free GPUs out of reach of a pod with 1 GPU, 6 CPU cores and ")
+    assert by_whom == "  16 GPUs on 2 nodes (n0, n2), where too little CPU is left: train/cpu-0 and train/cpu-1 hold it"
+
+
+def without_slots() -> SavedCluster:
+    """A node that lacks the level that the spec lists."""
+    cluster = SavedCluster(most=0)
+    cluster.add_node("n0", {HOST: "n0", GPUS: "8"})
+    cluster.run("p", ["n0"], gpus=1)
+    cluster.add_topology(levels=[{"domain": "rack", "key": RACK}])
+    return cluster
+
+
+@pytest.mark.parametrize("output", ["table", "wide"])
+def test_no_slot_that_can_be_counted_is_an_answer(output: str, toposcope_on: CommandOnCluster) -> None:
+    out = toposcope_on(without_slots, f"slots -o {output}").out
+    assert "! no slot can be counted: no node carries every level (rack); toposcope levels says what is missing" in out
+    assert toposcope_on(without_slots, "slots -o json").json["slots"] == []

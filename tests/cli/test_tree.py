@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.clusters import RACK, counted, demo, gaps, holes, tainted, tolerated, uncounted
-from tests.cli.conftest import Command, CommandOnCluster, Save, requests_to, write_cluster
+from tests.cli.clusters import RACK, busy_cpus, counted, demo, gaps, holes, tainted, tolerated, uncounted
+from tests.cli.conftest import Command, CommandOnCluster, Save, Write, requests_to, write_cluster
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.pages import expected_page
 from tests.support.paths import ROOT
@@ -250,3 +250,57 @@ def test_summary_of_a_running_cluster_takes_one_request(tmp_path: Path, toposcop
     assert "\ncluster: 2 nodes" in out
     (request,) = requests
     assert request.path.endswith("/clustertopologies")
+
+
+LIKE = """
+    apiVersion: batch/v1
+    kind: Job
+    metadata: {name: gang}
+    spec:
+      parallelism: 2
+      completions: 2
+      completionMode: Indexed
+      template:
+        spec:
+          containers:
+          - {name: c, resources: {limits: {nvidia.com/gpu: 8, cpu: 64, memory: 400Gi}}}
+"""
+
+
+@pytest.mark.regression
+def test_tree_says_which_free_gpus_are_blocked_and_by_whom(toposcope_on: CommandOnCluster) -> None:
+    """256 idle GPUs that 29 gangs could not use read as free."""
+    ran = toposcope_on(busy_cpus, "tree")
+    _, head, whole, *_, blocked, by_whom = ran.out.splitlines()
+    assert head.split() == ["NODES", "GPUS", "FREE", "BLOCKED"]
+    assert whole.split() == ["all", "nodes", "4", "32", "32", "16"]
+    assert blocked == (
+        "! blocked: 16 free GPUs out of reach of a pod with 1 GPU, 6 CPU cores and 60 GiB of memory "
+        "(half of what a node has for each GPU, as no pod has GPUs)"
+    )
+    assert by_whom == "  16 GPUs on 2 nodes (n0, n2), where too little CPU is left: train/cpu-0 and train/cpu-1 hold it"
+
+
+@pytest.mark.regression
+def test_tree_judges_free_gpus_by_a_given_workload(toposcope: Command, save: Save, write: Write, folder: Path) -> None:
+    write("gang.yaml", LIKE)
+    tree = toposcope(f"tree --from {save(busy_cpus)} --like {folder / 'gang.yaml'} -o json").json
+    assert tree["freeGpus"] == 32
+    assert tree["blockedGpus"] == {"cpu": 16}
+    assert tree["pod"] == {"gpus": 8, "cpu": 64.0, "memory": 400 << 30, "basis": "like"}
+    assert tree["blocked"] == [
+        {
+            "reason": "cpu",
+            "detail": None,
+            "gpus": 16,
+            "nodes": ["n0", "n2"],
+            "holders": ["train/cpu-0", "train/cpu-1"],
+        }
+    ]
+
+
+@pytest.mark.regression
+def test_workload_without_gpus_is_no_measure(toposcope: Command, save: Save, write: Write, folder: Path) -> None:
+    write("web.yaml", LIKE.replace("nvidia.com/gpu: 8, ", ""))
+    err = toposcope(f"tree --from {save(busy_cpus)} --like {folder / 'web.yaml'}", code=2).err
+    assert "web.yaml: no pods with GPUs are in there" in err

@@ -27,6 +27,19 @@ MESSAGES = [
         id="cordoned-and-anti-affinity",
     ),
     pytest.param(
+        "Unable to schedule podgroup (queue parent has children)",
+        "queue parent has queues below it, and KAI schedules nothing that is in it: name one of those",
+        id="kai-queue-with-children",
+    ),
+    pytest.param(
+        (
+            "Resources were not found for pod ml/hp-0 due to: no nodes with enough resources were found: "
+            "2 node(s) didn't have free ports for the requested pod ports."
+        ),
+        "no node takes pod ml/hp-0; nodes: 2 where a port of the node that the pod asks for (hostPort) is taken",
+        id="kai-host-port",
+    ),
+    pytest.param(
         "Requested topology clutser does not exist",
         "KAI has no Topology clutser; kubectl get topologies.kai.scheduler lists those it has",
         id="kai-topology-missing",

@@ -241,7 +241,7 @@ def test_follower_has_no_room_in_the_domain_of_its_mate(explain: Explain) -> Non
     assert explained.answer is not None
     assert explained.answer.name == "pinned"
     assert explained.answer.message == (
-        f"pod/worker-1 has to share {RACK} with worker-0 on h200-1 (required podAffinity): rack-3, "
+        f"pod/worker-1 has to share {RACK} with ml/worker-0, by its pod affinity: rack-3, "
         "and none of those 4 nodes has room"
     )
     assert explained.answer.details[1] == (
@@ -285,3 +285,37 @@ def test_pods_of_every_selected_namespace_bind(term: dict[str, object], explain:
     explained = explain(pod_and_its_mate(**term), "pod/worker-1")
 
     assert explained.step("pinned").outcome == "failed"
+
+
+def test_node_of_a_domain_is_out_where_a_pod_is_avoided(explain: Explain) -> None:
+    cluster = pod_and_its_mate()
+    cluster.remove("Pod/busy-h200-3")
+    cluster["Pod/worker-1"]["spec"]["affinity"]["podAntiAffinity"] = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"role": "noisy"}}, "topologyKey": HOST}
+        ]
+    }
+    noisy = running_pod("noisy", "h200-3", gpus=1)
+    noisy["metadata"]["labels"] = {"role": "noisy"}
+    cluster.add(noisy)
+    explained = explain(cluster, "pod/worker-1")
+
+    assert explained.answer is not None
+    assert explained.answer.name == "pinned"
+    assert explained.answer.details[2] == "h200-3: node(s) didn't match pod anti-affinity rules: ml/noisy"
+
+
+def test_refused_pod_names_the_pods_that_it_avoids(explain: Explain) -> None:
+    cluster = pod_and_its_mate()
+    waiting = cluster["Pod/worker-1"]
+    avoided = {"labelSelector": {"matchLabels": {"role": "worker"}}, "topologyKey": RACK}
+    waiting["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [avoided]}}
+    message = "0/8 nodes are available: 4 Insufficient nvidia.com/gpu, 4 node(s) didn't match pod anti-affinity rules."
+    waiting["status"]["conditions"][0]["message"] = message
+    explained = explain(cluster, "pod/worker-1")
+
+    assert explained.answer is not None
+    assert explained.answer.name == "scheduler"
+    assert explained.answer.details[1:] == [
+        "h200-1, h200-2, h200-3 and 1 more: node(s) didn't match pod anti-affinity rules, because of ml/worker-0"
+    ]

@@ -946,3 +946,65 @@ def test_json_has_the_tolerations(two_nodes: CheckedCluster) -> None:
         "placement": [],
         "leftOut": {"has taint team=x:NoSchedule": 1},
     }
+
+
+GROUPED = """
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: a, namespace: ml, annotations: {pod-group-name: train}}
+    spec: {schedulerName: kai-scheduler, containers: [{name: c}]}
+"""
+POD_GROUP = """
+    apiVersion: scheduling.run.ai/v2alpha2
+    kind: PodGroup
+    metadata: {name: train, namespace: ml}
+    spec: {queue: team, minMember: 1}
+"""
+
+
+@pytest.mark.regression
+def test_pod_of_an_unknown_pod_group_is_unclear(queue: CheckedCluster) -> None:
+    queue.submit(GROUPED)
+    assert queue.check().verdict == (
+        "unclear: KAI schedules these pods with PodGroup train, which is not in the files: neither its queue nor its "
+        "other pods are known"
+    )
+
+
+@pytest.mark.regression
+def test_pod_of_a_pod_group_beside_it_is_left_to_that(queue: CheckedCluster) -> None:
+    queue.put_beside(POD_GROUP)
+    queue.submit(GROUPED)
+    assert queue.check().verdict == ""
+
+    queue.put_beside(GROUPED)
+    queue.submit(POD_GROUP)
+    assert queue.check().verdict == "fits: 1 pod on 1 node"
+
+
+@pytest.mark.regression
+def test_quota_binds_grove_in_its_queue_by_priority_class(grove: CheckedCluster) -> None:
+    for name, parent in (("all", ""), ("default-queue", "all")):
+        grove.add(
+            {
+                "apiVersion": "scheduling.run.ai/v2",
+                "kind": "Queue",
+                "metadata": {"name": name},
+                "spec": {
+                    "parentQueue": parent,
+                    "resources": {
+                        "gpu": {"quota": 8, "limit": -1},
+                        "cpu": {"quota": -1, "limit": -1},
+                        "memory": {"quota": -1, "limit": -1},
+                    },
+                },
+            }
+        )
+    assert grove.check().verdict == "fits: rack r1 (2 nodes, 16 free GPUs)"
+
+    grove.edit_workload("spec.template.priorityClassName", "inference")
+
+    assert grove.check().verdict == (
+        "cannot fit: KAI's queue default-queue has a quota of 8 GPUs, 0 GPUs of it allocated, and this asks for "
+        "16 GPUs; preemptible workloads may go beyond it"
+    )

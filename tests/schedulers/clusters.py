@@ -310,8 +310,13 @@ def _kueue_job(rng: random.Random, name: str, labels: dict[str, str]) -> Object:
     slice_size = template["metadata"]["annotations"].get("kueue.x-k8s.io/podset-slice-size", 1)
     least = int(slice_size)
     metadata: Object = {"labels": labels}
+    metadata["annotations"] = {}
     if pods > least and rng.random() < 0.25:
-        metadata["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": str(rng.randint(least, pods - 1))}
+        metadata["annotations"]["kueue.x-k8s.io/job-min-parallelism"] = str(rng.randint(least, pods - 1))
+    if rng.random() < 0.1:
+        metadata["annotations"]["kueue.x-k8s.io/elastic-job"] = "true"
+    if rng.random() < 0.1:  # the only pod set of its group
+        template["metadata"]["annotations"]["kueue.x-k8s.io/podset-group-name"] = "group"
     spec = {
         "suspend": True,
         "parallelism": pods,
@@ -346,7 +351,7 @@ def _kueue_pod_set(rng: random.Random) -> tuple[Object, int]:
     elif kind < 0.65:
         annotations["kueue.x-k8s.io/podset-preferred-topology"] = rng.choice(LEVELS)
     elif kind < 0.75:
-        annotations["kueue.x-k8s.io/podset-unconstrained-topology"] = "true"
+        annotations["kueue.x-k8s.io/podset-unconstrained-topology"] = rng.choice(("true", "true", "1", "false"))
     if annotations and rng.random() < 0.3:
         divisors = [divisor for divisor in range(1, pods + 1) if pods % divisor == 0]
         size = rng.choice(divisors) if rng.random() < 0.8 else rng.randint(1, pods)

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 from tests.agent import test_recordings
-from tests.explain import test_diagnosis
+from tests.explain import test_diagnosis, test_pins, test_pod_steps
 from tests.explain.causes import CAUSES
 from tests.explain.explained import Explained, explain_in
 from tests.explain.test_message_meanings import MESSAGES
@@ -181,9 +181,10 @@ def waiting_workloads_explained() -> Cases:
         for cause in CAUSES:
             explained = explain_in(Path(folder), cause.build(), cause.subject)
             yield cause.name, [explained.code, explained.document]
-        for name, asks in _tests_of(test_diagnosis):
-            explained = _explained_by(asks, Path(folder))
-            yield name, [explained.code, explained.document]
+        for module in (test_diagnosis, test_pins, test_pod_steps):
+            for name, asks in _tests_of(module):
+                explained = _explained_by(asks, Path(folder))
+                yield name, [explained.code, explained.document]
 
 
 def _tests_of(module: ModuleType) -> Iterator[tuple[str, Callable[..., None]]]:
@@ -205,6 +206,8 @@ def _parameters(test: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]
         return
     (mark,) = marks
     names, parameters = mark.args
+    if isinstance(names, str):
+        names = [names]
     for parameter in parameters:
         case = str(parameter.id)
         arguments = dict(zip(names, parameter.values, strict=True))

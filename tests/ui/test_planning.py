@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.planning import clusters
 from tests.planning.clusters import RACK, at_random, capacity, cluster, node, pods
 from tests.ui.serving import InThisProcess, ManualRuntime, Nodes, served
 from toposcope.api.levels import Level
@@ -130,6 +131,28 @@ def facts_of(snapshot: Snapshot) -> Facts:
     for name in EXPECTED:
         facts.mark_synced(name)
     return facts
+
+
+@pytest.mark.regression
+def test_free_gpus_of_a_node_without_cpu_are_blocked(tmp_path: Path) -> None:
+    """On nodes of 64 millicores: pods with GPUs request 16 of them, and one without GPUs leaves 8."""
+    train = clusters.pod("train", 0, "n0", cpu=16)
+    web = clusters.pod("web", 0, "n1", 0, cpu=56, kind="Deployment")
+    busy = cluster(RACKS[:2], [train, web])
+    metrics = PlanningMetrics(InThisProcess(lambda: busy), 1, runtime=ManualRuntime())
+    metrics.count()
+    found = samples(metrics)
+    assert found["reachable_gpus", "cluster"] == 0
+    assert found["blocked_gpus", "cpu", "cluster"] == 8
+    assert found["blocked_gpus", "memory", "cluster"] == 0
+
+    with served(tmp_path, facts_of(busy), Nodes()) as server:
+        planning = server.get("/api/planning?view=cluster")
+        assert planning["pod"] == "8 GPUs and 0.016 CPU cores"
+        assert planning["reachable"] == 0
+        assert planning["blocked"] == [
+            "8 GPUs on 1 node (n1), where too little CPU is left: ml/web-0 holds it",
+        ]
 
 
 def test_page_asks_for_a_plan(tmp_path: Path) -> None:

@@ -4,17 +4,21 @@ and on an empty cluster.
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.cli.command import add_source_arguments, on_screen
-from toposcope.cli.errors import EXIT_OK, CommandError
+from toposcope.cli.errors import EXIT_OK
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, number, read, working
+from toposcope.cli.reach import add_like, reach_document, reach_lines, shape_for
 from toposcope.cli.terminal import Screen, columns
+from toposcope.integrations.framework.amounts import amounts
 from toposcope.placement.room import Node
 from toposcope.planning.capacity import View
 from toposcope.planning.slots import Slots, gpus_per_pod, one_pod, sizes_of, slots, without_repeats
+from toposcope.snapshot.reach import PodShape, Reach
 from toposcope.text import first_few, plural
 
 _HEADER: Final = ("GPUS", "LEVEL", "NOW", "ENDED", "EMPTY", "UNUSABLE")
@@ -30,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one"
     )
     add_size_arguments(parser)
+    add_like(parser)
     add_source_arguments(parser, ("table", "wide", "json", "yaml"))
 
 
@@ -53,37 +58,52 @@ def _numbers(text: str) -> tuple[int, ...]:
 @on_screen("slots")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the table."""
-    plan = read(arguments)
+    plan = read(arguments, published=bool(arguments.like))
     capacity = plan.capacity
-    if not capacity.nodes:
-        raise CommandError(
-            f"no node carries every level ({plan.scope.path}); "
-            "toposcope levels says what is missing"
-        )
-
+    shape = shape_for(arguments, plan.snapshot)
     with working("slots"):
-        per_pod = arguments.gpus_per_pod or gpus_per_pod(capacity)
+        per_pod = arguments.gpus_per_pod
+        if not per_pod:
+            per_pod = shape.gpus if arguments.like else gpus_per_pod(capacity)
         sizes = arguments.gpus or sizes_of(capacity, per_pod)
-        table = list(slots(capacity, sizes, per_pod))
+        table = list(slots(capacity, sizes, per_pod, shape))
 
+    counted_slots = _Counted(plan, shape, per_pod, sizes, table)
     output = arguments.output
     if output in ("json", "yaml"):
-        show_document(screen, output, document(plan, per_pod, table))
+        show_document(screen, output, document(counted_slots))
     else:
         is_wide = output == "wide"
-        lines = _page(screen, plan, sizes, per_pod, table, is_wide=is_wide)
-        screen.show(lines)
+        screen.show(_page(screen, counted_slots, is_wide=is_wide))
     return EXIT_OK
 
 
-def document(plan: Plan, per_pod: int, table: Sequence[Slots]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What was counted, of which pods."""
+
+    plan: Plan
+    shape: PodShape
+    per_pod: int
+    sizes: Sequence[int]
+    table: Sequence[Slots]
+
+    @property
+    def reach(self) -> Reach:
+        """What keeps such pods from free GPUs."""
+        return Reach(self.plan.snapshot, self.plan.scope, self.shape)
+
+
+def document(counted_slots: _Counted) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    plan = counted_slots.plan
     return {
         "topology": plan.scope.name or None,
-        "gpusPerPod": per_pod,
+        "gpusPerPod": counted_slots.per_pod,
         "nodes": len(plan.capacity.nodes),
         "leftOut": len(plan.capacity.left_out),
-        "slots": [_slots(row) for row in table],
+        "slots": [_slots(row) for row in counted_slots.table],
+        **reach_document(counted_slots.reach),
     }
 
 
@@ -95,23 +115,14 @@ def _slots(row: Slots) -> dict[str, Any]:
     return entry
 
 
-def _page(
-    screen: Screen,
-    plan: Plan,
-    sizes: Sequence[int],
-    per_pod: int,
-    table: Sequence[Slots],
-    *,
-    is_wide: bool,
-) -> Iterator[str]:
-    gpus = plural(per_pod, "GPU")
-    pods = f"pods with {per_pod} {gpus} each"
-    yield f"Gangs that fit into one domain, of {pods} (--gpus-per-pod)"
+def _page(screen: Screen, counted_slots: _Counted, *, is_wide: bool) -> Iterator[str]:
+    plan, sizes, table = counted_slots.plan, counted_slots.sizes, counted_slots.table
+    yield _heading(counted_slots)
     nodes = plan.capacity.nodes
     offering = _offering(nodes)
     smallest = plan.capacity.slots(View.EMPTY, one_pod(1))
     if not any(smallest):
-        why = _why_none(len(nodes), offering)
+        why = _why_none(plan, offering)
         yield screen.paint(f"! no slot can be counted: {why}", "yellow")
 
     shown = table if is_wide else without_repeats(table)
@@ -123,9 +134,18 @@ def _page(
     too_large = list(_too_large(sizes, table))
     if too_large:
         yield f"No domain holds {', '.join(too_large)} GPUs, even on an empty cluster."
-    if not (sizes or offering):
+    if nodes and not (sizes or offering):
         yield "No node offers whole GPUs."
     yield from _uncounted(screen, plan)
+    yield from reach_lines(screen, counted_slots.reach, is_wide=is_wide)
+
+
+def _heading(counted_slots: _Counted) -> str:
+    """What is counted, and the flags that say of which pods."""
+    shape = counted_slots.shape
+    pods = amounts(shape.requests(counted_slots.per_pod))
+    flags = "--gpus-per-pod, --like" if shape.cpu or shape.memory else "--gpus-per-pod"
+    return f"Gangs that fit into one domain, of pods with {pods} each ({flags})"
 
 
 def _offering(nodes: Iterable[Node]) -> int:
@@ -170,11 +190,17 @@ def _uncounted(screen: Screen, plan: Plan) -> Iterator[str]:
         yield screen.paint(line, "yellow")
 
 
-def _why_none(nodes: int, offering: int) -> str:
+def _why_none(plan: Plan, offering: int) -> str:
     """Why no node takes a pod with GPUs, even on an empty cluster.
 
     `offering` is how many nodes have whole GPUs.
     """
+    nodes = len(plan.capacity.nodes)
+    if not nodes:
+        return (
+            f"no node carries every level ({plan.scope.path}); "
+            "toposcope levels says what is missing"
+        )
     if not offering:
         what = f"{ALLOCATABLE_GPUS} as whole GPUs, and GPUs of ResourceSlices (DRA) are not counted"
         return f"none of {counted(nodes, 'node')} offers {what}"

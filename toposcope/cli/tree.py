@@ -24,12 +24,14 @@ from toposcope.cli.output import (
     show_document,
     without_agent,
 )
+from toposcope.cli.reach import add_like, reach_document, reach_lines, shape_for
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.hardware.matrix_annotation import reasons
 from toposcope.integrations.registry import LEAVING_OUT
 from toposcope.snapshot.filters import FAULTS, Mark
 from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.reach import Reach
 from toposcope.snapshot.scope import (
     Origin,
     Scope,
@@ -50,6 +52,8 @@ from toposcope.text import enumerated, first_few, plural
 
 _FEW: Final = 3
 _HEADER: Final = ("NODES", "GPUS", "FREE")
+_BLOCKED: Final = "BLOCKED"
+"""The column of free GPUs that a pod of typical shape cannot get; only where there are any."""
 _NARROWEST: Final = 24
 _REMARK_INDENT: Final = 6
 """The indent of a remark that does not fit into its line."""
@@ -129,6 +133,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown"
     )
+    add_like(parser)
     command.add_source_arguments(parser)
     command.add_watch(parser)
 
@@ -155,7 +160,9 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     # Names need no pods.
     pods = not arguments.no_pods and arguments.output != "name"
     try:
-        snapshot = command.load_snapshot(arguments, pods=pods, on_topologies=preview)
+        snapshot = command.load_snapshot(
+            arguments, pods=pods, published=bool(arguments.like), on_topologies=preview
+        )
     except ForbiddenError as error:
         return _without_nodes(screen, arguments, error)
 
@@ -167,11 +174,14 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.level:
         depth = scope.level(arguments.level) + 1
 
-    root = tree(snapshot, scope)
+    reach = _reach(arguments, snapshot, scope)
+    root = tree(snapshot, scope, reach)
     output = arguments.output
     if output in ("json", "yaml"):
         shared = shared_gpus(snapshot, scope)
         whole = document(scope, root, depth, shared=shared)
+        if reach:
+            whole |= reach_document(reach)
         show_document(screen, output, whole)
     elif output == "name":
         shown_depth = len(scope.levels) if depth is None else depth
@@ -184,10 +194,18 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
             root,
             depth=depth,
             arguments=arguments,
+            reach=reach,
         )
         screen.show(page)
 
     return errors.exit_code(ok=_is_healthy(scope, root))
+
+
+def _reach(arguments: argparse.Namespace, snapshot: Snapshot, scope: Scope) -> Reach | None:
+    """What keeps pods from free GPUs; None where pods are not known."""
+    if snapshot.pods is None:
+        return None
+    return Reach(snapshot, scope, shape_for(arguments, snapshot))
 
 
 def _is_healthy(scope: Scope, root: Domain) -> bool:
@@ -206,6 +224,7 @@ def _whole_page(
     *,
     depth: int | None,
     arguments: argparse.Namespace,
+    reach: Reach | None,
 ) -> list[str]:
     """The page for people; without `--depth` or `--level` it has as many levels as fit."""
     is_wide = arguments.output == "wide"
@@ -220,6 +239,8 @@ def _whole_page(
     lines = list(_page(screen, scope, root, top, why, is_wide=is_wide))
     for shares in _shared_lines(snapshot, scope):
         lines.append(screen.paint(shares, "dim"))
+    if reach:
+        lines += reach_lines(screen, reach, is_wide=is_wide)
 
     if shown is not None:
         hidden = path_of(scope.levels[shown:])
@@ -359,6 +380,8 @@ def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
     entry["nodes"] = domain.nodes
     entry["gpus"] = domain.gpus
     entry["freeGpus"] = domain.free
+    if domain.blocked:
+        entry["blockedGpus"] = {why.value: gpus for why, gpus in domain.blocked.items()}
     if domain.marks:
         entry["marks"] = {mark.value: domain.marks[mark] for mark in sorted(domain.marks)}
 
@@ -422,10 +445,11 @@ def _page(
     limit = None if is_wide else screen.width
     widths = _widths(rows, limit)
     indent = " " * widths.text
-    yield screen.paint(indent + widths.cells(_HEADER), "head")
+    header = _header(rows)
+    yield screen.paint(indent + widths.cells(header), "head")
     for row in rows:
         text = row.label.fitted(widths.text).ljust(widths.text)
-        counts = widths.cells(_counts(row))
+        counts = widths.cells(_counts(row)[: len(header)])
         yield from _with_remark(screen, text + counts, _remark(row.line, why))
 
     lacking_nodes, lacking_gpus = left_out(root)
@@ -455,18 +479,26 @@ def _heading(scope: Scope) -> str:
     return f"{title}: {scope.path}"
 
 
+def _header(rows: Sequence[_Row]) -> Sequence[str]:
+    """The heads of the columns beside the outline."""
+    if any(row.line.blocked_of_free for row in rows):
+        return (*_HEADER, _BLOCKED)
+    return _HEADER
+
+
 def _widths(rows: Sequence[_Row], limit: int | None) -> _Widths:
     """The widths of a table of at most `limit` characters, if there is a limit."""
     text = 0
-    counts = [len(head) for head in _HEADER]
+    counts = [len(head) for head in _header(rows)]
     for row in rows:
         text = max(text, len(row.label.text))
         cells = (
             f"{row.line.nodes:,}",
             f"{row.line.gpus:,}",
             _free(row.line),
+            _blocked(row.line),
         )
-        for column, cell in enumerate(cells):
+        for column, cell in enumerate(cells[: len(counts)]):
             counts[column] = max(counts[column], len(cell))
 
     if limit is not None:
@@ -480,14 +512,20 @@ def _counts(row: _Row) -> Sequence[str]:
     """The cells of a row; one that stands for many has nothing in FREE, where they differ."""
     nodes = f"{row.line.nodes:,}"
     gpus = f"{row.line.gpus:,}"
-    free = "" if row.is_repeated else _free(row.line)
-    return nodes, gpus, free
+    if row.is_repeated:
+        return nodes, gpus, "", ""
+    return nodes, gpus, _free(row.line), _blocked(row.line)
 
 
 def _free(line: Line) -> str:
     if line.free is None:
         return "-"
     return f"{line.free:,}"
+
+
+def _blocked(line: Line) -> str:
+    """The free GPUs that are blocked; nothing where none are."""
+    return f"{line.blocked_of_free:,}" if line.blocked_of_free else ""
 
 
 def _with_remark(screen: Screen, text: str, remark: "_Remark | None") -> Iterator[str]:

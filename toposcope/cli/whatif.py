@@ -29,6 +29,7 @@ from toposcope.planning.whatif import Changes, NewNodes, WhatIf, vacated, whatif
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.model import PodView
 from toposcope.snapshot.problems import InputError, Problem
+from toposcope.snapshot.reach import PodShape
 from toposcope.text import plural
 
 _MOST_GANGS = 15
@@ -135,7 +136,7 @@ def _change(
     with working("what changes"):
         result = whatif(snapshot, arguments.topology, capacity, plan.gangs, changes)
         sizes = arguments.gpus or sizes_of(capacity, per_pod)
-        table = list(_changed(result, sizes, per_pod))
+        table = list(_changed(result, sizes, per_pod, plan.typical))
 
     if arguments.output == "table":
         screen.show(_page(screen, result, table, held))
@@ -210,10 +211,12 @@ def _admitted(arguments: argparse.Namespace) -> Iterator[Any]:
         raise InputError(*problems)
 
 
-def _changed(result: WhatIf, sizes: Sequence[int], per_pod: int) -> Iterator[Change]:
+def _changed(
+    result: WhatIf, sizes: Sequence[int], per_pod: int, like: PodShape
+) -> Iterator[Change]:
     """The slots before and after of each size and level where they differ."""
-    before = _by_size_and_level(result.before, sizes, per_pod)
-    after = _by_size_and_level(result.after, sizes, per_pod)
+    before = _by_size_and_level(result.before, sizes, per_pod, like)
+    after = _by_size_and_level(result.after, sizes, per_pod, like)
     keys = before.keys() | after.keys()
     for key in sorted(keys, key=lambda key: _rank(result, key)):
         gpus, level = key
@@ -224,9 +227,9 @@ def _changed(result: WhatIf, sizes: Sequence[int], per_pod: int) -> Iterator[Cha
 
 
 def _by_size_and_level(
-    capacity: Capacity, sizes: Sequence[int], per_pod: int
+    capacity: Capacity, sizes: Sequence[int], per_pod: int, like: PodShape
 ) -> dict[tuple[int, Level], Slots]:
-    return {(row.gpus, row.level): row for row in slots(capacity, sizes, per_pod)}
+    return {(row.gpus, row.level): row for row in slots(capacity, sizes, per_pod, like)}
 
 
 def _rank(result: WhatIf, key: tuple[int, Level]) -> tuple[int, int]:

@@ -119,7 +119,7 @@ class Context:
         return tuple(filter(_has_node, self.ownership.pods))
 
     def pod_document(self, pod: PodView) -> Object | None:
-        """A pod as it was read: whole if it has no node; None where only its summary is known."""
+        """A waiting pod as it was read; None where only its summary is known."""
         return self.store.pods.get(Ref("", "Pod", pod.namespace, pod.name))
 
     @property

@@ -84,7 +84,7 @@ class ObjectStore:
 
     objects: dict[Ref, Object] = field(default_factory=dict)
     pods: dict[Ref, Object] = field(default_factory=dict)
-    """Pods that have not finished: whole while they have no node, else labels and node."""
+    """Pods that have no node, and have not finished."""
     unread: dict[tuple[str, str], Unread] = field(default_factory=dict)
     """Kinds of which nothing is known, by group and kind: their objects may exist."""
     namespace: str | None = None
@@ -96,18 +96,14 @@ class ObjectStore:
         self.objects[ref] = document
 
     def put_pod(self, document: Object) -> None:
-        """Keep what counts of a pod, unless it has finished."""
+        """Keep a pod that waits for a node."""
         root = Field(document)
         phase = (root / "status" / "phase").value
-        if phase in _FINISHED:
+        node = (root / "spec" / "nodeName").value
+        if node or phase in _FINISHED:
             return
         ref = ref_of(document)
-        node = (root / "spec" / "nodeName").value
-        if not node:
-            self.pods[ref] = document
-            return
-        labels = (root / "metadata" / "labels").value
-        self.pods[ref] = {"metadata": {"labels": labels}, "spec": {"nodeName": node}}
+        self.pods[ref] = document
 
     def of_kind(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind."""
@@ -236,7 +232,7 @@ def load_objects(
 
     if pod is not None:
         loader.load(POD, store.put, f"metadata.name={pod}")
-    loader.load(POD, store.put_pod)
+    loader.load(POD, store.put_pod, "spec.nodeName=")
     return store
 
 

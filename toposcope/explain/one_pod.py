@@ -1,15 +1,17 @@
 """Why a node does not take one waiting pod, and who holds what is short there.
 
-Rules: Kubernetes' plugins NodeUnschedulable, NodeAffinity, TaintToleration and NodeResourcesFit.
+Rules: Kubernetes' plugins NodeUnschedulable, NodeAffinity, TaintToleration, NodeResourcesFit, and
+those about running pods (`placement/waiting_pod.py`).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from toposcope.integrations.framework.amounts import amount, number_of
 from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.placement.sentences import why
+from toposcope.placement.waiting_pod import Refusal
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.text import listing
 
@@ -34,11 +36,13 @@ class Seeker:
     pod: PodView
     node_filter: NodeFilter
     """The nodes that its spec allows."""
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    """By node, why the pods that run keep it away."""
 
     def without_selectors(self) -> "Seeker":
         """The same, if it selected no nodes."""
         tolerant = NodeFilter(tolerations=self.node_filter.tolerations)
-        return Seeker(self.snapshot, self.pod, tolerant)
+        return replace(self, node_filter=tolerant, refusals={})
 
     def obstacle(self, node: NodeView) -> str:
         """Why a node does not take the pod; empty: it does, as far as is known."""
@@ -49,6 +53,9 @@ class Seeker:
         exclusion = self.node_filter.rejection(node.name, node.labels, node.taints)
         if exclusion:
             return f"it {why(exclusion)}"
+        refusal = self.refusals.get(node.name)
+        if refusal:
+            return f"node(s) {refusal.says}: {listing(refusal.pods, _MOST_HOLDERS)}"
         shortage = self._shortage(node)
         if shortage is None:
             return ""

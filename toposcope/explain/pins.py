@@ -4,7 +4,7 @@ A pod is bound to some nodes by node selectors that somebody added to it, and by
 required `podAffinity` names (rules: Kubernetes' plugins NodeAffinity and InterPodAffinity).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,17 +12,18 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.explain.context import Context
 from toposcope.explain.one_pod import Seeker
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.features import Ref, Step, failed, passed
+from toposcope.integrations.framework.features import Step, failed, passed
 from toposcope.integrations.framework.node_terms import node_filter_of
-from toposcope.integrations.framework.selectors import LabelSelector, label_selector
 from toposcope.integrations.framework.waiting import Pin
 from toposcope.integrations.registry import waiting
+from toposcope.placement.waiting_pod import Followed, WaitingPod
 from toposcope.snapshot.model import NodeView, PodView
 from toposcope.text import Command, enumerated, listing, plural, shell
 
+_MOST_PODS: Final = 50
+"""Waiting pods that are looked at: those of a group are bound alike."""
 _MOST_NODES: Final = 5
 _MOST_MATES: Final = 3
-_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,11 @@ def check_pinned(context: Context) -> Step:
 
 
 def _bound_pods(context: Context) -> Iterator[_BoundPod]:
-    """The waiting pods that are bound to some nodes."""
+    """The first waiting pods that are bound to some nodes."""
     if context.snapshot.pods is None or not context.cluster_nodes:
         return
     of_templates = _selectors_of_templates(context)
-    for pod in context.waiting:
+    for pod in context.waiting[:_MOST_PODS]:
         document = context.pod_document(pod)
         if document is None:
             continue
@@ -96,7 +97,8 @@ def _bound_pods(context: Context) -> Iterator[_BoundPod]:
         bonds = list(_selected(context, pod, spec, of_templates))
         bonds += _near(context, pod, spec)
         if bonds:
-            seeker = Seeker(context.snapshot, pod, node_filter_of(spec))
+            refusals = WaitingPod(context.snapshot, pod).refusals()
+            seeker = Seeker(context.snapshot, pod, node_filter_of(spec), refusals)
             yield _BoundPod(seeker, tuple(bonds))
 
 
@@ -157,73 +159,27 @@ def _node_of(context: Context, hostname: str) -> str:
 
 def _near(context: Context, pod: PodView, spec: Field) -> Iterator[_Bond]:
     """The bonds by pods that run, near which the pod has to be."""
-    affinity = spec / "affinity" / "podAffinity"
-    for term in (affinity / "requiredDuringSchedulingIgnoredDuringExecution").items():
-        key = (term / "topologyKey").text()
-        selector = label_selector(term / "labelSelector")
-        if not key or selector is None:
-            continue
-        mates = _mates(context, pod, term, selector)
-        values = _values_near(context, mates, key)
-        if values:
-            yield _bond_to_mates(pod, key, mates, values)
+    if not spec / "affinity" / "podAffinity":
+        return
+    by_key: dict[str, list[Followed]] = {}
+    for followed in WaitingPod(context.snapshot, pod).followed():
+        of_key = by_key.setdefault(followed.key, [])
+        of_key.append(followed)
+    for key, domains in by_key.items():
+        yield _bond_to_mates(pod, key, domains)
 
 
-def _bond_to_mates(
-    pod: PodView, key: str, mates: Mapping[Ref, str], values: frozenset[str]
-) -> _Bond:
-    names = [f"{ref.name} on {node}" for ref, node in mates.items()]
-    whom = listing(names, _MOST_MATES)
+def _bond_to_mates(pod: PodView, key: str, domains: Sequence[Followed]) -> _Bond:
+    mates: list[str] = []
+    values = []
+    for followed in domains:
+        mates += followed.mates
+        values.append(followed.value)
     words = (
-        f"pod/{pod.name} has to share {key} with {whom} (required podAffinity): "
-        f"{enumerated(sorted(values), 'or')}"
+        f"pod/{pod.name} has to share {key} with {listing(mates, _MOST_MATES)}, "
+        f"by its pod affinity: {enumerated(values, 'or')}"
     )
-    return _Bond(key, values, words)
-
-
-def _mates(
-    context: Context, pod: PodView, term: Field, selector: LabelSelector
-) -> Mapping[Ref, str]:
-    """The running pods that a term selects, each with its node."""
-    namespaces = _namespaces(pod, term)
-    mates = {}
-    for ref, document in context.store.pods.items():
-        root = Field(document)
-        node = (root / "spec" / "nodeName").text()
-        is_elsewhere = namespaces is not None and ref.namespace not in namespaces
-        if not node or is_elsewhere:
-            continue
-        labels = (root / "metadata" / "labels").texts()
-        if selector.selects(labels):
-            mates[ref] = node
-    return mates
-
-
-def _namespaces(pod: PodView, term: Field) -> frozenset[str] | None:
-    """The namespaces that a term is about; None: all of them."""
-    named = set()
-    for entry in (term / "namespaces").items():
-        named.add(entry.text() or "")
-    selector = term / "namespaceSelector"
-    if selector.value == {}:
-        return None
-    by_name = (selector / "matchLabels" / _NAMESPACE_NAME).text()
-    if by_name:
-        named.add(by_name)
-    if not named and not selector:
-        named.add(pod.namespace)
-    return frozenset(named)
-
-
-def _values_near(context: Context, mates: Mapping[Ref, str], key: str) -> frozenset[str]:
-    """The domains of the pods' nodes."""
-    values = set()
-    for name in mates.values():
-        node = context.cluster_nodes.get(name)
-        value = node.label(key) if node else None
-        if value is not None:
-            values.add(value)
-    return frozenset(values)
+    return _Bond(key, frozenset(values), words)
 
 
 def _takers(context: Context, bound: _BoundPod) -> list[NodeView]:
@@ -237,11 +193,9 @@ def _takers(context: Context, bound: _BoundPod) -> list[NodeView]:
 
 def _no_room(context: Context, stuck: Sequence[_BoundPod]) -> Step:
     """The step where the nodes that pods are bound to do not take them."""
-    first, *others = stuck
+    first = stuck[0]
     inside = [node for node in context.snapshot.nodes if first.may_use(node)]
     message = f"{first.sentence}, and {_none_of(inside)}"
-    if others:
-        message += f" ({len(others)} more waiting {plural(len(others), 'pod')} like that)"
 
     way_out: list[str] = []
     commands: list[Command] = []

@@ -22,10 +22,14 @@ from toposcope.integrations.framework.features import (
 )
 from toposcope.integrations.framework.waiting import Waiting
 from toposcope.integrations.registry import waiting
+from toposcope.placement.waiting_pod import Refusal, WaitingPod
 from toposcope.snapshot.model import PodView
-from toposcope.text import Command, bounded, shell
+from toposcope.text import Command, bounded, listing, shell
 
 _MOST_MESSAGES: Final = 8
+_MOST_REFUSALS: Final = 4
+_MOST_NAMES: Final = 3
+_DESCRIBE: Final = "kubectl describe {}"
 _FAILURES: Final = {
     ("ReplicaFailure", "True"),
     ("FailureTarget", "True"),
@@ -136,8 +140,8 @@ def _gated_step(context: Context, gate: str, pods: Sequence[PodView]) -> Step:
     lines: list[str] = []
     for report in reports[:_MOST_MESSAGES]:
         lines += _told(report)
-    commands = [report.ref.command("kubectl describe {}") for report in reports if report.ref]
-    owner = context.explained.command("kubectl describe {}")
+    commands = [report.ref.command(_DESCRIBE) for report in reports if report.ref]
+    owner = context.explained.command(_DESCRIBE)
     return failed(text, system.gates[gate], *lines, commands=(*commands, owner, describe))
 
 
@@ -201,7 +205,7 @@ def check_owner(context: Context) -> Step:
     lines: list[str] = []
     for problem in others[:_MOST_MESSAGES]:
         lines += _told(problem)
-    commands = [problem.ref.command("kubectl describe {}") for problem in problems if problem.ref]
+    commands = [problem.ref.command(_DESCRIBE) for problem in problems if problem.ref]
     told = list(_told(first))
     return failed(*told, *lines, commands=tuple(commands))
 
@@ -258,6 +262,27 @@ def check_scheduler(context: Context) -> Step:
     translated = first.meaning or meaning(first.text)
     commands: tuple[Command, ...] = ()
     if first.ref:
-        commands = (first.ref.command("kubectl describe {}"),)
-    step = failed(f"{first.about}: {first.text}", translated, commands=commands)
+        commands = (first.ref.command(_DESCRIBE),)
+    step = failed(
+        f"{first.about}: {first.text}",
+        translated,
+        *_in_the_way(context, first),
+        commands=commands,
+    )
     return features.explained(step, explained_by(first.text))
+
+
+def _in_the_way(context: Context, refused: SchedulerMessage) -> Iterator[str]:
+    """The running pods that keep a refused pod from nodes by affinity, anti-affinity or ports."""
+    for pod in context.waiting:
+        if refused.ref != Ref("", "Pod", pod.namespace, pod.name):
+            continue
+        nodes_by_refusal: dict[Refusal, list[str]] = {}
+        for node, refusal in WaitingPod(context.snapshot, pod).refusals().items():
+            nodes = nodes_by_refusal.setdefault(refusal, [])
+            nodes.append(node)
+        for refusal, nodes in list(nodes_by_refusal.items())[:_MOST_REFUSALS]:
+            words = f"{listing(nodes, _MOST_NAMES)}: node(s) {refusal.says}"
+            if refusal.pods:
+                words += f", because of {listing(refusal.pods, _MOST_NAMES)}"
+            yield words

@@ -13,6 +13,7 @@ from typing import Final
 
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.packing import PODS
+from toposcope.integrations.framework.pod_rules import NO_RULES
 from toposcope.integrations.framework.verdict import Remedy, Verdict
 from toposcope.integrations.readings import READERS_OF_PLAIN_PODS, READS
 from toposcope.placement.cluster import Question
@@ -42,13 +43,14 @@ def preemption(question: Question, verdict: Verdict) -> Verdict:
 
 
 def _is_placed_pod_by_pod(question: Question) -> bool:
-    """Whether it is kube-scheduler that places these pods, each by itself."""
+    """Whether it is kube-scheduler that places these pods, each by what it requests alone."""
     workload = question.workload
     if workload.system not in READERS_OF_PLAIN_PODS or workload.system in READS:
         return False
     for group in workload.groups:
         for pods in group.all_pods():
-            if pods.creation.scheduler not in _DEFAULT_SCHEDULERS:
+            is_simple = pods.rules == NO_RULES and not pods.claims
+            if pods.creation.scheduler not in _DEFAULT_SCHEDULERS or not is_simple:
                 return False
     return True
 

@@ -126,15 +126,14 @@ def _shortage(room: Room, group: Group, copies: int) -> Shortage:
     domains = room.domains((), group.required)
     if group.anti_affinity and len(domains) < copies:
         return _of_domains(group, copies=copies, domains=len(domains))
-    return (
-        _barred(room, group, copies)
-        or _too_large(room, group, copies)
-        or _by_bounds(room, group, copies, domains)
-    )
+    one_pod = _barred(room, group, copies) or _too_large(room, group, copies)
+    if one_pod:
+        return one_pod
+    return _of_bounds(room, group, copies, domains)
 
 
-def _by_bounds(room: Room, group: Group, copies: int, domains: Sequence[Path]) -> Shortage:
-    """What there is too little of in all, or in each domain."""
+def _of_bounds(room: Room, group: Group, copies: int, domains: Sequence[Path]) -> Shortage:
+    """Which bound keeps so many copies from finding room, each pod of which finds some."""
     short: dict[Path, tuple[Counted, str]] = {}
     """By domain: what is short there for even one copy."""
     for bound in _bounds(room, group, domains):

@@ -15,10 +15,10 @@ from toposcope.api.label_keys import GPU_PRODUCT, GPUS
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.packing import Path, add_pods, times_by_name
-from toposcope.kube.pod_resources import is_gpu
+from toposcope.kube.pod_resources import gpu_count, is_gpu
 from toposcope.placement.nodes import nodes_of
 from toposcope.placement.room import Node, path_of
-from toposcope.planning.gangs import Gang
+from toposcope.planning.gangs import Gang, ends
 from toposcope.snapshot.filters import TAINTS_OF_STATES
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope
@@ -71,10 +71,10 @@ class Capacity:
         self,
         snapshot: Snapshot,
         scope: Scope,
-        gangs: Iterable[Gang] = (),
+        gangs: Iterable[Gang] | None = None,
         like: "Capacity | None" = None,
     ) -> None:
-        """`gangs`: those whose end `View.ENDED` foresees.
+        """`gangs`: those whose end `View.ENDED` foresees, beside that of pods without GPUs.
 
         `like`: before a change, of which most still holds.
         """
@@ -85,7 +85,7 @@ class Capacity:
         """Nodes that lack a level."""
         self._take_in(snapshot, scope)
         self.number = {node.name: number for number, node in enumerate(self.nodes)}
-        self.counted = Counts(ending=_ending(gangs))
+        self.counted = Counts(ending={} if gangs is None else _ending(snapshot, gangs))
 
         self._like: Capacity | None = None
         self._changed: list[int] = []
@@ -300,9 +300,13 @@ class Capacity:
         return None
 
 
-def _ending(gangs: Iterable[Gang]) -> dict[str, dict[str, int]]:
-    """By node: what gangs that end by themselves hold there."""
+def _ending(snapshot: Snapshot, gangs: Iterable[Gang]) -> dict[str, dict[str, int]]:
+    """By node: what gangs, and pods without GPUs, that end by themselves hold there."""
     ending: dict[str, dict[str, int]] = {}
+    for pod in snapshot.in_whole_gpus.pods or ():
+        if pod.node and ends(pod) and not gpu_count(pod.requests):
+            held = ending.setdefault(pod.node, {})
+            add_pods(held, pod.requests.items(), 1)
     for gang in gangs:
         if not gang.ends:
             continue

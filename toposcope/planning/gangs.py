@@ -53,10 +53,12 @@ class Gang:
     @property
     def ends(self) -> bool:
         """Whether it ends by itself: Jobs of any kind and pods that nobody owns."""
-        for pod in self.pods:
-            if pod.owner and not pod.owner.kind.endswith("Job"):
-                return False
-        return True
+        return all(ends(pod) for pod in self.pods)
+
+
+def ends(pod: PodView) -> bool:
+    """Whether a pod ends by itself: that of a Job of any kind, or of nobody."""
+    return pod.owner is None or pod.owner.kind.endswith("Job")
 
 
 def gangs_of(

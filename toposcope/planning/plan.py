@@ -11,6 +11,13 @@ from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score, scores
 from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
 from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.reach import (
+    TAKES_NO_PODS,
+    Block,
+    PodShape,
+    Reach,
+    typical_shape,
+)
 from toposcope.snapshot.scope import Scope
 
 
@@ -76,4 +83,32 @@ class Plan:
     @cached_property
     def slots(self) -> tuple[Slots, ...]:
         """Every such size at every level."""
-        return tuple(slots(self.capacity, self.sizes, self.per_pod))
+        return tuple(slots(self.capacity, self.sizes, self.per_pod, self.typical))
+
+    @cached_property
+    def typical(self) -> PodShape:
+        """What pods of gangs request beside GPUs."""
+        return typical_shape(self.snapshot)
+
+    @cached_property
+    def free_gpus(self) -> int:
+        """Whole GPUs that no pod holds, on nodes of the scope that take pods."""
+        free = 0
+        for node in self.scope.nodes:
+            free += self.snapshot.free_gpus(node) or 0
+        return free
+
+    @property
+    def reachable_gpus(self) -> int:
+        """The free GPUs that a pod of typical shape can get."""
+        blocked = 0
+        for block in self.blocks:
+            if block.why not in TAKES_NO_PODS:
+                blocked += block.gpus
+        return self.free_gpus - blocked
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """What keeps such pods from idle GPUs, the most GPUs first."""
+        reach = Reach(self.snapshot, self.scope, self.typical)
+        return tuple(reach.blocks())

@@ -14,6 +14,7 @@ from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.planning.capacity import Capacity, View
+from toposcope.snapshot.reach import PodShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +102,30 @@ def one_pod(gpus: int) -> Pods:
     return Pods("", 1, requests)
 
 
-def shape_of(gpus: int, per_pod: int) -> tuple[Pods, int]:
-    """The pods of a gang of this size, and how many there are."""
+def shape_of(gpus: int, per_pod: int, like: PodShape | None = None) -> tuple[Pods, int]:
+    """The pods of a gang of this size, and how many there are.
+
+    They request CPU and memory in proportion as `like` does; without it GPUs alone.
+    """
     each = min(gpus, per_pod)
     pods = -(-gpus // each)
-    return one_pod(each), pods
+    if like is None:
+        return one_pod(each), pods
+    return Pods("", 1, like.requests(each), like.node_filter), pods
 
 
-def slots(capacity: Capacity, sizes: Sequence[int], per_pod: int) -> Iterator[Slots]:
+def slots(
+    capacity: Capacity, sizes: Sequence[int], per_pod: int, like: PodShape | None = None
+) -> Iterator[Slots]:
     """Every size at every level that has domains for it on an empty cluster.
 
-    The smallest sizes and the broadest levels come first.
+    The smallest sizes and the broadest levels come first. `like` is as in `shape_of`.
     """
     smallest = one_pod(1)
     free = sum(capacity.slots(View.NOW, smallest))
     tallies = _Tallies(capacity)
     for gpus in sizes:
-        pods, wanted = shape_of(gpus, per_pod)
+        pods, wanted = shape_of(gpus, per_pod, like)
         for depth, level in enumerate(capacity.levels, 1):
             fitting = {}
             for view in View:

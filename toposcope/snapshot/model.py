@@ -340,9 +340,10 @@ class Snapshot:
         """
         if self.pods is None:
             return None
-        if not node.usable:
-            return 0
+        return self.idle_gpus(node) if node.usable else 0
 
+    def idle_gpus(self, node: NodeView) -> int:
+        """Whole GPUs of a node that no pod holds, whether or not it takes pods; see `free_gpus`."""
         # Not by `free`, because the page asks for the GPUs of every node.
         taken = self.requested.get(node.name, NOTHING)
         shared = {share.resource for share in self.shares.get(node.name, ())}

@@ -21,11 +21,13 @@ from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
 from toposcope.kube.gpu_shares import Shares, Unit
 from toposcope.snapshot.filters import Mark, marks
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
+from toposcope.snapshot.reach import TAKES_NO_PODS, Blocked, Blocker, Reach
 from toposcope.snapshot.scope import Scope
 
 _COUNTED_LABELS: Final = (GPU_PRESENT, *SHARE_LABELS)
 """Labels from which GPUs and marks follow."""
 _UNMARKED: Final[Mapping[Mark, int]] = {}
+_UNBLOCKED: Final[Mapping[Blocker, int]] = {}
 
 
 class _Fact(NamedTuple):
@@ -34,6 +36,8 @@ class _Fact(NamedTuple):
     gpus: int
     free: int | None
     marks: tuple[Mark, ...]
+    blocked: tuple[Blocker, int] | None = None
+    """Idle GPUs that a pod of typical shape cannot get, and why; None: there are none."""
 
 
 @dataclass(slots=True)
@@ -49,6 +53,8 @@ class Domain:
     """Whole GPUs that pods can still get, shares of GPUs aside; None: not known."""
     marks: Mapping[Mark, int] = field(default_factory=Counter)
     """Nodes per mark."""
+    blocked: Mapping[Blocker, int] = field(default_factory=dict)
+    """Idle GPUs that a pod of typical shape cannot get, by what keeps it from them."""
     children: dict[str, "Domain"] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     """Nodes that lack the next level: they are in no domain below, and schedulers ignore them."""
@@ -76,7 +82,7 @@ class Domain:
 
     def add(self, nodes: int, fact: _Fact) -> None:
         """Count equal nodes."""
-        gpus, free, marks = fact
+        gpus, free, marks, blocked = fact
         self.nodes += nodes
         self.gpus += gpus * nodes
         if free:
@@ -85,15 +91,36 @@ class Domain:
         if marks:
             added = Counter(dict.fromkeys(marks, nodes))
             self.marks = Counter(self.marks) + added
+        if blocked:
+            why, idle = blocked
+            before = self.blocked.get(why, 0)
+            self.blocked = {**self.blocked, why: before + idle * nodes}
+
+    @property
+    def blocked_of_free(self) -> int:
+        """How many of its free GPUs a pod of typical shape cannot get."""
+        return _blocked_of_free(self.blocked)
 
 
-def tree(snapshot: Snapshot, scope: Scope) -> Domain:
-    """The domains of a scope, sorted by value within each level."""
+def _blocked_of_free(blocked: Mapping[Blocker, int]) -> int:
+    """GPUs on nodes that take no pods are idle, and not free."""
+    count = 0
+    for why, gpus in blocked.items():
+        if why not in TAKES_NO_PODS:
+            count += gpus
+    return count
+
+
+def tree(snapshot: Snapshot, scope: Scope, reach: Reach | None = None) -> Domain:
+    """The domains of a scope, sorted by value within each level.
+
+    `reach` says which idle GPUs are blocked; without it that is not counted.
+    """
     free = None if snapshot.pods is None else 0
     root = Domain(0, scope.name, free=free)
     # Where there are no agents at all, that is no fault of a node.
     untold = frozenset({Mark.NO_AGENT}) if scope.is_before_agents else frozenset[Mark]()
-    node_facts = _facts(snapshot, scope.nodes, untold)
+    node_facts = _facts(snapshot, scope.nodes, untold, reach)
     if not scope.levels:
         for node, fact in zip(scope.nodes, node_facts, strict=True):
             root.add(1, fact)
@@ -134,13 +161,17 @@ def _groups(scope: Scope, node_facts: Iterable[_Fact]) -> dict[_Kind, _Members]:
 
 
 def _facts(
-    snapshot: Snapshot, nodes: Sequence[NodeView], untold: frozenset[Mark]
+    snapshot: Snapshot,
+    nodes: Sequence[NodeView],
+    untold: frozenset[Mark],
+    reach: Reach | None,
 ) -> Iterator[_Fact]:
     """The facts about each node, computed once for equal nodes, without marks that are `untold`."""
     getters: dict[int, Callable[[Sequence[str]], Any]] = {}
     fact_by_key: dict[tuple[Any, ...], _Fact] = {}
     distinct: dict[_Fact, _Fact] = {}
     requested = snapshot.requested
+    lacking = reach.lacking if reach else ()
     for node in nodes:
         # The snapshot keeps these mappings alive, so ids are unique.
         keys_id = id(node.places)
@@ -150,13 +181,19 @@ def _facts(
 
         taken = requested.get(node.name, NOTHING)
         state = node.ready, node.schedulable, id(node.taints)
-        key = keys_id, getter(node.values), state, id(node.allocatable), id(taken)
+        lacks = node.name in lacking
+        key = keys_id, getter(node.values), state, id(node.allocatable), id(taken), lacks
         fact = fact_by_key.get(key)
         if fact is None:
             told = tuple(mark for mark in marks(node) if mark not in untold)
-            fact = _Fact(node.gpus, snapshot.free_gpus(node), told)
+            blocked = _blocked(reach.blocked(node)) if reach else None
+            fact = _Fact(node.gpus, snapshot.free_gpus(node), told, blocked)
             fact = fact_by_key[key] = distinct.setdefault(fact, fact)
         yield fact
+
+
+def _blocked(blocked: Blocked | None) -> tuple[Blocker, int] | None:
+    return (blocked.why, blocked.gpus) if blocked else None
 
 
 def _counted_values(node: NodeView) -> Callable[[Sequence[str]], Any]:
@@ -204,7 +241,8 @@ def _descend(
 
 def _end(inside: Domain, fact: _Fact, members: _Members) -> None:
     """Put equal nodes into their domains of the narrowest level."""
-    gpus, free, marks = fact
+    gpus, free, marks, blocked = fact
+    why_blocked = dict([blocked]) if blocked else _UNBLOCKED
     marked = dict.fromkeys(marks, 1) if marks else _UNMARKED
     depth = inside.depth + 1
     children = inside.children
@@ -218,7 +256,16 @@ def _end(inside: Domain, fact: _Fact, members: _Members) -> None:
             namesake.names = [*namesake.names, name]
         else:
             children[value] = Domain(
-                depth, value, 1, gpus, free, marked, _CHILDLESS, _NOBODY, names=(name,)
+                depth,
+                value,
+                1,
+                gpus,
+                free,
+                marked,
+                why_blocked,
+                _CHILDLESS,
+                _NOBODY,
+                names=(name,),
             )
 
 
@@ -356,6 +403,8 @@ class Line:
     """The level that they lack."""
     below: tuple["Line", ...] = ()
     """The lines below one of the domains."""
+    blocked_of_free: int = 0
+    """How many of the free GPUs a pod of typical shape cannot get."""
 
     @property
     def level(self) -> str:
@@ -416,6 +465,7 @@ class _Outliner:
             left_free=None if total.free is None else total.left_free,
             lacking=lacking,
             below=tuple(below),
+            blocked_of_free=total.blocked_of_free,
         )
 
     def _ends(self, domain: Domain) -> int:
@@ -518,11 +568,13 @@ def _sum_of(domains: Sequence[Domain]) -> Domain:
     """The nodes of these siblings as if they were one domain."""
     first = domains[0]
     marks: Counter[Mark] = Counter()
-    total = Domain(first.depth, first.value, marks=marks)
+    blocked: Counter[Blocker] = Counter()
+    total = Domain(first.depth, first.value, marks=marks, blocked=blocked)
     free = 0
     for domain in domains:
         marks.update(domain.marks)
         free += domain.free or 0
+        blocked.update(domain.blocked)
         total.nodes += domain.nodes
         total.gpus += domain.gpus
         total.left_out += domain.left_out

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Final
 
 from toposcope.errors import ToposcopeError
+from toposcope.integrations.framework.amounts import amounts
 from toposcope.planning.capacity import View
 from toposcope.planning.gangs import named
 from toposcope.planning.plan import Plan
@@ -52,6 +53,9 @@ def overview(plan: Plan) -> protocol.Planning:
         slots=rows,
         gangs=gangs,
         scored=len(plan.scores),
+        pod=amounts(plan.typical.requests(plan.per_pod)),
+        reachable=plan.reachable_gpus,
+        blocked=[block.sentence() for block in plan.blocks],
     )
 
 
@@ -150,7 +154,7 @@ def _to_drain(plan: Plan, path: tuple[str, ...], node: str) -> frozenset[str]:
 def _lost(plan: Plan, result: WhatIf) -> list[protocol.SlotChange]:
     """The slots that are lost now, the largest first; of each size those of the narrowest level."""
     after = {}
-    for row in slots(result.after, plan.sizes, plan.per_pod):
+    for row in slots(result.after, plan.sizes, plan.per_pod, plan.typical):
         after[row.gpus, row.level] = row.fitting[View.NOW]
 
     lost: dict[int, protocol.SlotChange] = {}

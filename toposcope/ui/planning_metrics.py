@@ -12,6 +12,7 @@ import msgspec
 from toposcope.planning.plan import Plan
 from toposcope.planning.score import Score
 from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.reach import Blocker
 from toposcope.telemetry.families import Family, Samples, exposition, family, histogram
 from toposcope.ui.planning import plan_of
 
@@ -100,6 +101,7 @@ class _Metrics:
         yield from self._misplaced(placed)
         yield self._worst_gangs(placed)
         yield from _slots(plans)
+        yield from _reach(plans)
 
     def _misplaced(self, placed: Sequence[_Placed]) -> Iterator[Family]:
         counts: dict[tuple[str, str], int] = {}
@@ -198,6 +200,25 @@ def _slots(plans: Mapping[str, Plan]) -> Iterator[Family]:
         "within domains of the level, from 0 to 1."
     )
     yield _gauge("unusable_ratio", text, labels, unusable)
+
+
+def _reach(plans: Mapping[str, Plan]) -> Iterator[Family]:
+    """The idle GPUs, by what keeps a pod of typical shape from them."""
+    reachable: list[tuple[tuple[str, ...], float]] = []
+    blocked: list[tuple[tuple[str, ...], float]] = []
+    for name, plan in plans.items():
+        reachable.append(((name,), plan.reachable_gpus))
+        counts: Counter[Blocker] = Counter()
+        for block in plan.blocks:
+            counts[block.why] += block.gpus
+        for why in Blocker:
+            blocked.append(((name, why.value), counts[why]))
+
+    text = "Free GPUs that a pod like the median of those with GPUs can get."
+    yield _gauge("reachable_gpus", text, ("topology",), reachable)
+    reasons = ", ".join(Blocker)
+    text = f"Idle GPUs that such a pod cannot get, by what keeps it from them: {reasons}."
+    yield _gauge("blocked_gpus", text, ("topology", "reason"), blocked)
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Family:

@@ -402,6 +402,12 @@ class Planning(_Struct):
     """The worst first, at most 100."""
     scored: int
     """Running gangs of more than one pod."""
+    pod: str
+    """What a pod of these gangs requests: `4 GPUs, 100 CPU cores and 400 GiB of memory`."""
+    reachable: int
+    """Free GPUs that such a pod can get."""
+    blocked: list[str]
+    """Why it cannot get the other idle GPUs, the most GPUs first."""
 
 
 class GangPlace(_Struct):

@@ -1,4 +1,4 @@
-"""Nodes that older versions of Kueue leave out, because they are called like their domain."""
+"""Nodes that Kueue leaves out: for a level that they lack, or a value that older versions mistake."""
 
 import pytest
 from tests.support.checked_cluster import CheckedCluster
@@ -37,3 +37,12 @@ def test_topology_of_hosts_alone_has_no_level_above(kueue: CheckedCluster) -> No
     kueue.annotate_pods("kueue.x-k8s.io/podset-required-topology", "kubernetes.io/hostname")
     kueue.pods(1)
     assert kueue.check().findings == []
+
+
+def test_level_that_no_node_carries_is_named(kueue: CheckedCluster) -> None:
+    levels = [{"nodeLabel": "example.com/island"}, {"nodeLabel": "example.com/rack"}]
+    kueue.edit("Topology/t", "spec.levels", levels)
+    assert kueue.check().verdict == (
+        "cannot fit: no node carries example.com/island, which Topology t has as a level, "
+        "and Kueue leaves out every node that lacks a level"
+    )

@@ -4,9 +4,9 @@ Source: Kubernetes 1.36 (plugins VolumeBinding, VolumeZone and VolumeRestriction
 storage driver has left, and how many volumes a node takes, are not looked at.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from toposcope.integrations.framework.constraints import Hold
 from toposcope.integrations.framework.containers import written_amounts
@@ -18,10 +18,9 @@ from toposcope.integrations.framework.node_affinity import (
     VolumePlace,
 )
 from toposcope.integrations.framework.node_terms import terms_of
-from toposcope.integrations.framework.pod_kinds import STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
+from toposcope.integrations.framework.pod_kinds import VOLUME_CLAIMS, VOLUMES
+from toposcope.integrations.framework.storage_classes import StorageClass, class_of
 
-_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _ZONES: Final = (
     "topology.kubernetes.io/zone",
@@ -30,9 +29,9 @@ _ZONES: Final = (
     "failure-domain.beta.kubernetes.io/region",
 )
 """Labels of a volume that its node has to have too."""
+_AVAILABLE: Final = "Available"
 _ONE_POD: Final = "ReadWriteOncePod"
 _ONE_NODE: Final = "ReadWriteOnce"
-_WAITS_FOR_POD: Final = "WaitForFirstConsumer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +61,8 @@ class _Claim:
     @property
     def access_modes(self) -> list[str]:
         """`ReadWriteOnce` and the like."""
-        modes = []
-        for mode in (self.spec / "accessModes").items():
-            modes.append(mode.text() or "")
-        return modes
+        modes = _texts(self.spec / "accessModes")
+        return list(modes)
 
     @property
     def is_new(self) -> bool:
@@ -143,12 +140,15 @@ def _named(spec: Field, name: str) -> Field | None:
 
 def claims_of_set(root: Field, pods: int) -> Iterator[ClaimedVolume]:
     """What the claims of a StatefulSet's pods mean: each pod has its own of each template."""
-    first = (root / "spec" / "ordinals" / "start").number(0)
-    for template in (root / "spec" / "volumeClaimTemplates").items():
+    spec = root / "spec"
+    first = (spec / "ordinals" / "start").number(0)
+    templates = spec / "volumeClaimTemplates"
+    for template in templates.items():
         name = name_of(template)
+        prefix = f"{name}-{name_of(root)}"
         kept = 0
         for number in range(first, first + pods):
-            written = _named(root, f"{name}-{name_of(root)}-{number}")
+            written = _named(root, f"{prefix}-{number}")
             if written is not None and _is_bound(written):
                 kept += 1
         if kept:
@@ -174,8 +174,9 @@ def _claimed(claim: _Claim) -> ClaimedVolume:
 
 
 def _is_bound(written: Field) -> bool:
-    has_volume = (written / "spec" / "volumeName").text() is not None
-    return has_volume and (written / "status" / "phase").text() == "Bound"
+    volume = written / "spec" / "volumeName"
+    phase = written / "status" / "phase"
+    return volume.text() is not None and phase.text() == "Bound"
 
 
 def _bound(claim: _Claim) -> ClaimedVolume:
@@ -203,10 +204,12 @@ def _terms_of(volume: Field) -> Terms:
     A node without any label of a zone can use a volume that has such labels, as kube-scheduler has
     it.
     """
-    terms = terms_of(volume / "spec" / "nodeAffinity" / "required")
+    required = volume / "spec" / "nodeAffinity" / "required"
+    terms = terms_of(required)
     if terms:
         return terms
-    labels = (volume / "metadata" / "labels").texts()
+    written = volume / "metadata" / "labels"
+    labels = written.texts()
     zoned = []
     for key in _ZONES:
         if key in labels:
@@ -218,50 +221,8 @@ def _terms_of(volume: Field) -> Terms:
     return tuple(zoned), tuple(unzoned)
 
 
-@dataclass(frozen=True, slots=True)
-class _Class:
-    """The StorageClass of a claim."""
-
-    name: str
-    written: Field | None
-    """None: there is none of this name."""
-    is_known: bool = True
-
-    @property
-    def waits_for_pod(self) -> bool:
-        """Whether a volume is made or chosen only where a pod goes."""
-        if self.written is None:
-            return False
-        return (self.written / "volumeBindingMode").text() == _WAITS_FOR_POD
-
-    @property
-    def makes_volumes(self) -> bool:
-        """Whether volumes are made on demand."""
-        if self.written is None:
-            return False
-        return (self.written / "provisioner").text() not in (None, _NO_PROVISIONER)
-
-
-def _class_of(claim: _Claim) -> _Class:
-    surroundings = claim.written.surroundings
-    name = (claim.spec / "storageClassName").value
-    for document in surroundings.each(STORAGE_CLASSES):
-        written = Field(document)
-        if name is None and _is_default(written):
-            return _Class(name_of(written), written)
-        if name and name_of(written) == name:
-            return _Class(name_of(written), written)
-    is_known = name == "" or surroundings.knows_all(STORAGE_CLASSES)
-    return _Class(str(name or ""), None, is_known)
-
-
-def _is_default(storage_class: Field) -> bool:
-    annotations = storage_class / "metadata" / "annotations"
-    return (annotations / _DEFAULT_CLASS).text() == "true"
-
-
 def _unbound(claim: _Claim) -> ClaimedVolume:
-    storage_class = _class_of(claim)
+    storage_class = class_of(claim.written)
     if not storage_class.is_known:
         name = storage_class.name or "the default one"
         return claim.held("unclear", f"has no volume yet, and StorageClass {name} was not read")
@@ -270,32 +231,38 @@ def _unbound(claim: _Claim) -> ClaimedVolume:
             return claim.held("unclear", "gets its volume first: on which nodes is not known")
         return claim.held("full", "has no volume yet, and pods wait until it is bound")
 
-    node = (claim.written / "metadata" / "annotations" / _SELECTED_NODE).text()
+    annotations = claim.written / "metadata" / "annotations"
+    node = (annotations / _SELECTED_NODE).text()
     if node:
-        return claim.at(((Expression(NODE_NAME, "In", (node,), field=True),),))
+        is_chosen = Expression(NODE_NAME, "In", (node,), field=True)
+        return claim.at(((is_chosen,),))
     if storage_class.makes_volumes:
         return _made_on_demand(claim, storage_class)
     return _one_of_local(claim, storage_class)
 
 
-def _made_on_demand(claim: _Claim, storage_class: _Class) -> ClaimedVolume:
-    if claim.is_shared and "ReadWriteMany" not in claim.access_modes:
+def _made_on_demand(claim: _Claim, storage_class: StorageClass) -> ClaimedVolume:
+    can_be_shared = "ReadWriteMany" in claim.access_modes
+    if claim.is_shared and not can_be_shared:
         why = f"gets its volume where the first of {claim.pods} pods goes, and the others follow"
         return claim.held("unclear", why)
     terms = []
-    if storage_class.written is not None:
-        for term in (storage_class.written / "allowedTopologies").items():
-            terms.append(tuple(_expressions(term)))
+    allowed = storage_class.written / "allowedTopologies"
+    for term in allowed.items():
+        expressions = tuple(_expressions(term))
+        terms.append(expressions)
     return claim.at(tuple(terms))
 
 
 def _expressions(term: Field) -> Iterator[Expression]:
-    for requirement in (term / "matchLabelExpressions").items():
-        values = [value.text() or "" for value in (requirement / "values").items()]
-        yield Expression((requirement / "key").text() or "", "In", tuple(values))
+    requirements = term / "matchLabelExpressions"
+    for requirement in requirements.items():
+        key = requirement / "key"
+        values = _texts(requirement / "values")
+        yield Expression(key.text() or "", "In", values)
 
 
-def _one_of_local(claim: _Claim, storage_class: _Class) -> ClaimedVolume:
+def _one_of_local(claim: _Claim, storage_class: StorageClass) -> ClaimedVolume:
     """The nodes with a volume that can be bound to the claim, where nobody makes one."""
     surroundings = claim.written.surroundings
     if not surroundings.knows_all(VOLUMES):
@@ -323,26 +290,39 @@ def _either(alternatives: Sequence[Terms]) -> Terms:
     return tuple(together)
 
 
-def _is_candidate(volume: Field, claim: _Claim, storage_class: _Class) -> bool:
+def _is_candidate(volume: Field, claim: _Claim, storage_class: StorageClass) -> bool:
+    """Whether the volume is free, and what the claim asks for."""
     spec = volume / "spec"
-    if (spec / "storageClassName").text() != storage_class.name:
+    phase = volume / "status" / "phase"
+    is_free = not (spec / "claimRef") and phase.text() in (None, _AVAILABLE)
+    name = spec / "storageClassName"
+    if not is_free or name.text() != storage_class.name:
         return False
-    if spec / "claimRef" or (volume / "status" / "phase").text() not in (None, "Available"):
+    modes = _texts(spec / "accessModes")
+    if not set(modes).issuperset(claim.access_modes):
         return False
-    modes = [mode.text() for mode in (spec / "accessModes").items()]
-    if any(mode not in modes for mode in claim.access_modes):
-        return False
-    size = _storage((spec / "capacity").value)
-    return size >= _storage((claim.spec / "resources" / "requests").value)
+    size = _storage(spec / "capacity")
+    asked = _storage(claim.spec / "resources" / "requests")
+    return size >= asked
 
 
-def _storage(amounts: Mapping[str, Any] | None) -> int:
-    return written_amounts(amounts).get("storage", 0)
+def _texts(values: Field) -> tuple[str, ...]:
+    texts = []
+    for value in values.items():
+        text = value.text()
+        if text:
+            texts.append(text)
+    return tuple(texts)
+
+
+def _storage(amounts: Field) -> int:
+    by_resource = written_amounts(amounts.value)
+    return by_resource.get("storage", 0)
 
 
 def _waits_for_local(claim: _Claim) -> bool:
     """Whether it will take a volume of its node that exists already."""
     if _is_bound(claim.written):
         return False
-    storage_class = _class_of(claim)
+    storage_class = class_of(claim.written)
     return storage_class.waits_for_pod and not storage_class.makes_volumes

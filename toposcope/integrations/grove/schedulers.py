@@ -21,7 +21,8 @@ KUBE_SCHEDULER: Final = "default-scheduler"
 _REFUSING: Final = ("volcano", "lpx-scheduler")
 """Backends that refuse constraints, and that the charts do not enable (v0.1.0-alpha.10 did)."""
 _AUTO_CREATE: Final = "AutoCreate"
-_DEFAULT_POLICIES: Final = {backend.SCHEDULER: _AUTO_CREATE}
+_KEEPING_NONE: Final = (KUBE_SCHEDULER, *_REFUSING)
+_DEFAULT_POLICIES: Final = dict.fromkeys((backend.SCHEDULER, *_KEEPING_NONE), _AUTO_CREATE)
 """What a profile without `topologyBindingPolicy` has; all others have ReferenceRequired."""
 _CHARTS: Final = SchedulerProfiles((KUBE_SCHEDULER, backend.SCHEDULER), KUBE_SCHEDULER)
 WHERE: Final = "kubectl get configmap -A -l app.kubernetes.io/name=grove-operator -o yaml"

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.integrations.framework.configuration import Configuration, Document
+from toposcope.integrations.framework.document import kind_of
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.framework.topologies import read_node_labels
-from toposcope.integrations.kai.api import TOPOLOGIES
+from toposcope.integrations.kai.api import POD_GROUPS, TOPOLOGIES
 from toposcope.integrations.kai.pod_group import members_of_documents
 
 
@@ -23,7 +24,10 @@ class _KaiConfiguration(Configuration):
 
     def members(self, cluster: ClusterFacts, documents: Collection[Document]) -> ClusterFacts:
         pod_groups = {**cluster.pod_groups, **members_of_documents(documents)}
-        return replace(cluster, pod_groups=pod_groups)
+        groups = [document for document in documents if kind_of(document) == POD_GROUPS.key]
+        objects = dict(cluster.objects)
+        objects[POD_GROUPS.key] = (*objects.get(POD_GROUPS.key, ()), *groups)
+        return replace(cluster, pod_groups=pod_groups, objects=objects)
 
 
 CONFIGURATION: Final = _KaiConfiguration()

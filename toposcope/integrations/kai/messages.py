@@ -84,7 +84,11 @@ _CLAIMS: Final = (
         "DRA driver"
     ),
 )
-_REASONS: Final = (*_ROOM, _CLAIMS)
+_PORTS: Final = (
+    re.compile(r"node\(s\) didn't have free ports for the requested pod ports"),
+    "where a port of the node that the pod asks for (hostPort) is taken",
+)
+_REASONS: Final = (*_ROOM, _CLAIMS, _PORTS)
 
 
 def meaning_of_no_room(text: str) -> str:

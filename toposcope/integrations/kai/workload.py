@@ -23,7 +23,7 @@ from toposcope.integrations.framework.pods import (
     structure_of,
 )
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.kai import api, gang_size, pod_group
+from toposcope.integrations.kai import api, gang_size, grouped_pods, pod_group
 from toposcope.integrations.kai.allocation import in_name_order
 from toposcope.integrations.kai.constraints import Constraint, Constraints, WrittenConstraint
 from toposcope.integrations.kai.pod_shares import check_shares, with_share_at
@@ -128,7 +128,7 @@ def _priority_class(metadata: Sequence[Field], templates: Sequence[Field]) -> st
 
 
 SYSTEM: Final = System("KAI", _claims, _read, "kai", places_plain_pods=is_for_kai)
-READERS: Final = (SYSTEM, pod_group.SYSTEM)
+READERS: Final = (SYSTEM, pod_group.SYSTEM, grouped_pods.SYSTEM)
 
 
 class _Tree:

@@ -139,9 +139,12 @@ class _Places:
 
     def anywhere(self, part: WithoutTopology) -> list[_Placing]:
         """The pods of a flavor without a topology on its nodes."""
+        pods = part.pods
         nodes = nodes_of(self._nodes.values(), part.flavor, ())
-        settled = self._settle(part.pods, part.pods.count, nodes)
-        return settled or [(part.pods, "", part.pods.count)]
+        settled = self._settle(pods, pods.count, nodes)
+        if settled:
+            return settled
+        return [(pods, "", pods.count)]
 
     def _take(self, pods: Pods, name: str, count: int) -> None:
         """Have a node take so many pods."""

@@ -66,8 +66,10 @@ class _Placement(Placement):
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:
         """Nodes that older versions of Kueue leave out for the value of their top level."""
-        topology = cluster.topologies.get(workload.topology or "")
-        if cluster.reads == TOPOLOGIES.option and topology is not None:
+        if cluster.reads != TOPOLOGIES.option or workload.topology is None:
+            return
+        topology = cluster.topologies.get(workload.topology)
+        if topology is not None:
             yield from named_like_their_domain(topology, view)
 
     def decide(self, verdict: Verdict, question: Question) -> Verdict:

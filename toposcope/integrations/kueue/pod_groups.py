@@ -44,13 +44,16 @@ def group_of(root: Field) -> PodGroupName | None:
 
 def with_members(cluster: ClusterFacts, pods: Iterable[Mapping[str, Any]]) -> ClusterFacts:
     """The facts with these Pods of pod groups; of two of one name the later one counts."""
+    known = cluster.objects.get(MEMBERS, ())
     members: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for document in (*cluster.objects.get(MEMBERS, ()), *pods):
+    for document in (*known, *pods):
         root = Field(document)
-        members[namespace_of(root), name_of(root)] = document
+        identity = namespace_of(root), name_of(root)
+        members[identity] = document
     if not members:
         return cluster
-    objects = {**cluster.objects, MEMBERS: tuple(members.values())}
+    objects = dict(cluster.objects)
+    objects[MEMBERS] = tuple(members.values())
     return replace(cluster, objects=objects)
 
 
@@ -124,7 +127,8 @@ def _members(root: Field, group: PodGroupName, cluster: ClusterFacts) -> list[Fi
 
 def _like_this_one(structure: Structure, total: int) -> Grouped:
     pod = structure.sets[0]
-    pod_set = PodSet("pod group", pod.some(total), pod.template)
+    all_pods = pod.some(total)
+    pod_set = PodSet("pod group", all_pods, pod.template)
     pods = plural(total, "pod")
     note = f"counted as {total} {pods} like this one, the whole pod group"
     return Grouped(Structure((pod_set,)), note=note)
@@ -139,16 +143,23 @@ def _by_shape(this: PodSet, members: Sequence[Field], total: int) -> Grouped:
     unknown = total - len(members)
     pod_sets = []
     for role, pods in sorted(roles.items(), key=_hash_first):
+        first = pods[0]
         count = len(pods)
+        template = first
         if members[0] in pods:
             count += unknown
-        name = "pod group" if len(roles) == 1 else name_of(pods[0], "pod")
-        template = this.template if members[0] in pods else pods[0]
-        pod_sets.append(PodSet(name, replace(role.pods, name=name, count=count), template))
+            template = this.template
+        name = "pod group"
+        if len(roles) > 1:
+            name = name_of(first, "pod")
+        of_role = replace(role.pods, name=name, count=count)
+        pod_sets.append(PodSet(name, of_role, template))
 
-    note = f"checked as the {total} {plural(total, 'pod')} of the whole pod group"
+    all_pods = plural(total, "pod")
+    note = f"checked as the {total} {all_pods} of the whole pod group"
     if unknown:
-        note += f", of which {unknown} {plural(unknown, 'is', 'are')} taken to be like this one"
+        are = plural(unknown, "is", "are")
+        note += f", of which {unknown} {are} taken to be like this one"
     is_order_known = len(roles) == 1 or all(role.hash for role in roles)
     return Grouped(Structure(tuple(pod_sets)), is_order_known, note)
 
@@ -160,5 +171,6 @@ def _hash_first(entry: tuple[_Role, list[Field]]) -> str:
 
 def _role_of(pod: Field) -> _Role:
     written = pod / "metadata" / "annotations" / api.ROLE_HASH
+    role_hash = written.text() or ""
     pods = pods_of("", 1, pod / "spec")
-    return _Role(written.text() or "", pods)
+    return _Role(role_hash, pods)

@@ -100,13 +100,17 @@ def _beside_head(cluster: Field, submission: str) -> list[Any]:
 
 def _with_containers(pod_set: PodSet, containers: Sequence[Any]) -> PodSet:
     """The pod set with more containers in each pod; one that is malformed stays as it is."""
-    spec = pod_set.template / "spec"
-    written = (spec / "containers").value
-    if not isinstance(spec.value, dict) or not isinstance(written, list):
+    template = pod_set.template
+    spec = (template / "spec").value
+    if not isinstance(spec, dict):
         return pod_set
-    template = dict(pod_set.template.value)
-    template["spec"] = {**spec.value, "containers": [*written, *containers]}
-    return _pod_set(pod_set.name, pod_set.pods.count, _replacing(pod_set.template, template))
+    written = spec.get("containers")
+    if not isinstance(written, list):
+        return pod_set
+    changed_spec = {**spec, "containers": [*written, *containers]}
+    changed = {**template.value, "spec": changed_spec}
+    count = pod_set.pods.count
+    return _pod_set(pod_set.name, count, _replacing(template, changed))
 
 
 def _submitter(template: Field) -> PodSet:

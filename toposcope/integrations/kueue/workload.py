@@ -100,7 +100,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         check_fields(root, schema("kueue", "Workload"), "kueue/field", api.VERSION)
         structure, requests = _workload(root)
         submitted = _Submitted(root, structure, requests, cluster)
-        return _checked(submitted, [], is_refused=False)
+        is_refused = check_submission(root, structure)
+        return _checked(submitted, [], is_refused=is_refused)
 
     structure = structure_of(root) or Structure(())
     structure = as_pod_sets(root, structure)

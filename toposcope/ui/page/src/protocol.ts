@@ -230,6 +230,12 @@ export interface Planning {
   slots: SlotRow[];
   gangs: GangRow[];
   scored: number;
+  /** What a pod of these gangs requests: `4 GPUs, 100 CPU cores and 400 GiB of memory`. */
+  pod: string;
+  /** Free GPUs that such a pod can get. */
+  reachable: number;
+  /** Why it cannot get the other idle GPUs, the most GPUs first. */
+  blocked: string[];
 }
 
 export interface GangPlace {

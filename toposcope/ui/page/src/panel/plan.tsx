@@ -165,7 +165,16 @@ function Slots({ planning }: { planning: Planning }) {
   return (
     <section>
       <h3>What still fits into one domain</h3>
-      <p class="soft">Gangs of pods with {many(planning.perPod, "GPU")} each.</p>
+      <p class="soft">
+        Gangs of pods with {planning.pod} each; {many(planning.reachable, "free GPU")} within reach of such a pod.
+      </p>
+      {planning.blocked.length > 0 && (
+        <ul class="soft" aria-label="Idle GPUs out of its reach">
+          {planning.blocked.map((sentence) => (
+            <li key={sentence}>{sentence}</li>
+          ))}
+        </ul>
+      )}
       <table class="slots">
         <thead>
           <tr>

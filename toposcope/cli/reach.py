@@ -1,0 +1,136 @@
+"""Which free GPUs a pod of typical shape cannot get, and who keeps it from them, in words."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.cli.errors import CommandError
+from toposcope.cli.output import counted
+from toposcope.cli.terminal import Screen
+from toposcope.integrations.framework.constraints import Pods, pods_in
+from toposcope.integrations.readings import readings
+from toposcope.kube.pod_resources import gpu_count
+from toposcope.placement.check import Checker
+from toposcope.snapshot.documents import documents
+from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.problems import InputError, Problem
+from toposcope.snapshot.reach import (
+    CPU,
+    MEMORY,
+    TAKES_NO_PODS,
+    Basis,
+    Block,
+    PodShape,
+    Reach,
+    typical_shape,
+)
+
+_BASES: Final = {
+    Basis.MEDIAN: "the median of the pods with GPUs",
+    Basis.LIKE: "--like",
+    Basis.SHARE: "half of what a node has for each GPU, as no pod has GPUs",
+}
+
+
+def add_like(parser: argparse.ArgumentParser) -> None:
+    """Declare `--like`."""
+    parser.add_argument(
+        "--like",
+        nargs="+",
+        metavar="FILE",
+        default=(),
+        help="workloads as for `check -f`: free GPUs count that a pod like the largest of theirs "
+        "can get; default: one like the median pod with GPUs",
+    )
+
+
+def shape_for(arguments: argparse.Namespace, snapshot: Snapshot) -> PodShape:
+    """The shape of the pods by which free GPUs are judged. Raises CommandError and InputError."""
+    if not arguments.like:
+        return typical_shape(snapshot)
+    pods = list(_pods_of(arguments, snapshot))
+    if not pods:
+        raise CommandError(f"--like {' '.join(arguments.like)}: no pods with GPUs are in there")
+    largest = max(pods, key=_gpus)
+    requests = dict(largest.requests)
+    return PodShape(
+        gpus=_gpus(largest),
+        cpu=requests.get(CPU, 0),
+        memory=requests.get(MEMORY, 0),
+        basis=Basis.LIKE,
+        node_filter=largest.node_filter,
+    )
+
+
+def _gpus(pods: Pods) -> int:
+    return gpu_count(dict(pods.requests))
+
+
+def _pods_of(arguments: argparse.Namespace, snapshot: Snapshot) -> Iterator[Pods]:
+    """The pods with GPUs of the workloads in the files of `--like`."""
+    problems: list[Problem] = []
+    values = []
+    for document in documents(arguments.like, problems.append, limit=arguments.from_limit):
+        try:
+            values.append(document.read(dict))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(*problems)
+
+    known = Checker(snapshot, values).known
+    for value in values:
+        for reading in readings(value, known, None):
+            groups = reading.workload.groups if reading.workload else ()
+            for pods in pods_in(groups):
+                if dict(pods.requests).get(ALLOCATABLE_GPUS):
+                    yield pods
+
+
+def reach_lines(screen: Screen, reach: Reach, *, is_wide: bool = False) -> Iterator[str]:
+    """A line on the shape, and one for each reason why idle GPUs are blocked; none if none are."""
+    blocks = reach.blocks()
+    if not blocks:
+        return
+    blocked = _gpus_of(block for block in blocks if block.why not in TAKES_NO_PODS)
+    idle = _gpus_of(blocks) - blocked
+    shape = reach.shape
+    pod = f"a pod with {shape.words} ({_BASES[shape.basis]})"
+    style = "dim"
+    if blocked:
+        style = "yellow"
+        gpus = counted(blocked, "free GPU")
+        yield screen.paint(f"! blocked: {gpus} out of reach of {pod}", style)
+    else:
+        text = f"idle, and not free: {counted(idle, 'GPU')} on nodes that take no pods"
+        yield screen.paint(text, style)
+    for block in blocks:
+        yield screen.paint(f"  {block.sentence(is_wide=is_wide)}", style)
+
+
+def _gpus_of(blocks: Sequence[Block] | Iterator[Block]) -> int:
+    return sum(block.gpus for block in blocks)
+
+
+def reach_document(reach: Reach) -> dict[str, Any]:
+    """The fields `pod` and `blocked` of a document; docs/cli.md describes them."""
+    blocked = []
+    for block in reach.blocks():
+        blocked.append(
+            {
+                "reason": block.why.value,
+                "detail": block.detail or None,
+                "gpus": block.gpus,
+                "nodes": block.nodes,
+                "holders": list(block.holders),
+            }
+        )
+    shape = reach.shape
+    pod = {
+        "gpus": shape.gpus,
+        "cpu": shape.cpu / 1000,
+        "memory": shape.memory,
+        "basis": shape.basis.value,
+    }
+    return {"pod": pod, "blocked": blocked}

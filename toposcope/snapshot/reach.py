@@ -1,0 +1,331 @@
+"""Which idle GPUs a pod of typical shape can get, and what keeps it from the others.
+
+A GPU that no pod holds is of no use where nothing is left of the node's CPU or memory, where a
+taint keeps pods away, or where the node takes no pods. The shape is that of the median pod with
+GPUs, or that of a given workload.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import median_low
+from typing import Final
+
+from toposcope.api.label_keys import ALLOCATABLE_GPUS
+from toposcope.hierarchy.coverage import lacking_any
+from toposcope.integrations.framework.amounts import amounts
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
+from toposcope.integrations.framework.node_terms import node_filter_of
+from toposcope.kube.pod_resources import gpu_count
+from toposcope.snapshot.filters import repelling
+from toposcope.snapshot.model import NOTHING, NodeView, PodView, Snapshot
+from toposcope.snapshot.scope import Scope
+from toposcope.text import enumerated, first_few, plural
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+PODS: Final = "pods"
+MAX_PODS: Final = 110
+"""The kubelet's default, where a node does not say."""
+
+
+class Blocker(StrEnum):
+    """What keeps a pod from an idle GPU."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+    PODS = "pods"
+    """The node runs as many pods as it may."""
+    TAINT = "taint"
+    LEVEL = "level"
+    """The node lacks the label of a level: schedulers that know topologies leave it out."""
+    CORDONED = "cordoned"
+    NOT_READY = "notReady"
+
+
+TAKES_NO_PODS: Final = frozenset({Blocker.CORDONED, Blocker.NOT_READY})
+"""GPUs blocked by these are not counted as free."""
+_OF_RESOURCES: Final = {CPU: Blocker.CPU, MEMORY: Blocker.MEMORY, PODS: Blocker.PODS}
+
+
+_SCARCE: Final = {
+    Blocker.CPU: "too little CPU is left",
+    Blocker.MEMORY: "too little memory is left",
+    Blocker.PODS: "no more pods may run",
+}
+_FEW: Final = 3
+"""Pods that a sentence names."""
+
+
+class Basis(StrEnum):
+    """Where a shape comes from."""
+
+    MEDIAN = "median"
+    """The median of the pods with GPUs, resource by resource."""
+    LIKE = "like"
+    """A workload that the user gave."""
+    SHARE = "share"
+    """No pod has GPUs: half of what a node has of CPU and memory for each of its GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    """What a pod with GPUs requests."""
+
+    gpus: int
+    cpu: int
+    """Thousandths of a core."""
+    memory: int
+    """Bytes."""
+    basis: Basis
+    node_filter: NodeFilter = ANY_NODE
+    """The taints that it tolerates, and the nodes that it selects."""
+
+    def requests(self, gpus: int) -> tuple[tuple[str, int], ...]:
+        """What a pod with so many GPUs requests, in proportion."""
+        requests = [(ALLOCATABLE_GPUS, gpus)]
+        for resource, amount in ((CPU, self.cpu), (MEMORY, self.memory)):
+            share = -(-amount * gpus // self.gpus)
+            if share:
+                requests.append((resource, share))
+        return tuple(requests)
+
+    @property
+    def words(self) -> str:
+        """`4 GPUs, 100 CPU cores and 400 GiB of memory`."""
+        return amounts(self.requests(self.gpus))
+
+
+def typical_shape(snapshot: Snapshot) -> PodShape:
+    """The shape of the median pod with GPUs, running or waiting; without any, a node's share."""
+    gpus = []
+    cpu = []
+    memory = []
+    median: PodView | None = None
+    counted = snapshot.in_whole_gpus
+    for pod in counted.pods or ():
+        count = gpu_count(pod.requests)
+        if not count:
+            continue
+        median = median or pod
+        gpus.append(count)
+        cpu.append(pod.requests.get(CPU, 0) // count)
+        memory.append(pod.requests.get(MEMORY, 0) // count)
+    if median is None:
+        return _share(counted.nodes)
+
+    each = median_low(gpus)
+    return PodShape(
+        gpus=each,
+        cpu=median_low(cpu) * each,
+        memory=median_low(memory) * each,
+        basis=Basis.MEDIAN,
+        node_filter=_usual_tolerations(counted),
+    )
+
+
+def _usual_tolerations(snapshot: Snapshot) -> NodeFilter:
+    """The tolerations that most pods with GPUs have."""
+    counts: Counter[NodeFilter] = Counter()
+    filters: dict[int, NodeFilter] = {}
+    for pod in snapshot.pods or ():
+        if not gpu_count(pod.requests):
+            continue
+        # Pods with equal wishes share one mapping.
+        known = filters.get(id(pod.wants))
+        if known is None:
+            wanted = node_filter_of(Field(pod.wants))
+            known = filters[id(pod.wants)] = NodeFilter(tolerations=wanted.tolerations)
+        counts[known] += 1
+    ((usual, _),) = counts.most_common(1)
+    return usual
+
+
+def _share(nodes: Iterable[NodeView]) -> PodShape:
+    """Half of the least that a node has for each of its GPUs: what else runs needs some, too."""
+    cpu = set()
+    memory = set()
+    for node in nodes:
+        gpus = node.allocatable.get(ALLOCATABLE_GPUS, 0)
+        if gpus > 0:
+            cpu.add(node.allocatable.get(CPU, 0) // gpus)
+            memory.add(node.allocatable.get(MEMORY, 0) // gpus)
+    return PodShape(
+        gpus=1,
+        cpu=min(cpu, default=0) // 2,
+        memory=min(memory, default=0) // 2,
+        basis=Basis.SHARE,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Idle GPUs of a node that the pod cannot get."""
+
+    gpus: int
+    why: Blocker
+    detail: str = ""
+    """The taint, or the label that the pod selects by."""
+
+
+@dataclass(slots=True)
+class Block:
+    """All idle GPUs of a scope that the pod cannot get for one reason."""
+
+    why: Blocker
+    detail: str
+    gpus: int = 0
+    nodes: list[str] = field(default_factory=list)
+    holders: tuple[str, ...] = ()
+    """The pods that hold most of what is scarce there, as `NAMESPACE/NAME`; none for taints."""
+
+    def sentence(self, *, is_wide: bool = False) -> str:
+        """`12 GPUs on 3 nodes (a, b, c), where too little CPU is left: u/one holds it`.
+
+        `is_wide`: with the name of every node and pod.
+        """
+        count = len(self.nodes)
+        names = ", ".join(self.nodes) if is_wide else first_few(self.nodes)
+        gpus = f"{self.gpus:,} {plural(self.gpus, 'GPU')}"
+        where = f"{gpus} on {count:,} {plural(count, 'node')} ({names})"
+        if self.why in _SCARCE:
+            return f"{where}, where {_SCARCE[self.why]}: {self._held(is_wide=is_wide)}"
+        match self.why:
+            case Blocker.TAINT:
+                have = plural(count, "has", "have")
+                return f"{where} that {have} the taint {self.detail}"
+            case Blocker.LEVEL:
+                lack = plural(count, "lacks", "lack")
+                return f"{where} that {lack} a level: toposcope nodes --state left-out"
+            case Blocker.CORDONED:
+                return f"{where}, cordoned: not in FREE"
+        return f"{where}, not Ready: not in FREE"
+
+    def _held(self, *, is_wide: bool) -> str:
+        """Which pods without GPUs hold what is scarce; those with GPUs do where none does."""
+        holders = self.holders
+        if not holders:
+            return "pods with GPUs hold it"
+        if is_wide or len(holders) <= _FEW:
+            return f"{enumerated(holders)} {plural(len(holders), 'holds', 'hold')} it"
+        few = ", ".join(holders[:_FEW])
+        return f"{few} and {len(holders) - _FEW:,} more pods hold it"
+
+
+class Reach:
+    """For each node of a scope the idle GPUs that a pod of this shape cannot get."""
+
+    def __init__(self, snapshot: Snapshot, scope: Scope, shape: PodShape) -> None:
+        """The snapshot's pods are known."""
+        self.shape = shape
+        self._snapshot = snapshot
+        self._scope = scope
+        self.lacking = _lacking(scope)
+        """Names of the nodes that lack a level."""
+
+    def blocks(self) -> list[Block]:
+        """What blocks idle GPUs, the most GPUs first."""
+        blocks: dict[tuple[Blocker, str], Block] = {}
+        for node in self._scope.nodes:
+            blocked = self.blocked(node)
+            if blocked is None:
+                continue
+            key = blocked.why, blocked.detail
+            block = blocks.setdefault(key, Block(blocked.why, blocked.detail))
+            block.gpus += blocked.gpus
+            block.nodes.append(node.name)
+
+        for block in blocks.values():
+            block.holders = _holders(self._snapshot, block)
+        return sorted(blocks.values(), key=lambda block: (-block.gpus, block.why))
+
+    def blocked(self, node: NodeView) -> Blocked | None:
+        """What of the node's idle GPUs the pod cannot get; None: it can get all of them."""
+        idle = self._snapshot.idle_gpus(node)
+        if not idle:
+            return None
+        if not node.ready:
+            return Blocked(idle, Blocker.NOT_READY)
+        if not node.schedulable:
+            return Blocked(idle, Blocker.CORDONED)
+        if node.name in self.lacking:
+            return Blocked(idle, Blocker.LEVEL)
+        taints = repelling(node)
+        for taint in taints:
+            if not self.shape.node_filter.tolerates(taint):
+                return Blocked(idle, Blocker.TAINT, str(taint))
+        return self._by_resources(node, idle)
+
+    def _by_resources(self, node: NodeView, idle: int) -> Blocked | None:
+        """What pods of the shape cannot get for want of CPU, memory or pods.
+
+        They have fewer GPUs where fewer are idle, and what is left over goes to a smaller pod.
+        """
+        each = min(self.shape.gpus, idle)
+        free = self._free(node)
+        wanted, rest = divmod(idle, each)
+        fitting, scarcest = _times(free, self.shape.requests(each), wanted)
+        reachable = fitting * each
+        if fitting == wanted and rest:
+            left = dict(free)
+            for resource, amount in self.shape.requests(each):
+                if resource in left:
+                    left[resource] -= amount * fitting
+            if PODS in left:
+                left[PODS] -= fitting
+            fits, scarcest = _times(left, self.shape.requests(rest), 1)
+            reachable += fits * rest
+        if reachable == idle or scarcest is None:
+            return None
+        return Blocked(idle - reachable, scarcest)
+
+    def _free(self, node: NodeView) -> Mapping[str, int]:
+        """What is free of CPU, memory and pods, as far as the node says what it has."""
+        taken = self._snapshot.requested.get(node.name, NOTHING)
+        offered = {PODS: MAX_PODS, **node.allocatable}
+        free: dict[str, int] = {}
+        for resource in (CPU, MEMORY, PODS):
+            if resource in offered:
+                free[resource] = offered[resource] - taken.get(resource, 0)
+        return free
+
+
+def _times(
+    free: Mapping[str, int], requests: Iterable[tuple[str, int]], wanted: int
+) -> tuple[int, Blocker | None]:
+    """How many pods of `wanted` ones fit, and what keeps out the others."""
+    fitting = wanted
+    scarcest = None
+    for resource, amount in (*requests, (PODS, 1)):
+        if resource not in free or resource not in _OF_RESOURCES:
+            continue
+        fits = max(0, free[resource] // amount)
+        if fits < fitting:
+            fitting = fits
+            scarcest = _OF_RESOURCES[resource]
+    return fitting, scarcest
+
+
+def _lacking(scope: Scope) -> frozenset[str]:
+    """The names of the nodes that lack a level."""
+    table = scope.table()
+    lacking = lacking_any(scope.levels, table)
+    return frozenset(table.names(lacking)) if lacking else frozenset()
+
+
+def _holders(snapshot: Snapshot, block: Block) -> tuple[str, ...]:
+    """The pods that hold what is scarce on the nodes of a block, those that hold most first."""
+    if block.why not in _OF_RESOURCES.values():
+        return ()
+    nodes = set(block.nodes)
+    held = []
+    for pod in snapshot.pods or ():
+        if pod.node not in nodes or gpu_count(pod.requests):
+            continue
+        amount = 1 if block.why is Blocker.PODS else pod.requests.get(block.why.value, 0)
+        if amount:
+            held.append((-amount, f"{pod.namespace}/{pod.name}"))
+    held.sort()
+    return tuple(name for _, name in held)
