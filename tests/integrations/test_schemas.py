@@ -27,14 +27,6 @@ BUILT_IN = {
     "apis/apps/v1": ["Deployment", "ReplicaSet", "StatefulSet"],
     "apis/batch/v1": ["Job"],
 }
-NOT_LISTED_YET = {
-    "jobset.x-k8s.io/JobSet",
-    "leaderworkerset.x-k8s.io/LeaderWorkerSet",
-    "batch.volcano.sh/Job",
-    "ray.io/RayCluster",
-    "ray.io/RayJob",
-    "ray.io/RayService",
-}
 LISTS = ("used", "irrelevant", "unread")
 
 
@@ -128,7 +120,7 @@ def test_kind_that_a_system_reads_is_listed() -> None:
         document = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind}
         if not uses.type_of(document):
             unlisted.add(kind if not group else f"{group}/{kind}")
-    assert unlisted <= NOT_LISTED_YET
+    assert unlisted == set()
 
 
 GANG = {
