@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 from tests.support.api import ApiUnderTest
-from tests.support.schemas import MODULES, KindSchema, fields_on_no_list, schemas_of_module, schemas_of_openapi
+from tests.support.schemas import (
+    MODULES,
+    KindSchema,
+    fields_on_no_list,
+    schemas_at_hand,
+    schemas_of_module,
+    schemas_of_openapi,
+)
 from toposcope.api.yaml_text import load
 from toposcope.integrations.framework.field_uses import FILE, FieldUses
 from toposcope.integrations.framework.pods import KINDS_WITH_PODS
@@ -39,6 +46,20 @@ def test_field_when_a_module_has_it_is_on_a_list(module: str) -> None:
         if fields:
             missing[f"{kind.api_version} {kind.kind}"] = fields
     assert missing == {}, "a new version? put these fields on a list of field_uses.yaml"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "grove-podcliquesets-alpha12",
+        "grove-clustertopologybindings-alpha10",
+        "kai-podgroups-v0.17",
+        "kai-topologies-v0.17",
+    ],
+)
+def test_field_when_a_crd_at_hand_has_it_is_on_a_list(name: str) -> None:
+    for kind in schemas_at_hand(name):
+        assert fields_on_no_list(field_uses(), kind) == []
 
 
 @pytest.mark.real_api("the fields that it serves")

@@ -168,8 +168,7 @@ def on_gang_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
 
 def on_job_gangs(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     """What the Job controller and kube-scheduler do with a Job that is a gang, which is gone afterwards."""
-    path = path_of(workload)
-    code, answer = api.request("POST", path.rpartition("/")[0], workload)
+    code, answer = api.request("POST", PATHS["Job"], workload)
     if code != 201:
         return "refused", answer["message"]
     name = workload["metadata"]["name"]
@@ -190,11 +189,12 @@ def on_job_gangs(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
 
     wait_until(is_decided, f"kube-scheduler's answer to {name}", PATIENCE)
     remove(api, [workload])
-    wait_until(lambda: not api.get(pods_path)["items"], f"the pods of {name} are gone", PATIENCE)
-    for item in api.get(PATHS["PodGroup"])["items"]:
-        group = made("PodGroup", item["metadata"]["name"], {})
-        api.request("PATCH", path_of(group), {"metadata": {"finalizers": None}}, content_type=MERGE)
-        remove(api, [group])
+    # No kubelet ends its pods, and no controller takes the finalizers off.
+    for kind, path in (("Pod", pods_path), ("PodGroup", PATHS["PodGroup"])):
+        left = [made(kind, item["metadata"]["name"], {}) for item in api.get(path)["items"]]
+        for item in left:
+            api.request("PATCH", path_of(item), {"metadata": {"finalizers": None}}, content_type=MERGE)
+        remove(api, left)
     return ("pending", messages[-1]) if messages[-1] else ("placed", "")
 
 

@@ -122,7 +122,8 @@ def _of_wrapped(
             continue
         created = _in_namespace(held.value, namespace_of(root))
         for reading in readings(created, cluster):
-            results.append(_with_unread(_prefixed(held.path, reading), unread))
+            whole = _with_unread(_prefixed(held.path, reading), unread)
+            results.append(_suspended(whole, document, ()))
     if len(results) > 1:
         results = [_beside_others(reading) for reading in results]
     return tuple(results)

@@ -209,9 +209,7 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             copies = _copies(shortage.copies, shortage.group)
             need = f"{copies} need {one_domain} each to themselves"
             return f"{need}; there are {shortage.room_for}"
-        case "barred":
-            return _for_barred_pods(shortage)
-        case "pod":
+        case "barred" | "pod":
             return _for_one_pod(verdict, shortage)
         case _ if shortage.room_for:
             return _for_too_few_copies(shortage, one_domain)
@@ -234,6 +232,9 @@ def _for_barred_pods(shortage: Shortage) -> str:
 
 
 def _for_one_pod(verdict: Verdict, shortage: Shortage) -> str:
+    """Why no node takes a single pod."""
+    if shortage.counted == "barred":
+        return _for_barred_pods(shortage)
     group = shortage.group.name
     needs = _needs(shortage)
     free = ""

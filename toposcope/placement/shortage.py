@@ -129,6 +129,11 @@ def _shortage(room: Room, group: Group, copies: int) -> Shortage:
     one_pod = _barred(room, group, copies) or _too_large(room, group, copies)
     if one_pod:
         return one_pod
+    return _of_bounds(room, group, copies, domains)
+
+
+def _of_bounds(room: Room, group: Group, copies: int, domains: Sequence[Path]) -> Shortage:
+    """Which bound keeps so many copies from finding room, each pod of which finds some."""
     short: dict[Path, tuple[Counted, str]] = {}
     """By domain: what is short there for even one copy."""
     for bound in _bounds(room, group, domains):

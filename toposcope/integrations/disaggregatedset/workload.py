@@ -36,6 +36,7 @@ from toposcope.integrations.lws.api import EXCLUSIVE, SUBGROUP_EXCLUSIVE
 
 _TYPES: Final = (NONE, EXCLUSIVE_SLICE, EXCLUSIVE_TOPOLOGY)
 _EXTERNAL: Final = "External"
+_LEAST_ROLES: Final = 2
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -90,8 +91,8 @@ def _roles(spec: Field) -> Iterator[_Role]:
 def _check_roles(spec: Field, roles: Sequence[_Role]) -> None:
     """Note what the webhook and the schema refuse about roles."""
     field = spec / "roles"
-    if len(roles) < 2:
-        text = f"has {len(roles)} roles, must have at least 2"
+    if len(roles) < _LEAST_ROLES:
+        text = f"has {len(roles)} roles, must have at least {_LEAST_ROLES}"
         field.error("disaggregatedset/roles", text, "use a LeaderWorkerSet for one role")
         return
     running = [role for role in roles if role.replicas]
@@ -195,8 +196,9 @@ def _slice(
 
 
 def _first_pod(roles: Sequence[Group]) -> Pods | None:
-    """The pod of a slice that may be placed first: the one that requests least, as it goes
-    to the most domains; None: there is no pod.
+    """The pod of a slice that may be placed first; None: there is no pod.
+
+    It is the one that requests least, as it goes to the most domains.
     """
     kinds = []
     for role in roles:

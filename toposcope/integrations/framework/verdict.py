@@ -20,9 +20,9 @@ there may be one.
 """
 Amounts = tuple[tuple[str, int], ...]
 Counted = Literal["pod", "barred", "resource", "pods", "groups", "domains", "several", "pieces"]
-"""What there is too little of: a resource on any one node; nodes that pods may use; a resource; nodes that take whole
-pods; domains for a smaller group; domains for copies that share none; in each domain something
-else; nothing, but not for all at once.
+"""What there is too little of: a resource on any one node; nodes that pods may use; a resource;
+nodes that take whole pods; domains for a smaller group; domains for copies that share none; in each
+domain something else; nothing, but not for all at once.
 """
 
 
