@@ -410,3 +410,41 @@ def test_suspended_jobset_is_left_to_its_queue(cluster: CheckedCluster) -> None:
     cluster.edit_workload("metadata.labels", {"kueue.x-k8s.io/queue-name": "q"})
 
     assert "spec.suspend" not in cluster.check().verdict
+
+
+def test_suspended_wrapper_holds_what_is_in_it(cluster: CheckedCluster) -> None:
+    spec = {"suspend": True, "components": [{"template": cluster.workload}]}
+    cluster.workload = {
+        "apiVersion": "workload.codeflare.dev/v1beta2",
+        "kind": "AppWrapper",
+        "metadata": {"name": "whole", "namespace": "ml"},
+        "spec": spec,
+    }
+
+    assert cluster.check().verdict == (
+        "does not fit now: spec.suspend is true: it has no pods until somebody sets it to false"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        pytest.param("JobSet", {"suspend": True}, id="jobset"),
+        pytest.param("PyTorchJob", {"runPolicy": {"suspend": True}}, id="kubeflow"),
+    ],
+)
+def test_suspended_kinds_have_no_pods(cluster: CheckedCluster, kind: str, spec: Object) -> None:
+    template = cluster.workload["spec"]["template"]
+    versions = {"JobSet": "jobset.x-k8s.io/v1alpha2", "PyTorchJob": "kubeflow.org/v1"}
+    pods: Object = {
+        "JobSet": {"replicatedJobs": [{"name": "w", "template": {"spec": {"template": template}}}]},
+        "PyTorchJob": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": template}}},
+    }
+    cluster.workload = {
+        "apiVersion": versions[kind],
+        "kind": kind,
+        "metadata": {"name": "train", "namespace": "ml"},
+        "spec": {**pods[kind], **spec},
+    }
+
+    assert "is true: it has no pods until somebody sets it to false" in cluster.check().verdict

@@ -119,7 +119,8 @@ def _of_made(
         for reading in readings(made.document, cluster):
             own = reading.workload.unread if reading.workload and not made.is_copied else ()
             all_unread = (*unread, *of_sources, *_below(made.path, own))
-            results.append(_with_unread(_prefixed(made.path, reading), all_unread))
+            whole = _with_unread(_prefixed(made.path, reading), all_unread)
+            results.append(_suspended(whole, document, ()))
     if len(results) > 1:
         results = [_beside_others(reading) for reading in results]
     return tuple(results)

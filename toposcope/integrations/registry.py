@@ -37,6 +37,7 @@ FOLDERS: Final = (
     "disaggregatedset",
     "lws",
     "jobset",
+    "kuberay",
     "kubernetes",
     "kubeflow",
     "appwrapper",

@@ -36,6 +36,7 @@ _SUSPENDED_BY_SPEC: Final = (
     ("ray.io", "RayCluster"),
     ("ray.io", "RayJob"),
     ("trainer.kubeflow.org", "TrainJob"),
+    ("workload.codeflare.dev", "AppWrapper"),
 )
 
 
