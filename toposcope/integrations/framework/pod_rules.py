@@ -13,7 +13,7 @@ from typing import Final
 from toposcope.integrations.framework.controller_labels import NEW, is_added
 from toposcope.integrations.framework.document import Field, kind_of, namespace_of
 from toposcope.integrations.framework.node_affinity import Expression, Operator
-from toposcope.integrations.framework.selectors import label_selector
+from toposcope.integrations.framework.node_terms import term_of
 
 Labels = tuple[tuple[str, str], ...]
 """Keys and values, sorted."""
@@ -278,8 +278,11 @@ def _of_namespaces(term: PodTerm, selecting: Field) -> PodTerm:
 
 def _selector(selector: Field) -> Selector | None:
     """A label selector; None where there is none, which matches no pod."""
-    read = label_selector(selector)
-    return read.requirements if read else None
+    if not selector:
+        return None
+    labels = (selector / "matchLabels").texts()
+    requirements = [Expression(key, "In", (value,)) for key, value in labels.items()]
+    return (*requirements, *term_of(selector))
 
 
 def _texts(values: Field) -> list[str]:
