@@ -19,6 +19,8 @@ from toposcope.integrations.framework.pod_rules import rules_of
 from toposcope.integrations.framework.volumes import claims_of_set
 from toposcope.kube.pod_resources import Requests
 
+TRAINING_OPERATOR: Final = "kubeflow.org"
+"""The API group of its jobs."""
 JOBSET: Final = ("jobset.x-k8s.io", "JobSet")
 LEADER_WORKER_SET: Final = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
 RAY_JOB: Final = ("ray.io", "RayJob")
@@ -312,7 +314,7 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
     JOBSET: _jobset,
     LEADER_WORKER_SET: leader_worker_set,
     **{
-        ("kubeflow.org", f"{framework}Job"): _kubeflow
+        (TRAINING_OPERATOR, f"{framework}Job"): _kubeflow
         for framework in ("PyTorch", "TF", "MPI", "XGBoost", "JAX", "Paddle")
     },
     ("workload.codeflare.dev", "AppWrapper"): _app_wrapper,
