@@ -110,6 +110,17 @@ def test_kueue_does_not_replace_a_node_whose_hostname_label_differs(explain: Exp
     assert explained.document["answer"]["next"][-1] == "kubectl get node h200-2"
 
 
+def test_kueue_pin_to_a_lost_node_is_answered_by_what_kueue_does_with_it(explain: Explain) -> None:
+    cluster = double_booked()
+    cluster.lose("h200-2")
+    explained = explain(cluster, "job/train")
+
+    assert explained.answer is not None
+    assert explained.answer.name == "availability"
+    assert explained.answer.message == "Kueue assigned 1 pod of pod set main to node h200-2, which is not Ready"
+    assert explained.step("pinned").outcome == "failed"
+
+
 def test_kueue_pin_to_a_node_with_room_is_no_failure(explain: Explain) -> None:
     cluster = double_booked()
     cluster.remove("Pod/other-0")

@@ -7,6 +7,7 @@ from tests.explain.waiting import (
     Object,
     WaitingCluster,
     condition,
+    grove_set,
     kueue_job,
     named,
     owned,
@@ -211,6 +212,28 @@ def test_refusal_of_kueue_wins_over_a_node_without_a_label(message: str, explain
     assert explained.answer is not None
     assert explained.answer.name == "scheduler"
     assert explained.answer.message == f"workload/job-train -n ml: QuotaReserved=False (Pending): {message}"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param(
+            " no new claims to deallocate, preemption: 0/8 nodes are available: 8 No preemption victims found for "
+            "incoming pod.",
+            id="preemption",
+        ),
+        pytest.param(" preemption: not eligible due to preemptionPolicy=Never.", id="never-preempts"),
+    ],
+)
+def test_refusal_for_too_few_gpus_is_answered_by_room(more: str, explain: Explain) -> None:
+    message = f"0/8 nodes are available: 2 node(s) were unschedulable, 6 Insufficient nvidia.com/gpu.{more}"
+    cluster = grove_set(message=message)
+    cluster.occupy("h200-1", "h200-5", gpus=4)
+    explained = explain(cluster, "pcs/llm")
+
+    assert explained.answer is not None
+    assert explained.answer.name == "room"
 
 
 def test_refusal_without_an_explanation_of_ours_is_no_good_end(explain: Explain) -> None:

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 from tests.support.api import ApiUnderTest
-from tests.support.schemas import MODULES, KindSchema, fields_on_no_list, schemas_of_module, schemas_of_openapi
+from tests.support.schemas import (
+    MODULES,
+    KindSchema,
+    fields_on_no_list,
+    keys_of_module,
+    schemas_at_hand,
+    schemas_of_module,
+    schemas_of_openapi,
+)
 from toposcope.api.yaml_text import load
 from toposcope.integrations.framework.field_uses import FILE, FieldUses
 from toposcope.integrations.framework.pods import KINDS_WITH_PODS
@@ -18,14 +26,6 @@ BUILT_IN = {
     "api/v1": ["Pod"],
     "apis/apps/v1": ["Deployment", "ReplicaSet", "StatefulSet"],
     "apis/batch/v1": ["Job"],
-}
-NOT_LISTED_YET = {
-    "jobset.x-k8s.io/JobSet",
-    "leaderworkerset.x-k8s.io/LeaderWorkerSet",
-    "batch.volcano.sh/Job",
-    "ray.io/RayCluster",
-    "ray.io/RayJob",
-    "ray.io/RayService",
 }
 LISTS = ("used", "irrelevant", "unread")
 
@@ -39,6 +39,34 @@ def test_field_when_a_module_has_it_is_on_a_list(module: str) -> None:
         if fields:
             missing[f"{kind.api_version} {kind.kind}"] = fields
     assert missing == {}, "a new version? put these fields on a list of field_uses.yaml"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "grove-podcliquesets-alpha12",
+        "grove-clustertopologybindings-alpha10",
+        "kai-podgroups-v0.17",
+        "kai-topologies-v0.17",
+    ],
+)
+def test_field_when_a_crd_at_hand_has_it_is_on_a_list(name: str) -> None:
+    for kind in schemas_at_hand(name):
+        assert fields_on_no_list(field_uses(), kind) == []
+
+
+WITH_KEYS = [module for module, pinned in MODULES.items() if "keys" in pinned]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", WITH_KEYS)
+def test_key_when_a_module_names_it_is_on_a_list(module: str) -> None:
+    uses = field_uses()
+    missing = []
+    for key in sorted(keys_of_module(module)):
+        if uses.is_key_of_systems(key) and uses.listed_key(key) is None:
+            missing.append(key)
+    assert missing == [], "a new version? put these keys on a list of field_uses.yaml"
 
 
 @pytest.mark.real_api("the fields that it serves")
@@ -92,7 +120,7 @@ def test_kind_that_a_system_reads_is_listed() -> None:
         document = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind}
         if not uses.type_of(document):
             unlisted.add(kind if not group else f"{group}/{kind}")
-    assert unlisted <= NOT_LISTED_YET
+    assert unlisted == set()
 
 
 GANG = {

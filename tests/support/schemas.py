@@ -6,6 +6,7 @@ descriptions of its API. The modules are downloaded once.
 
 import functools
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 
 import yaml
 from tests.support.paths import FIXTURES
+from tests.support.upstream_crds import published
 from tools.apiserver.build import usable_go
 from toposcope.integrations.framework.field_uses import ANY_KIND, EACH, ITEM, KEYS, FieldUses, Known, entry_of
 
@@ -21,6 +23,8 @@ Schema = dict[str, Any]
 MODULES: dict[str, Any] = yaml.safe_load((FIXTURES / "schemas.yaml").read_bytes())
 """Module and version to its checksum, and the files with schemas."""
 _REFERENCE = "#/components/schemas/"
+_KEY = re.compile(r'"((?:[a-z0-9-]+\.)+[a-z0-9-]+/(?!v\d)[A-Za-z0-9][A-Za-z0-9._-]*)"')
+"""A key in Go; a version of an API is none."""
 _GVK = "x-kubernetes-group-version-kind"
 
 
@@ -52,6 +56,18 @@ def schemas_of_module(module: str) -> list[KindSchema]:
     return [schema for schema in schemas if kinds is None or schema.kind in kinds]
 
 
+def keys_of_module(module: str) -> set[str]:
+    """The labels and annotations that the sources of a Go module name; raises BuildError like the above."""
+    pinned = MODULES[module]
+    folder = _download(module, pinned["sum"])
+    keys: set[str] = set()
+    for name in pinned.get("keys", ()):
+        for file in (folder / name).rglob("*.go"):
+            if not file.name.endswith("_test.go"):
+                keys.update(_KEY.findall(file.read_text(encoding="utf-8")))
+    return keys - set(pinned.get("other names", ()))
+
+
 @functools.cache
 def _download(module: str, checksum: str) -> Path:
     command = [usable_go(), "mod", "download", "-json", module]
@@ -76,6 +92,12 @@ def _schemas_of_crd(crd: dict[str, Any]) -> Iterator[KindSchema]:
         if version["served"]:
             schema = version["schema"]["openAPIV3Schema"]
             yield KindSchema(spec["group"], version["name"], spec["names"]["kind"], schema)
+
+
+def schemas_at_hand(name: str) -> list[KindSchema]:
+    """The schemas of a CRD that is no part of a module; none where it is not to be had."""
+    crd = published(name)
+    return list(_schemas_of_crd(crd)) if crd else []
 
 
 def schemas_of_openapi(answer: dict[str, Any]) -> Iterator[KindSchema]:

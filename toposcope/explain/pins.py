@@ -12,7 +12,7 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.explain.context import Context
 from toposcope.explain.one_pod import Seeker
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.features import Step, failed, passed
+from toposcope.integrations.framework.features import Step, explained, failed, passed
 from toposcope.integrations.framework.node_terms import node_filter_of
 from toposcope.integrations.framework.waiting import Pin
 from toposcope.integrations.registry import waiting
@@ -22,6 +22,8 @@ from toposcope.text import Command, enumerated, listing, plural, shell
 
 _MOST_PODS: Final = 50
 """Waiting pods that are looked at: those of a group are bound alike."""
+_LOST: Final = frozenset({"availability"})
+"""The step that says what becomes of nodes that were chosen and take no pods any more."""
 _MOST_NODES: Final = 5
 _MOST_MATES: Final = 3
 
@@ -205,13 +207,16 @@ def _no_room(context: Context, stuck: Sequence[_BoundPod]) -> Step:
     for node in inside[:_MOST_NODES]:
         commands.append(shell("kubectl describe node {}", node.name))
 
-    return failed(
+    step = failed(
         message,
         *_obstacles(first, inside),
         _elsewhere(context, first),
         *way_out,
         commands=tuple(commands),
     )
+    if any(node.usable for node in inside):
+        return step
+    return explained(step, _LOST)
 
 
 def _none_of(nodes: Sequence[NodeView]) -> str:

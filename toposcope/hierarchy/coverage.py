@@ -351,7 +351,7 @@ def crossings(
         if not path or table.column(narrow.key).unique:
             continue
         around = path if above_cross else path[-1:]
-        if all(table.nests(level.key, narrow.key) for level in around):
+        if _nests_in_all(table, around, narrow):
             continue
         above_cross = True
         keys = [level.key for level in path]
@@ -362,12 +362,30 @@ def crossings(
     return crossed
 
 
+def _nests_in_all(table: Table, around: Iterable[Level], narrow: Level) -> bool:
+    """Whether each value of the narrow level lies in one domain of these levels."""
+    for level in around:
+        if not table.nests(level.key, narrow.key):
+            return False
+    return True
+
+
 def _path_around(levels: Sequence[Level], place: int) -> Sequence[Level]:
     """The levels above one in which its domains have to lie, broadest first."""
     above = levels[:place]
-    if NVLINK_DOMAIN not in [level.key for level in levels[: place + 1]]:
+    down_to_here = levels[: place + 1]
+    knows_nvlink = False
+    for level in down_to_here:
+        if level.key == NVLINK_DOMAIN:
+            knows_nvlink = True
+    if not knows_nvlink:
         return above
-    return [level for level in above if level.key not in _LEAVES]
+
+    around = []
+    for level in above:
+        if level.key not in _LEAVES:
+            around.append(level)
+    return around
 
 
 def _crossing(
@@ -423,9 +441,18 @@ def _is_reversed(path: Sequence[Level], narrow: Level, table: Table) -> bool:
     if _are_rack_and_nvlink(broad, narrow):
         return True
     column = table.column(narrow.key)
-    if column.uniform or all(value is None or value.isdecimal() for value in column.values):
+    if column.uniform or _are_numbers(column.values):
         return False
-    return all(table.nests(level.key, narrow.key) for level in above)
+    return _nests_in_all(table, above, narrow)
+
+
+def _are_numbers(values: Iterable[str | None]) -> bool:
+    for value in values:
+        if value is None:
+            continue
+        if not value.isdecimal():
+            return False
+    return True
 
 
 def _are_reused(crossing: Crossing, depth: int) -> bool:
@@ -437,22 +464,30 @@ def _are_reused(crossing: Crossing, depth: int) -> bool:
     if not _do_most_cross(crossing):
         return False
     for end in range(1, depth + 1):
-        users = {domain[:end] for domain in crossing.domains}
+        users = _cut(crossing.domains, end)
         if _are_used_by(crossing, users, end):
             return True
     return False
+
+
+def _cut(domains: Iterable[Path], depth: int) -> set[Path]:
+    """The domains of the level with this depth around these."""
+    return {domain[:depth] for domain in domains}
 
 
 def _are_used_by(crossing: Crossing, users: Collection[Path], depth: int) -> bool:
     """Whether these domains, paths of this depth, each use the crossing values once."""
     widespread = 0
     for domains in crossing.parents.values():
-        using = {domain[:depth] for domain in domains}
-        if len(using) < len(domains):
+        using = _cut(domains, depth)
+        count = len(using)
+        if count < len(domains):
             return False
-        if len(using) > 1 and 2 * len(using) >= len(users):
+        is_widespread = 2 * count >= len(users)
+        if count > 1 and is_widespread:
             widespread += 1
-    return 2 * widespread > len(crossing.parents)
+    total = len(crossing.parents)
+    return 2 * widespread > total
 
 
 def _do_most_cross(crossing: Crossing) -> bool:
@@ -469,7 +504,9 @@ def _two_names(domains: Iterable[Path]) -> tuple[str, str]:
     length = 1
     while first[-length:] == second[-length:]:
         length += 1
-    return "/".join(first[-length:]), "/".join(second[-length:])
+    end_of_first = first[-length:]
+    end_of_second = second[-length:]
+    return "/".join(end_of_first), "/".join(end_of_second)
 
 
 def _from_the_narrowest(domain: Path) -> Path:

@@ -133,7 +133,7 @@ def minimum(question: Question, verdict: Verdict) -> Verdict:
     if not workload.least or not verdict.refuses:
         return verdict
     least = replace(workload, groups=workload.least, pod_groups=(), least=())
-    starting = _decided(question.about(least), (certainty, own_procedure))
+    starting = _decided(question.about(least), (certainty, own_procedure, by_pod_rules))
     if starting is None:
         return verdict
     if not starting.fits:
@@ -200,8 +200,8 @@ DECIDERS: Final[tuple[Decider, ...]] = (
     certainty,  # a placement that the scheduler may miss
     parts,  # gangs that it places one after the other
     own_procedure,  # its order, allocation, queue and quota
-    minimum,  # what starts, though not all of it does
     by_pod_rules,  # what its pods forbid each other
+    minimum,  # what starts, though not all of it does
     evictions,  # what has to go where it does not fit now
     preemption,  # what kube-scheduler evicts where it does not fit now
     devices,  # what its resource claims get

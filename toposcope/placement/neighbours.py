@@ -15,7 +15,6 @@ from toposcope.integrations.framework.pod_rules import (
     PodTerm,
     Rule,
     SpreadRule,
-    both,
     conflict,
 )
 from toposcope.placement.room import Node
@@ -49,7 +48,9 @@ class Neighbours:
 
         by_labels: dict[PodLabels, Counter[str]] = {}
         for key, counts in places.items():
-            by_labels.setdefault(labels[key], Counter()).update(counts)
+            own = labels[key]
+            total = by_labels.setdefault(own, Counter())
+            total.update(counts)
         return by_labels
 
     @cached_property
@@ -57,8 +58,10 @@ class Neighbours:
         """The nodes of pods with required anti-affinity, by its terms."""
         repelling: dict[tuple[PodTerm, ...], set[str]] = {}
         for pod in self._pods:
-            if pod.repels:
-                repelling.setdefault(pod.repels, set()).add(pod.node)
+            if not pod.repels:
+                continue
+            nodes = repelling.setdefault(pod.repels, set())
+            nodes.add(pod.node)
         return repelling
 
     @cached_property
@@ -66,26 +69,31 @@ class Neighbours:
         """By node: the host ports that are taken."""
         ports: dict[str, list[HostPort]] = {}
         for pod in self._pods:
-            if pod.ports:
-                ports.setdefault(pod.node, []).extend(pod.ports)
+            if not pod.ports:
+                continue
+            on_node = ports.setdefault(pod.node, [])
+            on_node += pod.ports
         return ports
 
     def near(self, terms: tuple[PodTerm, ...]) -> Counter[str]:
         """The nodes of pods that all of these terms are about, and how many are there."""
         found: Counter[str] = Counter()
         for labels, counts in self._by_labels.items():
-            matches: bool | None = True
+            is_near = True
             for term in terms:
-                matches = both(matches, self.about(term, labels))
-            if matches:
+                is_near = self.about(term, labels) and is_near
+            if is_near:
                 found.update(counts)
         return found
 
     def counted(self, rule: SpreadRule, namespace: str) -> Counter[str]:
         """The nodes of pods that a spread constraint counts, and how many are there."""
         found: Counter[str] = Counter()
+        if not rule.selector:
+            return found  # the empty one counts nothing
         for labels, counts in self._by_labels.items():
-            if self._known(rule.matches(labels, namespace), UNKNOWN_LABELS) and rule.selector:
+            matches = rule.matches(labels, namespace)
+            if self._known(matches, UNKNOWN_LABELS):
                 found.update(counts)
         return found
 
@@ -94,7 +102,8 @@ class Neighbours:
         why = UNKNOWN_LABELS
         if term.reads_namespace_labels:
             why = UNREAD_NAMESPACES
-        return self._known(term.matches(labels), why)
+        matches = term.matches(labels)
+        return self._known(matches, why)
 
     def _known(self, matches: bool | None, why: str) -> bool:
         if matches is None:
@@ -104,11 +113,12 @@ class Neighbours:
     def without_port(self, ports: Iterable[HostPort]) -> frozenset[str]:
         """The nodes that do not have all of these ports free."""
         wanted = tuple(ports)
+        if not wanted:
+            return frozenset()
         nodes = set()
-        if wanted:
-            for node, taken in self.ports.items():
-                if conflict(wanted, taken):
-                    nodes.add(node)
+        for node, taken in self.ports.items():
+            if conflict(wanted, taken):
+                nodes.add(node)
         return frozenset(nodes)
 
     def repelled(self, labels: PodLabels) -> frozenset[str]:
@@ -124,19 +134,26 @@ class Neighbours:
         """The nodes that pods with these rules keep away from because of running pods."""
         nodes: set[str] = set()
         for term in rules.anti_affinity:
-            nodes |= self.around(self.near((term,)), term.key)
+            places = self.near((term,))
+            nodes |= self.around(places, term.key)
         return frozenset(nodes)
 
     def around(self, places: Iterable[str], key: str) -> set[str]:
         """All nodes that share a value of a label with one of these."""
         values = self.values(places, key)
-        return {name for name, node in self._nodes.items() if node.labels.get(key) in values}
+        around = set()
+        for name, node in self._nodes.items():
+            value = node.labels.get(key)
+            if value in values:
+                around.add(name)
+        return around
 
     def values(self, places: Iterable[str], key: str) -> set[str]:
         """The values of a label that these nodes have."""
         values = set()
         for name in places:
-            value = self._nodes[name].labels.get(key)
+            node = self._nodes[name]
+            value = node.labels.get(key)
             if value is not None:
                 values.add(value)
         return values
@@ -144,9 +161,11 @@ class Neighbours:
     def far(self, rules: PodRules) -> frozenset[str]:
         """The nodes that are not beside the running pods that these rules ask for."""
         near = self.near(rules.affinity)
+        everywhere = frozenset(self._nodes)
         nodes: set[str] = set()
         for term in rules.affinity:
-            nodes |= self._nodes.keys() - self.around(near, term.key)
+            beside = self.around(near, term.key)
+            nodes |= everywhere - beside
         return frozenset(nodes)
 
     def barred(self, pods: Pods, others: Iterable[Pods]) -> Barred:
@@ -155,11 +174,10 @@ class Neighbours:
         `others` are the different pods that are placed together with them.
         """
         rules = pods.rules
-        by_rule = {
-            Rule.PORTS: self.without_port(rules.ports),
-            Rule.OTHERS: self.repelled(rules.labels),
-            Rule.ANTI_AFFINITY: self.avoided(rules),
-        }
+        by_rule: dict[Rule, frozenset[str]] = {}
+        by_rule[Rule.PORTS] = self.without_port(rules.ports)
+        by_rule[Rule.OTHERS] = self.repelled(rules.labels)
+        by_rule[Rule.ANTI_AFFINITY] = self.avoided(rules)
         if rules.affinity and not self._may_follow(rules, others):
             by_rule[Rule.AFFINITY] = self.far(rules)
         return tuple(_barred(by_rule))
@@ -167,14 +185,18 @@ class Neighbours:
     def _may_follow(self, rules: PodRules, others: Iterable[Pods]) -> bool:
         """Whether it may go elsewhere than to running pods: to its like, or to the others."""
         for other in others:
-            if self.is_mate(rules, other.rules.labels):
+            labels = other.rules.labels
+            if self.is_mate(rules, labels):
                 return True
         return self.is_mate(rules, rules.labels) and not self.has_mates(rules)
 
     def has_mates(self, rules: PodRules) -> bool:
         """Whether pods that the affinity asks for run on nodes with one of its labels."""
         near = self.near(rules.affinity)
-        return any(self.values(near, term.key) for term in rules.affinity)
+        for term in rules.affinity:
+            if self.values(near, term.key):
+                return True
+        return False
 
     def is_mate(self, rules: PodRules, labels: PodLabels) -> bool:
         """Whether pods with these labels are what the affinity of the rules asks for."""
@@ -189,4 +211,6 @@ class Neighbours:
 def _barred(by_rule: Mapping[Rule, frozenset[str]]) -> Iterator[tuple[Exclusion, frozenset[str]]]:
     for rule, nodes in by_rule.items():
         if nodes:
-            yield Exclusion(ExclusionKind.NEIGHBOURS, SCHEDULER_SAYS[rule]), nodes
+            says = SCHEDULER_SAYS[rule]
+            exclusion = Exclusion(ExclusionKind.NEIGHBOURS, says)
+            yield exclusion, nodes

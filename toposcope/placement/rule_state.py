@@ -113,11 +113,16 @@ class RuleState:
         self._keys = self._keys_of_interest()
 
     def _read(self, pods: Pods) -> None:
-        self.barred.append(self._barred_nodes(pods))
-        self.avoids.append(self._avoided(pods))
-        self.follows.append(self._followed(pods))
-        self.spreads.append(self._spread(pods))
-        self.shares_no_node.append(self._port_rivals(pods))
+        barred = self._barred_nodes(pods)
+        avoids = self._avoided(pods)
+        follows = self._followed(pods)
+        spreads = self._spread(pods)
+        rivals = self._port_rivals(pods)
+        self.barred.append(barred)
+        self.avoids.append(avoids)
+        self.follows.append(follows)
+        self.spreads.append(spreads)
+        self.shares_no_node.append(rivals)
 
     @property
     def unclear(self) -> Iterable[str]:
@@ -197,20 +202,29 @@ class RuleState:
         values = self.values_of(rule.key)
         is_counted = []
         domains: dict[str, int] = {}
-        for number, node in enumerate(self.nodes):
-            value = values[number]
+        for node, value in zip(self.nodes, values, strict=True):
             counts = value is not None and _counts(node, pods, rule)
             is_counted.append(counts)
-            if counts and value is not None:
-                domains[value] = domains.get(value, 0) + running[node.name]
+            if value is not None and counts:
+                before = domains.get(value, 0)
+                domains[value] = before + running[node.name]
+        return Spreads(
+            rule=rule,
+            kinds=frozenset(self._counted_kinds(rule, namespace)),
+            is_counted=is_counted,
+            pods=domains,
+            domains=Counter(domains.values()),
+        )
 
-        kinds = set()
+    def _counted_kinds(self, rule: SpreadRule, namespace: str) -> Iterator[int]:
+        if not rule.selector:
+            return  # the empty one counts nothing
         for number, other in enumerate(self.kinds):
-            if rule.selector and rule.matches(other.rules.labels, namespace) is not False:
-                kinds.add(number)
-                if rule.matches(other.rules.labels, namespace) is None:
-                    self._known.unclear[UNKNOWN_LABELS] = None
-        return Spreads(rule, frozenset(kinds), is_counted, domains, Counter(domains.values()))
+            matches = rule.matches(other.rules.labels, namespace)
+            if matches is None:
+                self._known.unclear[UNKNOWN_LABELS] = None
+            if matches is not False:
+                yield number
 
     def _port_rivals(self, pods: Pods) -> frozenset[int]:
         """The kinds that take a port that these pods take."""
@@ -222,17 +236,22 @@ class RuleState:
 
     def _keys_of_interest(self) -> dict[str, Values]:
         keys: dict[str, Values] = {}
+        for key in self._keys_of_rules():
+            keys[key] = self.values_of(key)
+        return keys
+
+    def _keys_of_rules(self) -> Iterator[str]:
         for avoids in self.avoids:
             for avoided in avoids:
-                keys[avoided.key] = self.values_of(avoided.key)
+                yield avoided.key
         for follows in self.follows:
-            for key in follows.keys if follows else ():
-                keys[key] = self.values_of(key)
-        return keys
+            if follows:
+                yield from follows.keys
 
     def blocked(self, kind: int, node: int) -> Rule | None:
         """The rule that keeps one more pod of a kind from a node; None: there is none."""
-        rule = self.barred[kind].get(self.nodes[node].name)
+        name = self.nodes[node].name
+        rule = self.barred[kind].get(name)
         if rule:
             return rule
         for rival in self.shares_no_node[kind]:
@@ -265,7 +284,8 @@ class RuleState:
             value = self._keys[key][node]
             if value is None:
                 return False
-            is_beside = is_beside and (value in found or self._has_mate(follows, key, value))
+            if value not in found and not self._has_mate(follows, key, value):
+                is_beside = False
         return is_beside or self._starts(kind, follows)
 
     def _has_mate(self, follows: Follows, key: str, value: str) -> bool:
@@ -279,10 +299,12 @@ class RuleState:
 
     def _is_spread(self, kind: int, node: int) -> bool:
         for spreads in self.spreads[kind]:
-            value = self.values_of(spreads.rule.key)[node]
+            values = self.values_of(spreads.rule.key)
+            value = values[node]
             if value is None:
                 return False
-            if not spreads.allows(value, counts_itself=kind in spreads.kinds):
+            counts_itself = kind in spreads.kinds
+            if not spreads.allows(value, counts_itself=counts_itself):
                 return False
         return True
 
@@ -296,24 +318,32 @@ class RuleState:
                 self._in_domain[kind, key, value] += count
         for of_kind in self.spreads:
             for spreads in of_kind:
-                value = self.values_of(spreads.rule.key)[node]
-                if kind in spreads.kinds and spreads.is_counted[node] and value is not None:
-                    spreads.add(value, count)
+                self._count_in(spreads, kind, node, count)
+
+    def _count_in(self, spreads: Spreads, kind: int, node: int, count: int) -> None:
+        if kind not in spreads.kinds or not spreads.is_counted[node]:
+            return
+        values = self.values_of(spreads.rule.key)
+        value = values[node]
+        if value is not None:
+            spreads.add(value, count)
 
     def on(self, node: int) -> tuple[int, ...]:
         """How many pods of each kind are on a node."""
-        return tuple([self._put[kind, node] for kind in range(len(self.kinds))])
+        pods = []
+        for kind in range(len(self.kinds)):
+            pods.append(self._put[kind, node])
+        return tuple(pods)
 
     @property
     def is_static(self) -> bool:
         """Whether running pods alone decide: no pod that is put changes anything for another."""
-        for kind in range(len(self.kinds)):
-            if self.avoids[kind] or self.spreads[kind] or self.shares_no_node[kind]:
-                return False
-            follows = self.follows[kind]
-            if follows and follows.mates - {kind}:
-                return False
-            if follows and follows.mates and not follows.has_running:
+        if any(self.avoids) or any(self.spreads) or any(self.shares_no_node):
+            return False
+        for kind, follows in enumerate(self.follows):
+            if follows is None or not follows.mates:
+                continue
+            if follows.mates != {kind} or not follows.has_running:
                 return False
         return True
 

@@ -64,12 +64,14 @@ class WaitingPod:
 
     def refusals(self) -> dict[str, Refusal]:
         """By node: why running pods keep it away; nodes that are open to it are missing."""
-        state = RuleState([self._kind], list(self._nodes.values()), self._neighbours)
+        nodes = list(self._nodes.values())
+        state = RuleState([self._kind], nodes, self._neighbours)
         refusals = {}
-        for number, node in enumerate(state.nodes):
+        for number, node in enumerate(nodes):
             rule = state.blocked(0, number)
             if rule:
-                refusals[node.name] = Refusal(rule, tuple(self._in_the_way(rule, node.name)))
+                pods = tuple(self._in_the_way(rule, node.name))
+                refusals[node.name] = Refusal(rule, pods)
         return refusals
 
     def followed(self) -> tuple[Followed, ...]:
@@ -78,8 +80,10 @@ class WaitingPod:
         near: Collection[str] = self._neighbours.near(affinity) if affinity else ()
         followed = []
         for term in affinity:
-            for value in sorted(self._neighbours.values(near, term.key)):
-                followed.append(self._domain(term, value, near))
+            values = self._neighbours.values(near, term.key)
+            for value in sorted(values):
+                domain = self._domain(term, value, near)
+                followed.append(domain)
         return tuple(followed)
 
     def _domain(self, term: PodTerm, value: str, near: Collection[str]) -> Followed:
@@ -114,8 +118,10 @@ class WaitingPod:
             case _:
                 return False
         for term in terms:
-            about = self._neighbours.about(term, labels)
-            if about and node in self._neighbours.around([pod.node], term.key):
+            if not self._neighbours.about(term, labels):
+                continue
+            around = self._neighbours.around([pod.node], term.key)
+            if node in around:
                 return True
         return False
 

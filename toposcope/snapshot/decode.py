@@ -445,6 +445,9 @@ class Decoder:
     _pod_requests: dict[_Pairs[int], Requests] = field(default_factory=dict)
     _metadata: dict[_Pairs[str], Mapping[str, str]] = field(default_factory=dict)
     _selectable: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    _last_labels: tuple[Mapping[str, str], tuple[str, ...]] = field(
+        default_factory=lambda: ({}, ())
+    )
     _repelled: dict[bytes, tuple[PodTerm, ...]] = field(default_factory=dict)
     _ports: dict[tuple[HostPort, ...], tuple[HostPort, ...]] = field(default_factory=dict)
     _capped: list[str] = field(default_factory=list)
@@ -587,15 +590,21 @@ class Decoder:
             waiting=why_waiting,
             wants=wants,
             priority=spec.priority or 0,
-            selectable=self._kept_labels(meta.labels),
+            selectable=self._selectable_of(meta.labels),
             repels=self._repels(spec, meta),
             ports=self._host_ports(spec),
         )
 
-    def _kept_labels(self, labels: Mapping[str, str] | None) -> tuple[str, ...]:
-        """Keys and values in turn, shared with pods of the same labels."""
+    def _selectable_of(self, labels: Mapping[str, str] | None) -> tuple[str, ...]:
+        """Keys and values in turn, shared by pods with the same labels.
+
+        Such pods mostly are listed one after the other.
+        """
         if not labels:
             return ()
+        before, selectable = self._last_labels
+        if labels == before:
+            return selectable
         share = self._strings.setdefault
         texts: list[str] = []
         for key in sorted(labels):
@@ -603,8 +612,10 @@ class Decoder:
                 value = labels[key]
                 texts.append(share(key, key))
                 texts.append(share(value, value))
-        flat = tuple(texts)
-        return self._selectable.setdefault(flat, flat)
+        selectable = tuple(texts)
+        selectable = self._selectable.setdefault(selectable, selectable)
+        self._last_labels = labels, selectable
+        return selectable
 
     def _repels(self, spec: _PodSpec, meta: _PodMeta) -> tuple[PodTerm, ...]:
         """The required pod anti-affinity, which most pods have none of."""

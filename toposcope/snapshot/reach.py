@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from statistics import median_low
-from typing import Final
+from typing import Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.hierarchy.coverage import lacking_any
@@ -18,7 +17,7 @@ from toposcope.integrations.framework.amounts import amounts
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
 from toposcope.integrations.framework.node_terms import node_filter_of
-from toposcope.kube.pod_resources import gpu_count
+from toposcope.kube.pod_resources import Requests, gpu_count
 from toposcope.snapshot.filters import repelling
 from toposcope.snapshot.model import NOTHING, NodeView, PodView, Snapshot
 from toposcope.snapshot.scope import Scope
@@ -29,6 +28,7 @@ MEMORY: Final = "memory"
 PODS: Final = "pods"
 MAX_PODS: Final = 110
 """The kubelet's default, where a node does not say."""
+_PLENTY: Final = 1 << 62
 
 
 class Blocker(StrEnum):
@@ -100,47 +100,81 @@ class PodShape:
 
 def typical_shape(snapshot: Snapshot) -> PodShape:
     """The shape of the median pod with GPUs, running or waiting; without any, a node's share."""
-    gpus = []
-    cpu = []
-    memory = []
-    median: PodView | None = None
-    counted = snapshot.in_whole_gpus
-    for pod in counted.pods or ():
-        count = gpu_count(pod.requests)
-        if not count:
-            continue
-        median = median or pod
-        gpus.append(count)
-        cpu.append(pod.requests.get(CPU, 0) // count)
-        memory.append(pod.requests.get(MEMORY, 0) // count)
-    if median is None:
+    counted = snapshot.in_whole_gpus if snapshot.shares else snapshot
+    kinds = _kinds(counted.pods or ())
+    if not kinds:
         return _share(counted.nodes)
 
-    each = median_low(gpus)
+    gpus = Counter[int]()
+    cpu = Counter[int]()
+    memory = Counter[int]()
+    for kind in kinds:
+        gpus[kind.gpus] += kind.pods
+        cpu_per_gpu = kind.requests.get(CPU, 0) // kind.gpus
+        cpu[cpu_per_gpu] += kind.pods
+        memory_per_gpu = kind.requests.get(MEMORY, 0) // kind.gpus
+        memory[memory_per_gpu] += kind.pods
+
+    each = _median(gpus)
     return PodShape(
         gpus=each,
-        cpu=median_low(cpu) * each,
-        memory=median_low(memory) * each,
+        cpu=_median(cpu) * each,
+        memory=_median(memory) * each,
         basis=Basis.MEDIAN,
-        node_filter=_usual_tolerations(counted),
+        node_filter=_usual_tolerations(kinds),
     )
 
 
-def _usual_tolerations(snapshot: Snapshot) -> NodeFilter:
-    """The tolerations that most pods with GPUs have."""
-    counts: Counter[NodeFilter] = Counter()
-    filters: dict[int, NodeFilter] = {}
-    for pod in snapshot.pods or ():
-        if not gpu_count(pod.requests):
-            continue
-        # Pods with equal wishes share one mapping.
-        known = filters.get(id(pod.wants))
-        if known is None:
-            wanted = node_filter_of(Field(pod.wants))
-            known = filters[id(pod.wants)] = NodeFilter(tolerations=wanted.tolerations)
-        counts[known] += 1
-    ((usual, _),) = counts.most_common(1)
+@dataclass(slots=True)
+class _Kind:
+    """Pods with equal requests and wishes."""
+
+    requests: Requests
+    wants: Mapping[str, Any]
+    gpus: int
+    pods: int = 0
+
+
+def _kinds(pods: Iterable[PodView]) -> list[_Kind]:
+    """The kinds of pods with GPUs; equal pods share their requests and wishes."""
+    kinds: dict[tuple[int, int], _Kind] = {}
+    for pod in pods:
+        key = id(pod.requests), id(pod.wants)
+        kind = kinds.get(key)
+        if kind is None:
+            gpus = gpu_count(pod.requests)
+            kind = kinds[key] = _Kind(pod.requests, pod.wants, gpus)
+        kind.pods += 1
+    return [kind for kind in kinds.values() if kind.gpus]
+
+
+def _usual_tolerations(kinds: Iterable[_Kind]) -> NodeFilter:
+    """The tolerations that most of the pods have."""
+    counts: dict[int, int] = {}
+    wants_by_id: dict[int, Mapping[str, Any]] = {}
+    for kind in kinds:
+        wants_id = id(kind.wants)
+        wants_by_id[wants_id] = kind.wants
+        counts[wants_id] = counts.get(wants_id, 0) + kind.pods
+
+    pods = Counter[NodeFilter]()
+    for wants_id, wants in wants_by_id.items():
+        wanted = node_filter_of(Field(wants))
+        tolerant = NodeFilter(tolerations=wanted.tolerations)
+        pods[tolerant] += counts[wants_id]
+    ((usual, _),) = pods.most_common(1)
     return usual
+
+
+def _median(counts: Mapping[int, int]) -> int:
+    """The lower median of values that come so many times."""
+    middle = (sum(counts.values()) + 1) // 2
+    seen = 0
+    for value in sorted(counts):
+        seen += counts[value]
+        if seen >= middle:
+            return value
+    return 0
 
 
 def _share(nodes: Iterable[NodeView]) -> PodShape:
@@ -186,12 +220,12 @@ class Block:
 
         `is_wide`: with the name of every node and pod.
         """
+        where = self._where(is_wide=is_wide)
         count = len(self.nodes)
-        names = ", ".join(self.nodes) if is_wide else first_few(self.nodes)
-        gpus = f"{self.gpus:,} {plural(self.gpus, 'GPU')}"
-        where = f"{gpus} on {count:,} {plural(count, 'node')} ({names})"
         if self.why in _SCARCE:
-            return f"{where}, where {_SCARCE[self.why]}: {self._held(is_wide=is_wide)}"
+            scarce = _SCARCE[self.why]
+            held = self._held(is_wide=is_wide)
+            return f"{where}, where {scarce}: {held}"
         match self.why:
             case Blocker.TAINT:
                 have = plural(count, "has", "have")
@@ -203,15 +237,31 @@ class Block:
                 return f"{where}, cordoned: not in FREE"
         return f"{where}, not Ready: not in FREE"
 
+    def _where(self, *, is_wide: bool) -> str:
+        """`12 GPUs on 3 nodes (a, b, c)`."""
+        names = first_few(self.nodes)
+        if is_wide:
+            names = ", ".join(self.nodes)
+        count = len(self.nodes)
+        gpus = plural(self.gpus, "GPU")
+        nodes = plural(count, "node")
+        return f"{self.gpus:,} {gpus} on {count:,} {nodes} ({names})"
+
     def _held(self, *, is_wide: bool) -> str:
         """Which pods without GPUs hold what is scarce; those with GPUs do where none does."""
         holders = self.holders
         if not holders:
             return "pods with GPUs hold it"
-        if is_wide or len(holders) <= _FEW:
-            return f"{enumerated(holders)} {plural(len(holders), 'holds', 'hold')} it"
+
+        count = len(holders)
+        if is_wide or count <= _FEW:
+            names = enumerated(holders)
+            hold = plural(count, "holds", "hold")
+            return f"{names} {hold} it"
+
         few = ", ".join(holders[:_FEW])
-        return f"{few} and {len(holders) - _FEW:,} more pods hold it"
+        more = count - _FEW
+        return f"{few} and {more:,} more pods hold it"
 
 
 class Reach:
@@ -222,6 +272,8 @@ class Reach:
         self.shape = shape
         self._snapshot = snapshot
         self._scope = scope
+        self._known: dict[tuple[object, ...], Blocked | None] = {}
+        """What pods cannot get of nodes on which equally much is free."""
         self.lacking = _lacking(scope)
         """Names of the nodes that lack a level."""
 
@@ -243,7 +295,10 @@ class Reach:
 
     def blocked(self, node: NodeView) -> Blocked | None:
         """What of the node's idle GPUs the pod cannot get; None: it can get all of them."""
-        idle = self._snapshot.idle_gpus(node)
+        return self.blocked_of(node, self._snapshot.idle_gpus(node))
+
+    def blocked_of(self, node: NodeView, idle: int) -> Blocked | None:
+        """The same where it is known how many of its GPUs are idle."""
         if not idle:
             return None
         if not node.ready:
@@ -252,8 +307,7 @@ class Reach:
             return Blocked(idle, Blocker.CORDONED)
         if node.name in self.lacking:
             return Blocked(idle, Blocker.LEVEL)
-        taints = repelling(node)
-        for taint in taints:
+        for taint in repelling(node):
             if not self.shape.node_filter.tolerates(taint):
                 return Blocked(idle, Blocker.TAINT, str(taint))
         return self._by_resources(node, idle)
@@ -263,33 +317,37 @@ class Reach:
 
         They have fewer GPUs where fewer are idle, and what is left over goes to a smaller pod.
         """
-        each = min(self.shape.gpus, idle)
         free = self._free(node)
+        look = idle, *free.values()
+        if look not in self._known:
+            self._known[look] = self._blocked_of(idle, free)
+        return self._known[look]
+
+    def _blocked_of(self, idle: int, free: Mapping[str, int]) -> Blocked | None:
+        each = min(self.shape.gpus, idle)
         wanted, rest = divmod(idle, each)
         fitting, scarcest = _times(free, self.shape.requests(each), wanted)
         reachable = fitting * each
         if fitting == wanted and rest:
             left = dict(free)
-            for resource, amount in self.shape.requests(each):
+            for resource, amount in _with_pod(self.shape.requests(each)):
                 if resource in left:
                     left[resource] -= amount * fitting
-            if PODS in left:
-                left[PODS] -= fitting
             fits, scarcest = _times(left, self.shape.requests(rest), 1)
             reachable += fits * rest
         if reachable == idle or scarcest is None:
             return None
         return Blocked(idle - reachable, scarcest)
 
-    def _free(self, node: NodeView) -> Mapping[str, int]:
-        """What is free of CPU, memory and pods, as far as the node says what it has."""
+    def _free(self, node: NodeView) -> dict[str, int]:
+        """What is free of CPU, memory and pods, in this order; a node that is silent has plenty."""
         taken = self._snapshot.requested.get(node.name, NOTHING)
-        offered = {PODS: MAX_PODS, **node.allocatable}
-        free: dict[str, int] = {}
-        for resource in (CPU, MEMORY, PODS):
-            if resource in offered:
-                free[resource] = offered[resource] - taken.get(resource, 0)
-        return free
+        offered = node.allocatable
+        return {
+            CPU: offered.get(CPU, _PLENTY) - taken.get(CPU, 0),
+            MEMORY: offered.get(MEMORY, _PLENTY) - taken.get(MEMORY, 0),
+            PODS: offered.get(PODS, MAX_PODS) - taken.get(PODS, 0),
+        }
 
 
 def _times(
@@ -298,8 +356,8 @@ def _times(
     """How many pods of `wanted` ones fit, and what keeps out the others."""
     fitting = wanted
     scarcest = None
-    for resource, amount in (*requests, (PODS, 1)):
-        if resource not in free or resource not in _OF_RESOURCES:
+    for resource, amount in _with_pod(requests):
+        if resource not in free:
             continue
         fits = max(0, free[resource] // amount)
         if fits < fitting:
@@ -308,11 +366,19 @@ def _times(
     return fitting, scarcest
 
 
+def _with_pod(requests: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
+    """What a pod takes of a node: its requests, and one of the pods that may run there."""
+    return (*requests, (PODS, 1))
+
+
 def _lacking(scope: Scope) -> frozenset[str]:
     """The names of the nodes that lack a level."""
     table = scope.table()
     lacking = lacking_any(scope.levels, table)
-    return frozenset(table.names(lacking)) if lacking else frozenset()
+    if not lacking:
+        return frozenset()
+    names = table.names(lacking)
+    return frozenset(names)
 
 
 def _holders(snapshot: Snapshot, block: Block) -> tuple[str, ...]:

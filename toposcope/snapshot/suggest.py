@@ -187,14 +187,20 @@ def _doubted(scope: Scope) -> list[str]:
 def _names(division: Segmentation, parent: Topology) -> dict[Path, str]:
     """The names of the segments' ClusterTopologies; one alone is that of the parent."""
     if len(division.segments) == 1:
-        return {division.segments[0].levels: parent.name}
+        (only,) = division.segments
+        return {only.levels: parent.name}
 
     present: dict[Path, str] = {}
     for entry in parent.status.get("segments") or ():
-        levels = [Level(level["domain"], level["key"]) for level in entry.get("levels") or ()]
+        levels = []
+        for level in entry.get("levels") or ():
+            levels.append(Level(level["domain"], level["key"]))
         present[tuple(levels)] = entry["name"]
-    names = names_of(division.segments, present)
-    return {levels: child_name(parent.name, name) for levels, name in names.items()}
+
+    names = {}
+    for path, name in names_of(division.segments, present).items():
+        names[path] = child_name(parent.name, name)
+    return names
 
 
 def _reasons(
@@ -339,9 +345,11 @@ def _all_nest(levels: Sequence[Level], nodes: Table) -> bool:
 
 def _nests(broad: Level, narrow: Level, nodes: Table) -> bool:
     """Whether each narrow domain lies in one broad one; names may be used in each of these."""
-    if nodes.column(narrow.key).unique or nodes.nests(broad.key, narrow.key):
+    column = nodes.column(narrow.key)
+    if column.unique or nodes.nests(broad.key, narrow.key):
         return True
-    return any(crossing.reused for crossing in crossings([broad, narrow], nodes))
+    crossed = crossings([broad, narrow], nodes)
+    return any(crossing.reused for crossing in crossed)
 
 
 def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:

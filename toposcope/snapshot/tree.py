@@ -21,7 +21,7 @@ from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
 from toposcope.kube.gpu_shares import Shares, Unit
 from toposcope.snapshot.filters import Mark, marks
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
-from toposcope.snapshot.reach import TAKES_NO_PODS, Blocked, Blocker, Reach
+from toposcope.snapshot.reach import TAKES_NO_PODS, Blocker, Reach
 from toposcope.snapshot.scope import Scope
 
 _COUNTED_LABELS: Final = (GPU_PRESENT, *SHARE_LABELS)
@@ -186,14 +186,21 @@ def _facts(
         fact = fact_by_key.get(key)
         if fact is None:
             told = tuple(mark for mark in marks(node) if mark not in untold)
-            blocked = _blocked(reach.blocked(node)) if reach else None
-            fact = _Fact(node.gpus, snapshot.free_gpus(node), told, blocked)
+            fact = _fact(snapshot, node, told, reach)
             fact = fact_by_key[key] = distinct.setdefault(fact, fact)
         yield fact
 
 
-def _blocked(blocked: Blocked | None) -> tuple[Blocker, int] | None:
-    return (blocked.why, blocked.gpus) if blocked else None
+def _fact(snapshot: Snapshot, node: NodeView, told: tuple[Mark, ...], reach: Reach | None) -> _Fact:
+    """What is counted of a node with these marks."""
+    if snapshot.pods is None:
+        return _Fact(node.gpus, None, told)
+    idle = snapshot.idle_gpus(node)
+    free = idle if node.usable else 0
+    blocked = reach.blocked_of(node, idle) if reach else None
+    if blocked is None:
+        return _Fact(node.gpus, free, told)
+    return _Fact(node.gpus, free, told, (blocked.why, blocked.gpus))
 
 
 def _counted_values(node: NodeView) -> Callable[[Sequence[str]], Any]:

@@ -6,7 +6,9 @@ import pytest
 from tests.integrations.clusters import CLUSTER
 from tests.support.checking import Read, error, read
 from tests.support.documents import Edits, document
+from toposcope.integrations.dynamo.volumes import claimed_volumes, with_volumes
 from toposcope.integrations.framework.constraints import ClaimRef, Pods, pods_in
+from toposcope.integrations.framework.document import Field
 
 pytestmark = pytest.mark.regression
 
@@ -165,3 +167,12 @@ def test_memory_service_of_no_worker_and_without_gpus_is_refused() -> None:
             fix="give the main container GPUs",
         ),
     ]
+
+
+def test_claims_that_exist_are_volumes_of_the_pods() -> None:
+    service = worker(volumeMounts=[{"name": "models", "mountPoint": "/m"}, {"name": "new", "mountPoint": "/n"}])
+    pvcs = [{"name": "models", "create": False}, {"name": "new", "create": True}]
+    component = Field({"spec": {"pvcs": pvcs, "services": {"w": service}}}) / "spec" / "services" / "w"
+    assert claimed_volumes(component) == ["models"]
+    volumes = with_volumes(component / "extraPodSpec", ["models"]) / "volumes"
+    assert volumes.value == [{"name": "models", "persistentVolumeClaim": {"claimName": "models"}}]

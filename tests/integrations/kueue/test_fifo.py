@@ -79,6 +79,12 @@ def test_older_workload_of_the_job_itself_is_first(strict: CheckedCluster) -> No
     assert strict.check().verdict == FITS
 
 
+def test_admitted_workload_of_the_job_itself_does_not_wait(strict: CheckedCluster) -> None:
+    own_workload(strict, created="2026-11-27T08:00:00Z")
+    strict.edit("Workload/own", "status.admission", {"clusterQueue": "cq", "podSetAssignments": []})
+    assert strict.check().verdict == FITS
+
+
 def test_newer_workload_of_the_job_itself_waits(strict: CheckedCluster) -> None:
     own_workload(strict, created="2026-11-27T08:00:00Z")
     assert strict.check().verdict == WAITS

@@ -68,6 +68,25 @@ def test_first_role_is_placed_first_whatever_the_order(
         )
 
 
+def test_roles_of_a_wrapped_job_are_in_order(kueue: CheckedCluster) -> None:
+    cover_cpu(kueue)
+    kueue.delete("Node/n1")
+    kueue.add(node("n2", gpus=16, cpu="12"))
+    workers = {"replicas": 2, "template": pod(gpus=4, cpu="8", rack=True)}
+    master = {"replicas": 1, "template": pod(gpus=1)}
+    wrapped = kubeflow_job("PyTorchJob", "pytorchReplicaSpecs", Worker=workers, Master=master)
+    kueue.workload = {
+        "apiVersion": "workload.codeflare.dev/v1beta2",
+        "kind": "AppWrapper",
+        "metadata": {"name": "wrapper", "namespace": "ml", "labels": {"kueue.x-k8s.io/queue-name": "queue"}},
+        "spec": {"components": [{"template": wrapped}]},
+    }
+    assert kueue.check().verdict == (
+        "does not fit now: Kueue 0.19 assigns pod sets one after the other and takes none back: "
+        "when it comes to pod set Worker there is room for 1 of 2 pods"
+    )
+
+
 def test_first_role_leaves_room_for_the_workers_on_another_node(kueue: CheckedCluster) -> None:
     cover_cpu(kueue)
     kueue.label_node("n1", "example.com/rack", "r2")

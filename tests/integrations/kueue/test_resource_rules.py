@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.support.checked_cluster import CheckedCluster, Object
-from tests.support.kueue_objects import quotas
+from tests.support.kueue_objects import admitted, quotas
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.kueue.resource_rules import resource_rules
 
@@ -126,6 +126,29 @@ def test_two_configurations_that_differ_are_as_good_as_none(hami: CheckedCluster
     other["metadata"]["name"] = "kueue-manager-config-old"
     hami.add(other)
     assert hami.check().verdict == f"unclear: ClusterQueue cq has no quota of nvidia.com/gpucores, {NOT_READ}"
+
+
+def test_jobs_without_integration_are_left_alone(kueue: CheckedCluster) -> None:
+    document = configuration()
+    document["integrations"] = {"frameworks": ["jobset.x-k8s.io/jobset", "pod"]}
+    kueue.put_beside(yaml.safe_dump(document))
+    assert kueue.check().verdict == (
+        "unclear: Kueue's Configuration does not list batch/job in integrations.frameworks: "
+        "Kueue leaves the workload alone"
+    )
+
+
+def test_pods_that_are_not_ready_may_block_the_admission(kueue: CheckedCluster) -> None:
+    document = configuration()
+    document["waitForPodsReady"] = {"blockAdmission": True}
+    kueue.put_beside(yaml.safe_dump(document))
+    assert kueue.check().verdict == FITS
+
+    kueue.add(admitted(gpus=0))
+    assert kueue.check().verdict == (
+        "unclear: Kueue's Configuration sets waitForPodsReady.blockAdmission: nothing is admitted "
+        "before the pods of all admitted Workloads are ready, which is not read"
+    )
 
 
 def counted(requests: dict[str, int], *transformations: Any, **resources: Any) -> dict[str, int]:

@@ -37,6 +37,7 @@ from toposcope.integrations.dynamo.overrides import (
 from toposcope.integrations.dynamo.pathway import Pathway, pathway_of
 from toposcope.integrations.dynamo.roles import check_roles, pods_of_role, roles_of
 from toposcope.integrations.dynamo.transfer import check_transfer, check_transfer_unchanged
+from toposcope.integrations.dynamo.volumes import claimed_volumes, with_volumes
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.containers import amounts_of, requests_of
 from toposcope.integrations.framework.document import (
@@ -133,9 +134,11 @@ class _PodMaker:
     def __init__(self, component: Field, *, is_service: bool) -> None:
         self._main = _main_container(component) if is_service else None
         self._devices = Devices(component, is_service)
+        self._volumes = claimed_volumes(component)
 
     def pods(self, name: str, count: int, spec: Field, labels: Field) -> Pods:
         """Pods with this pod spec and these labels."""
+        spec = with_volumes(spec, self._volumes)
         if self._devices.decide:
             self._devices.check(self._main, spec)
             return self._devices.pods(name, count, spec, self._main, labels=labels)

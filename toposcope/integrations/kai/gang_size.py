@@ -16,11 +16,19 @@ from toposcope.integrations.framework import constraints
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.pods import Structure
 from toposcope.integrations.kai.api import BATCH_MIN_MEMBER, GROUP_OF, SKIP_GROUPER
+from toposcope.kube.discovery import Kind
 
 JOB: Final = ("batch", "Job")
-PYTORCH: Final = ("kubeflow.org", "PyTorchJob")
+TRAINING: Final = "kubeflow.org"
+"""The API group of jobs that have roles."""
+PYTORCH: Final = (TRAINING, "PyTorchJob")
+TRAINING_KINDS: Final = (
+    Kind(TRAINING, "PyTorchJob", "pytorchjobs", ("v1",)),
+    Kind(TRAINING, "MPIJob", "mpijobs", ("v2beta1", "v1")),
+)
+"""Those that `explain` takes by name."""
 ONE_BY_ONE: Final = frozenset(
-    {JOB, ("apps", "StatefulSet"), ("apps", "ReplicaSet"), ("kubeflow.org", "PaddleJob")}
+    {JOB, ("apps", "StatefulSet"), ("apps", "ReplicaSet"), (TRAINING, "PaddleJob")}
 )
 """Kinds whose pods start one by one by default, as pods of one PodGroup."""
 _RULE: Final = "kai/min-member"
@@ -69,7 +77,7 @@ def minimum_of(annotations: Field, most: int, unit: str = "pods") -> int:
     return 0
 
 
-def kubeflow_minimum(root: Field, kind: tuple[str, str], total: int) -> int:
+def training_minimum(root: Field, kind: tuple[str, str], total: int) -> int:
     """How many of its `total` pods a Kubeflow job starts with."""
     spec = root / "spec"
     minimum = spec / "runPolicy" / "schedulingPolicy" / "minAvailable"
@@ -108,6 +116,24 @@ def check_startup_order(root: Field, names: Sequence[str], constraint: Field) ->
             "this keeps no two of them together"
         )
         constraint.warn(rule, text, "use startupPolicyOrder: AnyOrder")
+
+
+def check_submission(root: Field, structure: Structure) -> None:
+    """Note a RayJob that KubeRay refuses to give to KAI. Source: KubeRay 1.6.
+
+    It gives KAI the pods that name no scheduler, where its operator is set up for KAI.
+    """
+    for pod_set in structure.sets:
+        scheduler = pod_set.template / "spec" / "schedulerName"
+        if scheduler:
+            return
+    if structure.later:
+        text = (
+            "KAI-Scheduler does not support RayJob with K8sJobMode: the submitter pod is created "
+            "after RayCluster is ready, preventing proper gang scheduling"
+        )
+        fix = "set submissionMode: HTTPMode or SidecarMode; K8sJobMode is the default"
+        (root / "spec" / "submissionMode").error("kai/submission-mode", text, fix)
 
 
 def starts_with(minimum: int, total: int) -> str:

@@ -9,6 +9,7 @@ from toposcope.integrations.framework.placement import ViewedPod
 from toposcope.integrations.framework.waiting import Waiting, WaitingWorkload
 from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, TOPOLOGIES
 from toposcope.integrations.kai.bound_gangs import check_bound
+from toposcope.integrations.kai.gang_size import TRAINING_KINDS
 from toposcope.integrations.kai.messages import meaning_of_no_room, steps_about_room
 from toposcope.kube.discovery import Kind
 
@@ -34,8 +35,7 @@ def _refusals(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
 class _Kai(Waiting):
     subjects = (
         POD_GROUPS,
-        Kind("kubeflow.org", "PyTorchJob", "pytorchjobs", ("v1",)),
-        Kind("kubeflow.org", "MPIJob", "mpijobs", ("v2beta1", "v1")),
+        *TRAINING_KINDS,
         Kind("ray.io", "RayCluster", "rayclusters", ("v1",)),
         Kind("ray.io", "RayJob", "rayjobs", ("v1",)),
     )

@@ -31,7 +31,6 @@ from toposcope.integrations.kai.queues import is_preemptible, queue_of
 from toposcope.integrations.lws.workload import LEADER_EXCLUDED, sub_group_policy, sub_groups
 
 _DEPLOYMENT: Final = ("apps", "Deployment")
-_KUBEFLOW: Final = "kubeflow.org"
 _RAY_HEAD: Final = "headgroup"
 _RAY: Final = "ray.io"
 _NOT_KAI: Final = (None, "default-scheduler")
@@ -85,6 +84,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # KAI allows any change
     constraints = Constraints(cluster)
     structure = _with_shares(structure_of(root) or Structure(()))
+    gang_size.check_submission(root, structure)
     tree = _Tree(root, structure, constraints)
     group = tree.group()
 
@@ -183,9 +183,9 @@ class _Tree:
         """The pods of a workload without sub-groups, as many as start together."""
         structure = self._structure
         minimum = _total(structure.sets)
-        if self._kind[0] == _KUBEFLOW:
+        if self._kind[0] == gang_size.TRAINING:
             total = minimum
-            minimum = gang_size.kubeflow_minimum(self._root, self._kind, total)
+            minimum = gang_size.training_minimum(self._root, self._kind, total)
         return self._some(structure.whole, minimum)
 
     def _separate(self, above: Constraint) -> Group:
@@ -286,7 +286,7 @@ class _Tree:
     def _pytorch(self, above: Constraint) -> tuple[Group, ...]:
         """A PyTorchJob's masters, all of which start at once, and the workers needed at first."""
         total = _total(self._structure.sets)
-        minimum = gang_size.kubeflow_minimum(self._root, self._kind, total)
+        minimum = gang_size.training_minimum(self._root, self._kind, total)
         if minimum < total:
             self.notes.append(gang_size.starts_with(minimum, total))
 

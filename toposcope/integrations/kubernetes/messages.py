@@ -85,10 +85,14 @@ def steps_about_room(text: str) -> frozenset[str]:
     if not match:
         return frozenset()
     reasons, _, _ = text[match.end() :].partition(" preemption: ")
+    counted = []
     for part in _parts(reasons):
-        if part.strip() and not words_for(_reason(part), _ROOM):
-            return frozenset()
-    return frozenset({"room"})
+        reason = _reason(part)
+        if reason:  # what has no number is about preemption
+            counted.append(words_for(reason, _ROOM))
+    if counted and all(counted):
+        return frozenset({"room"})
+    return frozenset()
 
 
 def _meaning(part: str) -> str:

@@ -76,7 +76,8 @@ def ahead(
 
     `own` are the Workloads of that very object, `others` all other ones.
     """
-    if (queue / "spec" / "queueingStrategy").text() != _STRICT:
+    is_admitted = any(workload / "status" / "admission" for workload in own)
+    if is_admitted or (queue / "spec" / "queueingStrategy").text() != _STRICT:
         return None
     waiting = sorted(_pending(name_of(queue), others, cluster), key=_turn_of)
     if not waiting:

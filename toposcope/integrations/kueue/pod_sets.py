@@ -1,15 +1,16 @@
 """The pod sets that Kueue makes of a job: in which order, and which it adds.
 
-Source: Kueue 0.19 (pkg/controller/jobs: kubeflow, mpijob, raycluster, rayjob). Kueue assigns nodes
-in this order and takes none back, so the order decides.
+Source: Kueue 0.19 (pkg/controller/jobs: kubeflow, mpijob, raycluster, rayjob), AppWrapper 1.2
+(pkg/utils: InferPodSets). Kueue assigns nodes in this order and takes none back, so the order
+decides.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from toposcope.integrations.framework.document import Field, kind_of
-from toposcope.integrations.framework.pods import PodSet, Structure, pods_of
+from toposcope.integrations.framework.pods import PodSet, Structure, structure_of
 
 _KUBEFLOW: Final = "kubeflow.org"
 _ROLES: Final[Mapping[str, Sequence[str]]] = {
@@ -22,27 +23,46 @@ _ROLES: Final[Mapping[str, Sequence[str]]] = {
 }
 """The roles of each kind of kubeflow.org, in Kueue's order; the training operator knows no others.
 """
+_APP_WRAPPER: Final = ("workload.codeflare.dev", "AppWrapper")
 _RAY: Final = "ray.io"
 _RAY_CLUSTER_OF: Final[Mapping[str, Sequence[str]]] = {
     "RayCluster": ("spec",),
     "RayJob": ("spec", "rayClusterSpec"),
     "RayService": ("spec", "rayClusterConfig"),
 }
-SUBMITTER: Final = "submitter"
-_SUBMITTER_REQUESTS: Final = {"cpu": "500m", "memory": "200Mi"}
-"""Of the container that KubeRay makes to submit a RayJob, where it has no template."""
-_AUTOSCALER_REQUESTS: Final = {"cpu": "500m", "memory": "512Mi"}
-"""Of the container that KubeRay adds to the head where the cluster scales itself."""
 
 
 def as_pod_sets(root: Field, structure: Structure) -> Structure:
-    """The pods of a job as the pod sets that Kueue makes of them."""
+    """The pods of a job as the pod sets that Kueue makes of them.
+
+    What starts later, as the Job that submits a RayJob, is admitted with the others.
+    """
+    sets = _in_order_of_kind(root, structure.sets)
+    if kind_of(root.value) == _APP_WRAPPER:
+        sets = _in_order_of_components(root, structure.sets)
+    return replace(structure, sets=(*sets, *structure.later), later=())
+
+
+def _in_order_of_kind(root: Field, pod_sets: Sequence[PodSet]) -> Sequence[PodSet]:
+    """The pod sets of a job in the order of its roles, where its kind has some."""
     group, kind = kind_of(root.value)
     if group == _KUBEFLOW and kind in _ROLES:
-        return replace(structure, sets=_in_order(structure.sets, _ROLES[kind]))
-    if group == _RAY and kind in _RAY_CLUSTER_OF:
-        return _of_ray(root, kind, structure)
-    return structure
+        return _in_order(pod_sets, _ROLES[kind])
+    return pod_sets
+
+
+def _in_order_of_components(root: Field, pod_sets: Sequence[PodSet]) -> Sequence[PodSet]:
+    """The pod sets of an AppWrapper, those of each object that it wraps in their own order."""
+    ordered: list[PodSet] = []
+    for component in (root / "spec" / "components").items():
+        wrapped = Field((component / "template").value)
+        structure = structure_of(wrapped)
+        if structure is None:
+            continue
+        first = len(ordered)
+        own = pod_sets[first : first + len(structure.sets)]
+        ordered += _in_order_of_kind(wrapped, own)
+    return [*ordered, *pod_sets[len(ordered) :]]
 
 
 def ray_cluster(root: Field) -> Field | None:
@@ -64,68 +84,3 @@ def _in_order(pod_sets: Sequence[PodSet], roles: Sequence[str]) -> tuple[PodSet,
         return roles.index(role) if role in roles else len(roles)
 
     return tuple(sorted(pod_sets, key=rank))
-
-
-def _of_ray(root: Field, kind: str, structure: Structure) -> Structure:
-    """Head, worker groups, and the Job that submits a RayJob."""
-    cluster = ray_cluster(root)
-    if cluster is None or not structure.sets:
-        return structure
-    spec = root / "spec"
-    submission = ""
-    if kind == "RayJob":
-        submission = (spec / "submissionMode").text() or "K8sJobMode"
-
-    head, *others = structure.sets
-    added = _beside_head(cluster, submission)
-    if added:
-        head = _with_containers(head, added)
-    pod_sets = [head, *others]
-    if submission == "K8sJobMode":
-        pod_sets.append(_submitter(spec / "submitterPodTemplate"))
-    return replace(structure, sets=tuple(pod_sets))
-
-
-def _beside_head(cluster: Field, submission: str) -> list[Any]:
-    """The containers that KubeRay adds to the head's pod."""
-    containers: list[Any] = []
-    if submission == "SidecarMode":
-        containers.append({"resources": {"requests": _SUBMITTER_REQUESTS}})
-    if (cluster / "enableInTreeAutoscaling").flag():
-        written = cluster / "autoscalerOptions" / "resources"
-        resources = written.value if written else {"requests": _AUTOSCALER_REQUESTS}
-        containers.append({"resources": resources})
-    return containers
-
-
-def _with_containers(pod_set: PodSet, containers: Sequence[Any]) -> PodSet:
-    """The pod set with more containers in each pod; one that is malformed stays as it is."""
-    template = pod_set.template
-    spec = (template / "spec").value
-    if not isinstance(spec, dict):
-        return pod_set
-    written = spec.get("containers")
-    if not isinstance(written, list):
-        return pod_set
-    changed_spec = {**spec, "containers": [*written, *containers]}
-    changed = {**template.value, "spec": changed_spec}
-    count = pod_set.pods.count
-    return _pod_set(pod_set.name, count, _replacing(template, changed))
-
-
-def _submitter(template: Field) -> PodSet:
-    """The pod of the Job by which KubeRay submits a RayJob."""
-    if not template:
-        container = {"resources": {"requests": _SUBMITTER_REQUESTS}}
-        template = _replacing(template, {"spec": {"containers": [container]}})
-    return _pod_set(SUBMITTER, 1, template)
-
-
-def _replacing(field: Field, value: Any) -> Field:
-    """Another value where the document has this one."""
-    return field.with_value(value)
-
-
-def _pod_set(name: str, count: int, template: Field) -> PodSet:
-    pods = pods_of(name, count, template / "spec")
-    return PodSet(name, pods, template)

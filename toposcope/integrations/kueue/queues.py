@@ -127,6 +127,8 @@ _MOST_DOMAINS: Final = 100_000
 
 DEFAULT: Final = "default"
 """The LocalQueue of workloads that name none."""
+_OF_CONFIGURATION: Final = ("apiVersion", "kind", "integrations", "resources", "waitForPodsReady")
+"""The fields of the manager's Configuration that are read."""
 _OF_PENDING: Final = frozenset({"QuotaReserved", "Requeued"})
 """The conditions that say whether a Workload waits in its queue, and why."""
 _NO_PREEMPTION: Final = frozenset({None, "Never"})
@@ -137,7 +139,7 @@ def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What counts of one of these objects; None for the many Workloads that are finished."""
     root = Field(document)
     if kind_of(document) == CONFIGURATION:
-        kept_fields = _some(root, "apiVersion", "kind", "resources")
+        kept_fields = _some(root, *_OF_CONFIGURATION)
         return kept_fields | {"metadata": _some(root / "metadata", "name", "namespace")}
     if kind_of(document) != WORKLOAD.key:
         return document

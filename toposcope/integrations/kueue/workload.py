@@ -23,7 +23,7 @@ from toposcope.integrations.framework.node_affinity import ANY_NODE
 from toposcope.integrations.framework.pods import PodSet, Structure, pods_of, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
-from toposcope.integrations.kueue import api
+from toposcope.integrations.kueue import api, manager
 from toposcope.integrations.kueue.assignment import OrderedPods, SliceLayer
 from toposcope.integrations.kueue.pod_groups import grouped, whole_number
 from toposcope.integrations.kueue.pod_sets import as_pod_sets
@@ -128,6 +128,7 @@ def _checked(submitted: "_Submitted", notes: list[str], *, is_refused: bool) -> 
         doubts[_REFUSED] = None
     for request in requests:
         doubts |= dict.fromkeys(request.doubts)
+    doubts |= dict.fromkeys(manager.doubts(submitted.root, submitted.cluster))
     if not by_webhook:
         doubts |= dict.fromkeys(doubted_groups(requests))
     return _doubted(_reading(submitted, notes), doubts)
