@@ -102,7 +102,7 @@ class Context:
         return with_pods
 
     def _made_by_top(self) -> Iterator[Ref]:
-        """What the topmost owner made: a TrainJob, whose kind has no rules, makes a JobSet."""
+        """What the topmost owner made: for an owner of a kind without rules."""
         for ref in self.ownership.members:
             document = self.store.objects.get(ref)
             if document is not None and owner_of(document) == self.ownership.top:
