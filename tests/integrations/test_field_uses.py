@@ -82,13 +82,14 @@ def test_kind_when_versions_differ_has_lists_of_its_version(uses: FieldUses) -> 
     assert uses.unread(gang({"mode": "Other"}, "v2")) == ()
 
 
-def test_kind_without_lists_has_nothing_unread(uses: FieldUses) -> None:
-    assert uses.unread({"apiVersion": "v1", "kind": "Pod", "spec": {"nodeName": "n1"}}) == ()
+def test_kind_when_on_no_list_is_unread(uses: FieldUses) -> None:
+    why = "Toposcope knows no list of the fields of this kind"
+    assert uses.unread({"apiVersion": "v1", "kind": "Pod"}) == (UnreadField("kind", why, is_known=False),)
 
 
 def test_document_without_a_kind_is_told_by_a_field(uses: FieldUses) -> None:
     assert uses.unread({"swarm": {"size": 1, "queen": "x"}}) == (UnreadField("swarm.queen", NEW_FIELD, is_known=False),)
-    assert uses.unread({"hive": {}}) == ()
+    assert [unread.field for unread in uses.unread({"hive": {}})] == ["kind"]
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ KEYS: Final = "keys"
 """The type of a field that holds labels or annotations."""
 _BUILT_IN: Final = (ANY_KIND, KEYS)
 _UNKNOWN_FIELD: Final = "Toposcope does not know this field, which may decide where pods run"
+_UNKNOWN_KIND: Final = "Toposcope knows no list of the fields of this kind"
 _UNREAD_PODS: Final = "Toposcope does not read the pods of this kind"
 _UNKNOWN_KEY: Final = "Toposcope does not know this key, which may decide where pods run"
 _ALL_BELOW: Final = "**"
@@ -168,11 +169,11 @@ class FieldUses:
     def unread(self, document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
         """The fields of an object that may decide and that are not read.
 
-        None of a kind without lists. The document may be malformed in any way; never raises.
+        The document may be malformed in any way; never raises.
         """
         type_ = self.type_of(document)
         if not type_:
-            return ()
+            return (UnreadField("kind", _UNKNOWN_KIND, is_known=False),)
         found = self._below(Field(document), self.of_type(type_), None)
         return tuple(dict.fromkeys(found))
 
