@@ -57,6 +57,21 @@ def test_workload_that_fits_has_domains_with_room_by_their_paths(server: Served)
     assert found["fitsExact"] is True
 
 
+def test_workload_when_a_field_is_unread_is_unclear(server: Served) -> None:
+    bound = {"nodeName": "h0", "containers": [{"name": "c", "image": "x"}]}
+    found = _one(server, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": bound})
+    assert found["verdict"] == "unclear"
+    assert (
+        found["notes"][0] == "not read: spec.nodeName (line 9): the pod is bound to this node, and no scheduler sees it"
+    )
+
+
+def test_kind_when_nobody_reads_its_pods_is_unclear(server: Served) -> None:
+    found = _one(server, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {}})
+    assert (found["verdict"], found["workload"], found["system"]) == ("unclear", "daemonset/d", "")
+    assert found["fits"] == []
+
+
 def test_workload_that_is_too_large_for_any_rack_never_fits(server: Served) -> None:
     found = _one(server, pod_clique_set("model", 5, "rack"))
     assert found["verdict"] == "never"

@@ -6,6 +6,7 @@ bounded here; the process that this runs in bounds time and memory (`ui.computin
 
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
@@ -14,8 +15,8 @@ from toposcope.integrations.framework.amounts import amount
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
 from toposcope.integrations.framework.verdict import Verdict
 from toposcope.placement.check import Checked, Checker
-from toposcope.placement.document import findings_of
-from toposcope.placement.sentences import advice, answer, reasoning, why
+from toposcope.placement.document import findings_of, line_of
+from toposcope.placement.sentences import advice, answer, reasoning, unread_lines, why
 from toposcope.placement.verdict import Fittings
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.model import Snapshot
@@ -155,7 +156,8 @@ def _check_of(
         check.topology = workload.topology
         check.view = _view(workload.topology, view_ids)
         check.demands = list(demands(workload))
-        check.notes = list(workload.notes)
+        check.notes = list(unread_lines(checked.unread, partial(line_of, document)))
+        check.notes += workload.notes
     if checked.verdict:
         _put_verdict(check, checked.verdict)
     if workload and checked.verdict:
