@@ -128,6 +128,31 @@ def messages(workload: Any) -> list[str]:
     return found
 
 
+def is_changed_in_kueue(question: ReadQuestion) -> bool:
+    """Whether an object of Kueue's is changed: releases before 0.20 refuse what later ones take."""
+    if question.before is None or question.before == question.document:
+        return False
+    version: str = question.document["apiVersion"]
+    return version.startswith("kueue.x-k8s.io/")
+
+
+@pytest.mark.real_api("the rules are CEL")
+def test_server_of_kueue_019_refuses_changes_that_are_warned_of(
+    served: ApiUnderTest, questions: list[ReadQuestion]
+) -> None:
+    count = 0
+    for question in questions:
+        if not is_changed_in_kueue(question) or errors_of(question):
+            continue
+        reading = reading_of(question.systems, question.document, question.cluster, question.before)
+        assert reading is not None
+        code, answer = written(served, question)
+        expected = (422,) if reading.findings else (200, 201)
+        assert code in expected, (question, answer)
+        count += 1
+    assert count >= 3
+
+
 @pytest.mark.real_api("the rules are CEL")
 def test_server_refuses_in_the_words_of_the_findings(served: ApiUnderTest, questions: list[ReadQuestion]) -> None:
     count = 0
@@ -135,6 +160,8 @@ def test_server_refuses_in_the_words_of_the_findings(served: ApiUnderTest, quest
         if question.document["kind"] == "PodGroup":
             continue
         count += 1
+        if is_changed_in_kueue(question):
+            continue
         errors = errors_of(question)
         code, answer = written(served, question)
         expected = (422,) if errors else (200, 201)
@@ -164,10 +191,20 @@ def written(served: ApiUnderTest, question: ReadQuestion) -> tuple[int, Any]:
 
 
 @pytest.mark.real_api("the rules are CEL")
+def test_gang_without_members_is_refused_by_server_and_warned_of(served: ApiUnderTest) -> None:
+    """The release after KAI 0.17 takes it."""
+    pod_group = document("kai/podgroup", {"spec": {"minMember": 0}})
+    reading = read("KAI", pod_group, CLUSTER)
+    assert [finding.severity for finding in reading.findings] == ["warning"]
+    path = path_of(pod_group)
+    code, answer = served.request("POST", f"{path}?dryRun=All", pod_group)
+    assert code == 422, answer
+
+
+@pytest.mark.real_api("the rules are CEL")
 @pytest.mark.parametrize(
     "spec",
     [
-        pytest.param({"minMember": 0}, id="no-members"),
         pytest.param({"subGroups": [{"name": "A", "minMember": 1}]}, id="name-in-capitals"),
         pytest.param({"subGroups": [{"minMember": 1}]}, id="no-name"),
         pytest.param({"subGroups": [{"name": "a", "minMember": -1}]}, id="negative-members"),

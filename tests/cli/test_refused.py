@@ -104,7 +104,7 @@ def once(toposcope: Command, words: list[str], holds: Callable[[Ran], bool]) -> 
         ran = toposcope(*words, code=None)
         if holds(ran):
             return ran
-    pytest.fail("the binding never took effect")
+    pytest.fail(f"the binding never took effect: {ran.err}")
 
 
 def create_cluster(api: ApiUnderTest) -> None:
