@@ -58,11 +58,11 @@ def test_pods_are_evicted_as_foreseen(kube_scheduler: ApiUnderTest, folder: Path
         play.create(kube_scheduler, [*nodes, *running])
 
         foreseen = foreseen_evictions(folder, [*nodes, *pods_as_saved(kube_scheduler)], waiting)
-        play.create(kube_scheduler, [waiting])
-        evicted = evicted_pods(kube_scheduler, waiting)
-
         classes_of = {pod["metadata"]["name"]: pod["spec"]["priorityClassName"] for pod in running}
         expected = sorted(values[classes_of[name]] for name in foreseen)
+        play.create(kube_scheduler, [waiting])
+        evicted = evicted_pods(kube_scheduler, waiting, len(expected))
+
         actual = sorted(values[classes_of[name]] for name in evicted)
         assert expected == actual, f"seed {seed}: foreseen {foreseen}, evicted {evicted}"
         answers.add(bool(evicted))
@@ -90,19 +90,25 @@ def foreseen_evictions(folder: Path, objects: list[Object], waiting: Object) -> 
     return names
 
 
-def evicted_pods(api: ApiUnderTest, waiting: Object) -> list[str]:
-    """The names of the pods that kube-scheduler evicts for this one."""
+def evicted_pods(api: ApiUnderTest, waiting: Object, expected: int) -> list[str]:
+    """The names of the pods that kube-scheduler evicts for this one, which it does in the background.
+
+    It has done so when so many as `expected` are gone, or others, and no more follow.
+    """
+    seen: list[list[str]] = []
 
     def is_decided() -> bool:
         (pod,) = play.pods_of(api, waiting["metadata"]["name"])
-        return bool(play.conditions_of(pod).get("PodScheduled"))
+        if not play.conditions_of(pod).get("PodScheduled"):
+            return False
+        evicted = [
+            item["metadata"]["name"]
+            for item in api.get(play.PATHS["Pod"])["items"]
+            if "DisruptionTarget" in play.conditions_of(item)
+        ]
+        seen.append(evicted)
+        enough = play.SETTLED if len(evicted) >= expected else 10 * play.SETTLED
+        return seen[-enough:].count(evicted) == enough
 
     wait_until(is_decided, "kube-scheduler's answer", play.PATIENCE)
-    (pod,) = play.pods_of(api, waiting["metadata"]["name"])
-    if "nominatedNodeName" not in pod["status"]:
-        return []
-    evicted = []
-    for item in api.get(play.PATHS["Pod"])["items"]:
-        if "DisruptionTarget" in play.conditions_of(item):
-            evicted.append(item["metadata"]["name"])
-    return evicted
+    return seen[-1]

@@ -262,6 +262,7 @@ def _gang(rehomed: Rehomed) -> dict[str, Any]:
         "pods": len(gang.placed),
         "lost": rehomed.lost,
         "outcome": rehomed.outcome.value,
+        "broken": list(rehomed.broken),
         "level": rehomed.level.domain if rehomed.level else None,
         "required": rehomed.required.domain if rehomed.required else None,
         "domain": list(rehomed.domain),

@@ -184,16 +184,6 @@ class Board:
                 return kind, follows
         return None
 
-    def single_keys(self) -> frozenset[str]:
-        """Labels of which no two nodes of the cluster share a value, such as the hostname."""
-        single = set()
-        for key, values in self.state.values.items():
-            known = [value for value in values if value is not None]
-            different = set(known)
-            if len(different) == len(known):
-                single.add(key)
-        return frozenset(single)
-
 
 def is_closer(stuck: Stuck, best: Stuck | None) -> bool:
     """Whether more pods are placed."""

@@ -121,7 +121,7 @@ class EveryOrder:
 
     def _labels(self, node: int) -> Iterator[str | None]:
         """The values of labels that rules go by, as far as other nodes may share them."""
-        single = self._board.single_keys()
+        single = self._board.state.single_keys()
         for key in self._board.state.values:
             value = self._board.value(key, node)
             if value is not None and key in single:

@@ -230,7 +230,7 @@ class OneByOne:
             keys.add(avoided.key)
         if not rivals:
             return True
-        keys -= board.single_keys()
+        keys -= board.state.single_keys()
         if len(keys) > 1:
             return False
         rivals.add(kind)
@@ -274,7 +274,7 @@ class OneByOne:
 
     def _only_by_node(self, kind: int) -> bool:
         """Whether anti-affinity keeps pods of this kind off single nodes at most."""
-        single = self._board.single_keys()
+        single = self._board.state.single_keys()
         for avoided in self._board.state.avoids[kind]:
             if avoided.key not in single:
                 return False

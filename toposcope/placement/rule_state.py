@@ -248,6 +248,16 @@ class RuleState:
             if follows:
                 yield from follows.keys
 
+    def single_keys(self) -> frozenset[str]:
+        """Labels of which no two nodes of the cluster share a value, such as the hostname."""
+        single = set()
+        for key, values in self.values.items():
+            known = [value for value in values if value is not None]
+            different = set(known)
+            if len(different) == len(known):
+                single.add(key)
+        return frozenset(single)
+
     def blocked(self, kind: int, node: int) -> Rule | None:
         """The rule that keeps one more pod of a kind from a node; None: there is none."""
         name = self.nodes[node].name

@@ -51,7 +51,7 @@ class Pin:
     """Why a pod has a node selector that its template lacks."""
 
     who: str
-    """Who added it: `Kueue`."""
+    """Who added it, by the name that people know."""
     why: str = ""
     """What it follows, after `because`."""
     way_out: tuple[str, ...] = ()
