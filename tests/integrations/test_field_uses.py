@@ -34,7 +34,7 @@ LISTS = yaml.safe_load("""
         used: [spec.mode]
       Wrapper:
         extends: Object
-        parts: {"spec.wrapped[]": any kind}
+        parts: {"spec.wrapped[]": any_kind}
     keys:
       prefixes: [example.com]
       used: [example.com/queue]

@@ -6,9 +6,9 @@ A verdict holds only where every field that can decide it was read. Each system 
     kinds:
       example.com/Gang: Gang          # or example.com/v1/Gang, where versions differ
     plain: {swarm: Swarm}             # documents without a kind, by the field that tells them
-    unread kinds:
+    unread_kinds:
       example.com/Swarm: its pods come from another object
-    without pods: [example.com/SwarmTemplate]
+    without_pods: [example.com/SwarmTemplate]
     types:
       Gang:
         extends: Other                # has the fields of another type besides
@@ -30,8 +30,8 @@ anything but null, false, 0, empty and the values of `unless`, or to one of `onl
 on no list. `keys` are labels and annotations, of whatever object: one that begins with one of the
 prefixes (or a subdomain of it) and is on no list of any system leaves no verdict either.
 
-Of kinds that no system reads, those of `unread kinds` and others with pod templates have no
-verdict; the objects of `without pods` only hold templates.
+Of kinds that no system reads, those of `unread_kinds` and others with pod templates have no
+verdict; the objects of `without_pods` only hold templates.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,7 +42,7 @@ from typing import Any, Final
 from toposcope.integrations.framework.document import Field, UnreadField, kind_of
 
 FILE: Final = "field_uses.yaml"
-ANY_KIND: Final = "any kind"
+ANY_KIND: Final = "any_kind"
 """The type of a field that holds a whole object."""
 KEYS: Final = "keys"
 """The type of a field that holds labels or annotations."""
@@ -136,8 +136,8 @@ class FieldUses:
             self.plain[name] = _qualified(type_, system)
         for name, lists in content.get("types", {}).items():
             self.types[f"{system}/{name}"] = _type(lists, system)
-        self._unread_kinds |= content.get("unread kinds", {})
-        self._without_pods.update(content.get("without pods", ()))
+        self._unread_kinds |= content.get("unread_kinds", {})
+        self._without_pods.update(content.get("without_pods", ()))
         keys = content.get(KEYS, {})
         self._prefixes.update(keys.get("prefixes", ()))
         for key, listed in _entries(keys):
