@@ -30,19 +30,24 @@ def _job_set(root: Field, cluster: ClusterFacts) -> tuple[Made, ...]:
     if not isinstance(spec, dict):
         return NOTHING
 
+    asked = root / "spec"
+    trainer = asked / "trainer"
     policy = runtime / "spec" / "mlPolicy"
-    for job in (Field(spec) / "replicatedJobs").items():
+    replicated_jobs = Field(spec) / "replicatedJobs"
+    for job in replicated_jobs.items():
         if isinstance(job.value, dict):
-            _adjust(job, root / "spec" / "trainer", policy)
-    spec["suspend"] = (root / "spec" / "suspend").flag()
+            _adjust(job, trainer, policy)
+    suspend = asked / "suspend"
+    spec["suspend"] = suspend.flag()
     job_set = {
         "apiVersion": f"{JOBSET[0]}/v1alpha2",
         "kind": JOBSET[1],
         "metadata": _metadata(root, template),
         "spec": spec,
     }
-    named = (root / "spec" / "runtimeRef" / "name").text() or ""
-    return (Made("JobSet", job_set, is_copied=False, sources=((named, runtime.value),)),)
+    source = name_of(runtime), runtime.value
+    made = Made("JobSet", job_set, is_copied=False, sources=(source,))
+    return (made,)
 
 
 def _runtime_of(root: Field, cluster: ClusterFacts) -> Field | None:
@@ -63,29 +68,37 @@ def _runtime_of(root: Field, cluster: ClusterFacts) -> Field | None:
 
 def _metadata(root: Field, template: Field) -> dict[str, Any]:
     """The JobSet's: its systems look at those of the TrainJob, too, which owns it."""
-    labels = (template / "metadata" / "labels").texts()
-    annotations = (template / "metadata" / "annotations").texts()
-    own = root / "metadata"
-    return {
+    metadata: dict[str, Any] = {
         "name": name_of(root),
         "namespace": namespace_of(root),
-        "labels": labels | (own / "labels").texts(),
-        "annotations": annotations | (own / "annotations").texts(),
     }
+    inherited = template / "metadata"
+    own = root / "metadata"
+    for name in ("labels", "annotations"):
+        of_template = inherited / name
+        of_train_job = own / name
+        metadata[name] = of_template.texts() | of_train_job.texts()
+    return metadata
 
 
 def _adjust(replicated: Field, trainer: Field, policy: Field) -> None:
     """Give a ReplicatedJob the pods and resources that the TrainJob asks for, in place."""
     job = replicated / "template"
-    is_trainer = (job / "metadata" / "labels" / _ANCESTOR).text() == _TRAINER
-    is_worker = (replicated / "name").text() == _NODE
-    launches = (policy / "mpi" / "runLauncherAsNode").flag()
+    labels = job / "metadata" / "labels"
+    step = labels / _ANCESTOR
+    name = replicated / "name"
+    mpi = policy / "mpi"
+    launcher = mpi / "runLauncherAsNode"
+
+    is_trainer = step.text() == _TRAINER
+    is_worker = name.text() == _NODE
+    launches = launcher.flag()
     if is_trainer:
         replicated.value["replicas"] = 1
     if is_trainer or (is_worker and launches):
         _set_resources(job, trainer / "resourcesPerNode")
 
-    is_counted = is_worker if policy / "mpi" else is_trainer
+    is_counted = is_worker if mpi else is_trainer
     if is_counted and trainer / "numNodes":
         _set_count(job, _nodes(trainer, launches=launches))
     elif is_trainer and policy:
