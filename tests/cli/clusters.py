@@ -138,6 +138,14 @@ def busy_cpus() -> SavedCluster:
     return cluster
 
 
+def hgx() -> SavedCluster:
+    """Two nodes whose NVLink ends at the node, without a zone."""
+    cluster = SavedCluster(most=0)
+    for name in ("h0", "h1"):
+        cluster.add_node(name, {HOST: name, GPUS: "8", "gpu.topology/nvlink-domain": name})
+    return cluster
+
+
 def changed_demo() -> SavedCluster:
     """Racks and a state as they were some time before `demo` was saved."""
     cluster = SavedCluster()

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.clusters import busy, cordoned, linked, plain, sliced, tight, trays
-from tests.cli.conftest import Command, CommandOnCluster, Write, write_cluster
+from tests.cli.clusters import busy, cordoned, hgx, linked, plain, sliced, tight, trays
+from tests.cli.conftest import Command, CommandOnCluster, Save, Write, write_cluster
 from tests.support.pages import expected_page
 from tests.support.paths import DOCUMENTS
 from tests.support.saved import cluster_topology, demo_nodes
@@ -407,3 +407,24 @@ default-values: {name: demo, gpus: 9}
     write("work.yaml", "workflow: {name: x, pool: {{ pool }} }\n")
     ran = toposcope_on(busy, "check -f work.yaml", code=2)
     assert "work.yaml, document 1, line 1: this OSMO template has no value for pool: add it" in ran.err
+
+
+@pytest.mark.regression
+def test_level_that_kueue_will_not_get_is_an_error(toposcope: Command, save: Save, write: Write) -> None:
+    """Without a Topology in the files, the one that would be published counts: it does not begin with own names."""
+    write(
+        "job.yaml",
+        """
+        apiVersion: batch/v1
+        kind: Job
+        metadata: {name: train, labels: {kueue.x-k8s.io/queue-name: q}}
+        spec:
+          suspend: true
+          template:
+            metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: gpu.topology/nvlink-domain}}
+            spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 8}}}]}
+        """,
+    )
+    out = toposcope(f"check -f job.yaml --from {save(hgx)}", code=1).out
+    assert "error: spec.template.metadata.annotations" in out
+    assert "gpu.topology/nvlink-domain" in out

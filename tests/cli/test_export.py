@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
 import pytest
-from tests.cli.clusters import GPUS, HOST, SavedCluster, empty, gaps, lacking, plain
+from tests.cli.clusters import HOST, empty, gaps, hgx, lacking, plain
 from tests.cli.conftest import Command, CommandOnCluster, Write
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.saved import demo_nodes
@@ -292,14 +292,6 @@ def test_running_cluster_exports_what_saved_objects_do(
         from_files = toposcope_on(plain, f"export --format {flags}").out
         from_cluster = toposcope(f"export --format {flags} --kubeconfig {api.kubeconfig}").out
         assert from_cluster == from_files
-
-
-def hgx() -> SavedCluster:
-    """Two nodes whose NVLink ends at the node, without a zone."""
-    cluster = SavedCluster(most=0)
-    for name in ("h0", "h1"):
-        cluster.add_node(name, {HOST: name, GPUS: "8", "gpu.topology/nvlink-domain": name})
-    return cluster
 
 
 @pytest.mark.regression

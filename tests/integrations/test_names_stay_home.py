@@ -16,6 +16,7 @@ WORDS = {
     "disaggregatedset": "disaggregatedset",
     "lws": "leaderworkerset",
     "jobset": "jobset",
+    "kuberay": "kuberay",
     "kubeflow": "kubeflow",
     "appwrapper": "appwrapper",
     "volcano": "volcano",

@@ -11,6 +11,7 @@ from tests.support.schemas import (
     MODULES,
     KindSchema,
     fields_on_no_list,
+    keys_of_module,
     schemas_at_hand,
     schemas_of_module,
     schemas_of_openapi,
@@ -25,14 +26,6 @@ BUILT_IN = {
     "api/v1": ["Pod"],
     "apis/apps/v1": ["Deployment", "ReplicaSet", "StatefulSet"],
     "apis/batch/v1": ["Job"],
-}
-NOT_LISTED_YET = {
-    "jobset.x-k8s.io/JobSet",
-    "leaderworkerset.x-k8s.io/LeaderWorkerSet",
-    "batch.volcano.sh/Job",
-    "ray.io/RayCluster",
-    "ray.io/RayJob",
-    "ray.io/RayService",
 }
 LISTS = ("used", "irrelevant", "unread")
 
@@ -60,6 +53,20 @@ def test_field_when_a_module_has_it_is_on_a_list(module: str) -> None:
 def test_field_when_a_crd_at_hand_has_it_is_on_a_list(name: str) -> None:
     for kind in schemas_at_hand(name):
         assert fields_on_no_list(field_uses(), kind) == []
+
+
+WITH_KEYS = [module for module, pinned in MODULES.items() if "keys" in pinned]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", WITH_KEYS)
+def test_key_when_a_module_names_it_is_on_a_list(module: str) -> None:
+    uses = field_uses()
+    missing = []
+    for key in sorted(keys_of_module(module)):
+        if uses.is_key_of_systems(key) and uses.listed_key(key) is None:
+            missing.append(key)
+    assert missing == [], "a new version? put these keys on a list of field_uses.yaml"
 
 
 @pytest.mark.real_api("the fields that it serves")
@@ -113,7 +120,7 @@ def test_kind_that_a_system_reads_is_listed() -> None:
         document = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind}
         if not uses.type_of(document):
             unlisted.add(kind if not group else f"{group}/{kind}")
-    assert unlisted <= NOT_LISTED_YET
+    assert unlisted == set()
 
 
 GANG = {

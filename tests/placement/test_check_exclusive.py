@@ -166,3 +166,22 @@ def test_groups_of_another_leader_worker_set_do_not_fit_now() -> None:
     assert answer.verdict == (
         "does not fit now: 1 of 1 example.com/rack is held by other groups: r1 by leaderworkerset/llm -n ml"
     )
+
+
+def test_annotation_of_the_pods_counts_too() -> None:
+    workload = jobset(jobs("w", pods=3))
+    annotations = workload["metadata"].pop("annotations")
+    workload["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"] = {"annotations": annotations}
+    assert checked(workload, *rack("r1", 2), *rack("r2", 2)).verdict == (
+        "cannot fit: job of w needs 24 GPUs in one example.com/rack, largest has 16 (r1)"
+    )
+
+
+def test_annotation_of_the_leader_counts_too() -> None:
+    workload = leader_worker_set(3)
+    annotations = workload["metadata"].pop("annotations")
+    leader = {**template(), "metadata": {"annotations": annotations}}
+    workload["spec"]["leaderWorkerTemplate"]["leaderTemplate"] = leader
+    assert checked(workload, *rack("r1", 2), *rack("r2", 2)).verdict == (
+        "cannot fit: group needs 24 GPUs in one example.com/rack, largest has 16 (r1)"
+    )

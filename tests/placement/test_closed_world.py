@@ -12,6 +12,10 @@ from toposcope.placement.check import Checked
 FITS = "fits: 2 pods on 2 nodes"
 FIELD = "Toposcope does not know this field, which may decide where pods run"
 KEY = "Toposcope does not know this key, which may decide where pods run"
+NAME = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+    "'-' or '.', and must start and end with an alphanumeric character"
+)
 PODS = "Toposcope does not read the pods of this kind"
 
 
@@ -166,3 +170,21 @@ def test_app_wrapper_in_a_queue_is_admitted_as_a_whole(cluster: CheckedCluster) 
     answer = cluster.check()
     assert answer.workload.splitlines()[0] == "Kueue appwrapper/train -n ml"
     assert answer.verdict == FITS
+
+
+@pytest.mark.parametrize(
+    ("name", "messages"),
+    [
+        ("train-1.a", []),
+        ("Train", [NAME]),
+        ("a..b", [NAME]),
+        ("-a", [NAME]),
+        ("a" * 254, ["must be no more than 253 characters"]),
+    ],
+    ids=["good", "upper case", "empty label", "hyphen first", "long"],
+)
+def test_name_when_the_api_server_refuses_it_is_an_error(
+    cluster: CheckedCluster, name: str, messages: list[str]
+) -> None:
+    cluster.edit_workload("metadata.name", name)
+    assert [finding.message for finding in cluster.check().findings] == messages

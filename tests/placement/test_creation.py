@@ -448,3 +448,31 @@ def test_suspended_kinds_have_no_pods(cluster: CheckedCluster, kind: str, spec: 
     }
 
     assert "is true: it has no pods until somebody sets it to false" in cluster.check().verdict
+
+
+@pytest.mark.parametrize("nonsense", [7, "x", [], [1], {}, {"a": 1}], ids=repr)
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("ResourceQuota/team", "spec.scopeSelector.matchExpressions[0]"),
+        ("ResourceQuota/team", "spec.hard"),
+        ("ResourceQuota/team", "status"),
+        ("LimitRange/bounds", "spec.limits[0].default"),
+        ("LimitRange/bounds", "spec.limits[0].maxLimitRequestRatio"),
+        ("RuntimeClass/kata", "scheduling"),
+        ("RuntimeClass/kata", "overhead"),
+        ("PriorityClass/high", "value"),
+    ],
+)
+def test_nonsense_in_other_objects_is_passed_over(cluster: CheckedCluster, name: str, path: str, nonsense: Any) -> None:
+    requirement = {"scopeName": "PriorityClass", "operator": "Exists"}
+    cluster.add(quota({"pods": "9"}, scopeSelector={"matchExpressions": [requirement]}))
+    cluster.add(limit_range(default={"memory": "1Gi"}, maxLimitRequestRatio={"memory": "2"}))
+    cluster.add(runtime_class(scheduling={"nodeSelector": {}}, overhead={"podFixed": {"cpu": "1"}}))
+    cluster.add(priority_class("high"))
+    cluster.edit_workload(f"{SPEC}.runtimeClassName", "kata")
+    cluster.edit_workload(f"{SPEC}.priorityClassName", "high")
+    assert cluster.check().verdict == FITS
+
+    cluster.edit(name, path, nonsense)
+    assert cluster.check().verdict

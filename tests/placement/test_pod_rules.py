@@ -201,7 +201,7 @@ def test_namespaces_by_label_are_unclear() -> None:
 
 
 def test_label_that_a_controller_may_add_is_unclear() -> None:
-    affinity = apart(term(HOST, {"ray.io/cluster": "c"}))
+    affinity = apart(term(HOST, {"jobset.sigs.k8s.io/job-index": "0"}))
     assert verdict(job(2, template(APP, affinity=affinity)), TWO_NODES) == (
         "unclear: a controller adds labels to pods, and a labelSelector goes by one of them"
     )
@@ -397,3 +397,27 @@ def test_volcano_with_a_level_and_a_port_is_unclear() -> None:
     cluster = CheckedCluster("placement/clusters/one-rack", "placement/volcano-job")
     cluster.edit_workload("spec.tasks[0].template.spec.containers[0].ports", [{"containerPort": 80, "hostPort": 80}])
     assert cluster.check().verdict == "unclear: hostPort is not part of the search that is made for Volcano"
+
+
+def ray_cluster(workers: int, affinity: Object) -> Object:
+    head = template({}, gpus=0)
+    worker = template({}, affinity=affinity)
+    group = {"groupName": "gpu", "replicas": workers, "template": worker}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "ray", "namespace": "default"},
+        "spec": {"headGroupSpec": {"template": head}, "workerGroupSpecs": [group]},
+    }
+
+
+def test_labels_of_ray_workers_are_known() -> None:
+    affinity = apart(term(HOST, {"ray.io/group": "gpu"}))
+    assert verdict(ray_cluster(2, affinity), TWO_NODES) == "fits: 3 pods on 2 nodes"
+    assert verdict(ray_cluster(3, affinity), TWO_NODES).startswith("cannot fit: 2 of 3 pods of gpu find a node")
+
+
+def test_labels_of_the_training_operator_are_known() -> None:
+    affinity = apart(term(HOST, {"training.kubeflow.org/job-name": "nccl"}))
+    assert verdict(mpi_job(2, affinity), [*TWO_NODES, node("n3")]) == "fits: 3 pods on 3 nodes"
+    assert verdict(mpi_job(2, affinity), TWO_NODES).startswith("cannot fit: ")

@@ -244,3 +244,19 @@ def test_stateful_set_with_volumes_of_its_own_is_unclear(cluster: CheckedCluster
         "unclear: 1 of its pods have a volume of data already, and whether each of them fits where its own volume is "
         "is not checked"
     )
+
+
+def test_stateful_set_of_countless_pods_is_read_at_once(cluster: CheckedCluster) -> None:
+    cluster.submit(
+        """
+        apiVersion: apps/v1
+        kind: StatefulSet
+        metadata: {name: db, namespace: ml}
+        spec:
+          replicas: 1000000000000000
+          template: {spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}
+          volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: local}}]
+        """
+    )
+
+    assert cluster.check().verdict.startswith("cannot fit: ")

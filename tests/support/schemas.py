@@ -6,6 +6,7 @@ descriptions of its API. The modules are downloaded once.
 
 import functools
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ Schema = dict[str, Any]
 MODULES: dict[str, Any] = yaml.safe_load((FIXTURES / "schemas.yaml").read_bytes())
 """Module and version to its checksum, and the files with schemas."""
 _REFERENCE = "#/components/schemas/"
+_KEY = re.compile(r'"((?:[a-z0-9-]+\.)+[a-z0-9-]+/(?!v\d)[A-Za-z0-9][A-Za-z0-9._-]*)"')
+"""A key in Go; a version of an API is none."""
 _GVK = "x-kubernetes-group-version-kind"
 
 
@@ -51,6 +54,18 @@ def schemas_of_module(module: str) -> list[KindSchema]:
         schemas += _schemas_of_file(folder / file)
     kinds = pinned.get("kinds")
     return [schema for schema in schemas if kinds is None or schema.kind in kinds]
+
+
+def keys_of_module(module: str) -> set[str]:
+    """The labels and annotations that the sources of a Go module name; raises BuildError like the above."""
+    pinned = MODULES[module]
+    folder = _download(module, pinned["sum"])
+    keys: set[str] = set()
+    for name in pinned.get("keys", ()):
+        for file in (folder / name).rglob("*.go"):
+            if not file.name.endswith("_test.go"):
+                keys.update(_KEY.findall(file.read_text(encoding="utf-8")))
+    return keys - set(pinned.get("other names", ()))
 
 
 @functools.cache

@@ -102,7 +102,7 @@ class Context:
         return with_pods
 
     def _made_by_top(self) -> Iterator[Ref]:
-        """What the topmost owner made: for an owner of a kind without rules."""
+        """What the topmost owner made, where its own kind has no rules."""
         for ref in self.ownership.members:
             document = self.store.objects.get(ref)
             if document is not None and owner_of(document) == self.ownership.top:

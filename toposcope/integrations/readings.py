@@ -11,18 +11,16 @@ from toposcope.integrations.framework.document import (
     UnreadField,
     handle_of,
     kind_of,
-    namespace_of,
 )
-from toposcope.integrations.framework.plugin import Part, WrappingKind
+from toposcope.integrations.framework.making import Made
+from toposcope.integrations.framework.plugin import Part
 from toposcope.integrations.framework.pods import suspension_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.registry import PLUGINS, WRAPPING, readers
+from toposcope.integrations.registry import PLUGINS, makers, readers
 from toposcope.integrations.unread import unread_fields, unread_pods
 
 READS: Final = {system.name: system.reads for system in readers() if system.reads}
 """By the name of a reader: the topology resource that it reads, as `spec.publish` names it."""
-_ADMITTING: Final = frozenset(plugin.name for plugin in PLUGINS if plugin.admits)
-"""Systems that hold a workload back as a whole."""
 _OTHERS_TOO: Final = "the other objects that are created with it need room too"
 READERS_OF_PLAIN_PODS: Final = {
     system.name: system for system in readers() if system.reads_plain_pods
@@ -57,19 +55,21 @@ def readings(
             return _of_items(items, cluster)
 
     systems = _acting_on(document)
-    wrapping = WRAPPING.get(kind_of(document))
-    if wrapping is not None:
+    maker = makers().get(kind_of(document))
+    if maker is not None:
         systems = _admitting(systems)
     if systems:
         return _by_systems(systems, document, cluster, before)
-    if wrapping is not None:
-        return _of_wrapped(document, wrapping, cluster)
+    if maker is not None:
+        made = maker(Field(document), cluster)
+        if made:
+            return _of_made(document, made, cluster)
     return _of_unread_kind(document)
 
 
 def _admitting(systems: Iterable[System]) -> list[System]:
     """Those that hold a workload back as a whole; the others see what is made of it."""
-    return [system for system in systems if system.reads in _ADMITTING]
+    return [system for system in systems if system.name in _SUSPENDING]
 
 
 def _by_systems(
@@ -106,35 +106,29 @@ def _suspended(reading: Reading, document: Mapping[str, Any], names: Collection[
     )
 
 
-def _of_wrapped(
-    document: Mapping[str, Any], wrapping: WrappingKind, cluster: ClusterFacts
+def _of_made(
+    document: Mapping[str, Any], all_made: Sequence[Made], cluster: ClusterFacts
 ) -> tuple[Reading, ...]:
-    """What the systems make of the objects in one, where none admits them as a whole."""
-    root = Field(document)
+    """What the systems make of the objects that are made of one."""
     unread = unread_fields(document)
-    items = root
-    for step in wrapping.items:
-        items = items / step
     results = []
-    for item in items.items():
-        held = item / wrapping.object
-        if not isinstance(held.value, dict):
-            continue
-        created = _in_namespace(held.value, namespace_of(root))
-        for reading in readings(created, cluster):
-            whole = _with_unread(_prefixed(held.path, reading), unread)
+    for made in all_made:
+        of_sources: list[UnreadField] = []
+        for name, source in made.sources:
+            of_sources += _below(name, unread_fields(source))
+        for reading in readings(made.document, cluster):
+            own = reading.workload.unread if reading.workload and not made.is_copied else ()
+            all_unread = (*unread, *of_sources, *_below(made.path, own))
+            whole = _with_unread(_prefixed(made.path, reading), all_unread)
             results.append(_suspended(whole, document, ()))
     if len(results) > 1:
         results = [_beside_others(reading) for reading in results]
     return tuple(results)
 
 
-def _in_namespace(document: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
-    """The object as it is created in a namespace, unless it names one."""
-    metadata = document.get("metadata")
-    if not isinstance(metadata, dict) or "namespace" in metadata:
-        return document
-    return {**document, "metadata": {**metadata, "namespace": namespace}}
+def _below(path: str, fields: Iterable[UnreadField]) -> list[UnreadField]:
+    """The fields, with their paths below another one."""
+    return [replace(unread, field=f"{path}.{unread.field}") for unread in fields]
 
 
 def _beside_others(reading: Reading) -> Reading:
@@ -212,11 +206,9 @@ def _with_unread(reading: Reading, unread: tuple[UnreadField, ...]) -> Reading:
 
 def _prefixed(path: str, reading: Reading) -> Reading:
     """The reading of a list's item, with the paths of fields in the list."""
-    unread = []
     if reading.workload is not None:
-        for each in reading.workload.unread:
-            unread.append(replace(each, field=f"{path}.{each.field}"))
-    reading = _with_unread(reading, tuple(unread))
+        unread = _below(path, reading.workload.unread)
+        reading = _with_unread(reading, tuple(unread))
     findings = []
     for finding in reading.findings:
         field = f"{path}.{finding.field}" if finding.field else path

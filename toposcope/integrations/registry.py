@@ -21,6 +21,7 @@ from toposcope.kube.client import Caller
 if TYPE_CHECKING:  # the controller loads none of these
     from toposcope.integrations.framework.configuration import Configuration
     from toposcope.integrations.framework.export import Format
+    from toposcope.integrations.framework.making import Maker
     from toposcope.integrations.framework.placement import Placement
     from toposcope.integrations.framework.system import System
     from toposcope.integrations.framework.waiting import Waiting
@@ -36,6 +37,7 @@ FOLDERS: Final = (
     "disaggregatedset",
     "lws",
     "jobset",
+    "kuberay",
     "kubernetes",
     "kubeflow",
     "appwrapper",
@@ -88,8 +90,6 @@ GANG_MARKS: Final = tuple(
 """How pods say which gang they belong to, the innermost first."""
 EXCLUSIVE_POD_LABELS: Final = _joined(PLUGINS, lambda plugin: plugin.exclusive_pod_labels)
 """Pods with one of these labels keep pods of other groups out of their domain."""
-WRAPPING: Final = {kind.key: kind for kind in _joined(PLUGINS, lambda plugin: plugin.wrapping)}
-"""Kinds that hold the objects of others, by group and kind."""
 
 PUBLISHING_TITLES: Final = tuple(plugin.title for plugin in PLUGINS if plugin.published)
 """The systems that something is published for."""
@@ -149,6 +149,15 @@ def readers() -> tuple["System", ...]:
         for part in (Part.WORKLOAD, Part.TOPOLOGY):
             systems += getattr(plugin.part(part), "READERS", ())
     return tuple(systems)
+
+
+@cache
+def makers() -> Mapping[tuple[str, str], "Maker"]:
+    """By API group and kind: what is made of an object, and checked instead of it."""
+    by_kind: dict[tuple[str, str], Maker] = {}
+    for module in parts(Part.MAKING):
+        by_kind |= module.MADE
+    return by_kind
 
 
 def publishing(settings: PublishSettings) -> Publishing:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import KIND, Topology
+from toposcope.api.levels import Level
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.framework.document import kind_of
 from toposcope.integrations.framework.levels import TopologyLevels
@@ -19,6 +20,7 @@ from toposcope.integrations.registry import (
     placement_of,
     placements,
 )
+from toposcope.snapshot.levels import unpublished_of
 from toposcope.snapshot.model import PodView, Published, Snapshot
 from toposcope.snapshot.scope import select_scope
 from toposcope.text import shell
@@ -98,11 +100,15 @@ def _known_levels(snapshot: Snapshot) -> KnownLevels:
     def table(name: str) -> Table:
         return select_scope(snapshot, name if own else None).table()
 
+    def unpublished(name: str) -> tuple[Level, ...]:
+        return unpublished_of(select_scope(snapshot, name if own else None))
+
     return KnownLevels(
         own=own,
         suggested=own or _inferred(snapshot),
         domain_of=domain_of,
         table=table,
+        unpublished=unpublished,
         view=snapshot,
     )
 

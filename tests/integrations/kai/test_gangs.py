@@ -630,3 +630,20 @@ def test_level_of_a_ray_group_without_topology_is_refused() -> None:
             head: 1 head
     """)
     assert answer.notes == []
+
+
+def test_ray_job_with_a_submitter_is_refused_by_its_operator() -> None:
+    cluster = document("kai/raycluster")
+    edits = {"headGroupSpec.template.spec.schedulerName": None, "workerGroupSpecs[0].template.spec.schedulerName": None}
+    ray_job = {**cluster, "kind": "RayJob", "spec": {"rayClusterSpec": edited(cluster["spec"], edits)}}
+    answer = read("KAI", ray_job, CLUSTER)
+    refusal = error(
+        "kai/submission-mode",
+        "spec.submissionMode",
+        "KAI-Scheduler does not support RayJob with K8sJobMode: the submitter pod is created after RayCluster is "
+        "ready, preventing proper gang scheduling",
+        fix="set submissionMode: HTTPMode or SidecarMode; K8sJobMode is the default",
+    )
+    assert refusal in answer.findings
+    in_http_mode = edited(ray_job, {"spec.submissionMode": "HTTPMode"})
+    assert refusal not in read("KAI", in_http_mode, CLUSTER).findings

@@ -2,18 +2,10 @@
 
 from typing import Final
 
-from toposcope.integrations.framework.plugin import Plugin, WrappingKind
+from toposcope.integrations.framework.plugin import Plugin
 
 PLUGIN: Final = Plugin(
     package=__package__,
     name="appwrapper",
     title="AppWrapper",
-    wrapping=(
-        WrappingKind(
-            group="workload.codeflare.dev",
-            kind="AppWrapper",
-            items=("spec", "components"),
-            object="template",
-        ),
-    ),
 )

@@ -1,7 +1,7 @@
 """Kind and labels of DisaggregatedSet, and the level that its slices ask for.
 
 A placement policy is pod affinity over a node label, so the label need not be a level. Source:
-LeaderWorkerSet 0.10 (api/disaggregatedset/v1).
+api/disaggregatedset/v1 of August 2026.
 """
 
 from collections.abc import Iterator
@@ -35,14 +35,20 @@ def policy_of(root: Field) -> Field:
 def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:
     """The requests of a DisaggregatedSet: its policy, and what schedulers read from templates."""
     policy = policy_of(root)
-    if (policy / "type").text() not in (None, NONE):
-        yield from requests_at([(policy / "topology", True)], any_label=True)
+    kind = policy / "type"
+    if kind.text() not in (None, NONE):
+        topology = policy / "topology"
+        yield from requests_at([(topology, True)], any_label=True)
+
     templates = []
-    for role in (root / "spec" / "roles").items():
+    roles = root / "spec" / "roles"
+    for role in roles.items():
         pods = role / "spec" / "leaderWorkerTemplate"
-        templates.append(pods / "leaderTemplate")
-        templates.append(pods / "workerTemplate")
-    yield from read_annotations(Annotated(root, pods=tuple(templates)))
+        leader = pods / "leaderTemplate"
+        worker = pods / "workerTemplate"
+        templates += [leader, worker]
+    places = Annotated(root, pods=tuple(templates))
+    yield from read_annotations(places)
 
 
 _TEMPLATES: Final = {"leaderTemplate": ANNOTATIONS, "workerTemplate": ANNOTATIONS}

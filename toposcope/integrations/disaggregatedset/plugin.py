@@ -1,4 +1,4 @@
-"""DisaggregatedSet: slices of LeaderWorkerSets, each of which may have a domain of its own."""
+"""DisaggregatedSet: slices of roles, each of which may have a domain of its own."""
 
 from typing import Final
 

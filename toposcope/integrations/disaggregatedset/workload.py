@@ -1,9 +1,9 @@
 """DisaggregatedSet: slices of all roles, each of which may have a domain of its own.
 
-Rules and messages: LeaderWorkerSet 0.10 (webhook and controller of DisaggregatedSets). The
-controller makes a LeaderWorkerSet of each role of each slice. A policy gives their pods affinity to
-those of their slice and anti-affinity to other slices, over one node label, within the namespace.
-Nothing places a slice at once: the first pod chooses its domain.
+Rules and messages: webhook and controller of DisaggregatedSets, August 2026. Each role of each
+slice becomes a set of groups of pods. A policy gives their pods affinity to those of their slice
+and anti-affinity to other slices, over one node label, within the namespace. Nothing places a slice
+at once: the first pod chooses its domain.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,11 +32,12 @@ from toposcope.integrations.framework.exclusive import exclusive_level, holders,
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import leader_worker_set
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
-from toposcope.integrations.lws.api import EXCLUSIVE, SUBGROUP_EXCLUSIVE
 
 _TYPES: Final = (NONE, EXCLUSIVE_SLICE, EXCLUSIVE_TOPOLOGY)
-_EXTERNAL: Final = "External"
 _LEAST_ROLES: Final = 2
+_EXTERNAL: Final = "External"
+_EXCLUSIVE: Final = "exclusive-topology"
+"""How annotations end by which groups, or parts of them, have a domain each."""
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -54,7 +55,8 @@ class _Role:
     @property
     def group(self) -> Group:
         """Its replicas, which nothing keeps together."""
-        return replace(Group.part_of(self.name, "replica", self.pods), copies=self.replicas)
+        replica = Group.part_of(self.name, "replica", self.pods)
+        return replace(replica, copies=self.replicas)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -82,10 +84,19 @@ READERS: Final = (SYSTEM,)
 
 
 def _roles(spec: Field) -> Iterator[_Role]:
-    for role in (spec / "roles").items():
-        name = (role / "name").text() or role.path
+    roles = spec / "roles"
+    for role in roles.items():
         structure = leader_worker_set(role)
-        yield _Role(name, structure.whole, structure.copies)
+        yield _Role(
+            name=_name(role),
+            pods=structure.whole,
+            replicas=structure.copies,
+        )
+
+
+def _name(role: Field) -> str:
+    name = role / "name"
+    return name.text() or role.path
 
 
 def _check_roles(spec: Field, roles: Sequence[_Role]) -> None:
@@ -93,24 +104,27 @@ def _check_roles(spec: Field, roles: Sequence[_Role]) -> None:
     field = spec / "roles"
     if len(roles) < _LEAST_ROLES:
         text = f"has {len(roles)} roles, must have at least {_LEAST_ROLES}"
-        field.error("disaggregatedset/roles", text, "use a LeaderWorkerSet for one role")
+        field.error("disaggregatedset/roles", text, "add a role")
         return
-    running = [role for role in roles if role.replicas]
-    if running and len(running) < len(roles):
-        text = (
-            "replicas must be zero for all non-External roles or non-zero "
-            "for all non-External roles"
-        )
-        if not _external_roles(spec):
-            field.error("disaggregatedset/roles", text, "scale all roles to zero, or none")
+    running = 0
+    for role in roles:
+        if role.replicas:
+            running += 1
+    is_mixed = 0 < running < len(roles)
+    if is_mixed and not _external_roles(spec):
+        text = "replicas must be zero for all non-External roles or non-zero for all of them"
+        field.error("disaggregatedset/roles", text, "scale all roles to zero, or none")
 
 
 def _external_roles(spec: Field) -> list[str]:
     """The roles whose replicas another object says."""
     names = []
-    for role in (spec / "roles").items():
-        if (role / "scaling" / "mode").text() == _EXTERNAL:
-            names.append((role / "name").text() or role.path)
+    roles = spec / "roles"
+    for role in roles.items():
+        mode = role / "scaling" / "mode"
+        if mode.text() == _EXTERNAL:
+            name = _name(role)
+            names.append(name)
     return names
 
 
@@ -127,12 +141,14 @@ def _unknown(spec: Field) -> str:
 
 
 def _exclusive_annotations(role: Field) -> Iterator[Field]:
-    """The annotations by which a role's LeaderWorkerSets are placed themselves."""
+    """The annotations by which the groups of a role have a domain each."""
     template = role / "spec" / "leaderWorkerTemplate"
-    for place in (role, template / "leaderTemplate", template / "workerTemplate"):
-        for key in (EXCLUSIVE, SUBGROUP_EXCLUSIVE):
-            annotation = place / "metadata" / "annotations" / key
-            if annotation:
+    leader = template / "leaderTemplate"
+    worker = template / "workerTemplate"
+    for place in (role, leader, worker):
+        annotations = place / "metadata" / "annotations"
+        for key, annotation in annotations.properties():
+            if key.endswith(_EXCLUSIVE):
                 yield annotation
 
 
@@ -165,14 +181,16 @@ def _level(root: Field, cluster: ClusterFacts) -> Level | None:
 
 def _held(root: Field, cluster: ClusterFacts, level: Level | None) -> tuple[Holder, ...]:
     """The domains that slices of other sets hold; none where they may be shared."""
-    policy = policy_of(root)
-    if level is None or (policy / "type").text() != EXCLUSIVE_TOPOLOGY:
+    kind = policy_of(root) / "type"
+    if level is None or kind.text() != EXCLUSIVE_TOPOLOGY:
         return ()
     own_name = name_of(root)
     namespace = namespace_of(root)
     others = []
-    for pod in cluster.exclusive_pods.get(SLICE, ()):
-        if pod.namespace == namespace and pod.labels.get(SET_OF) != own_name:
+    pods = cluster.exclusive_pods.get(SLICE, ())
+    for pod in pods:
+        is_own = pod.labels.get(SET_OF) == own_name
+        if pod.namespace == namespace and not is_own:
             others.append(pod)
     of_others = replace(cluster, exclusive_pods={SLICE: tuple(others)})
     return holders(of_others, level, SLICE, "disaggregatedset", SET_OF)
@@ -185,20 +203,24 @@ def _slice(
     occupied = tuple(holder.domain for holder in held)
     below = []
     for role in roles:
-        pods = role.pods
-        if level:
-            pods = tuple(kept_off(kind, level.key, occupied) for kind in pods)
-        below.append(replace(role, pods=pods).group)
+        pods = []
+        for kind in role.pods:
+            kept = kept_off(kind, level.key, occupied) if level else kind
+            pods.append(kept)
+        in_slice = replace(role, pods=tuple(pods))
+        below.append(in_slice.group)
+
     group = Group("slice", groups=tuple(below), required=level, copies=slices)
     if level is None:
         return group
-    return replace(group, anti_affinity=SLICE, leader=_first_pod(below))
+    first = _first_pod(below)
+    return replace(group, anti_affinity=SLICE, leader=first)
 
 
 def _first_pod(roles: Sequence[Group]) -> Pods | None:
     """The pod of a slice that may be placed first; None: there is no pod.
 
-    It is the one that requests least, as it goes to the most domains.
+    It is the one that requests least, as that may go to the most domains.
     """
     kinds = []
     for role in roles:

@@ -30,8 +30,14 @@ def with_volumes(spec: Field, claims: Sequence[str]) -> Field:
     """The pod spec with volumes of these claims."""
     if not claims:
         return spec
-    value: dict[str, Any] = dict(spec.value) if isinstance(spec.value, dict) else {}
-    volumes = [volume.value for volume in (spec / "volumes").items()]
+    volumes: list[Any] = []
+    for volume in (spec / "volumes").items():
+        volumes.append(volume.value)
     for claim in claims:
-        volumes.append({"name": claim, "persistentVolumeClaim": {"claimName": claim}})
-    return spec.with_value({**value, "volumes": volumes})
+        source = {"claimName": claim}
+        volumes.append({"name": claim, "persistentVolumeClaim": source})
+    value: dict[str, Any] = {}
+    if isinstance(spec.value, dict):
+        value.update(spec.value)
+    value["volumes"] = volumes
+    return spec.with_value(value)

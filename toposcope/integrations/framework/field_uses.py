@@ -223,7 +223,7 @@ class FieldUses:
             if listed is not None:
                 if listed.is_unread(value.value):
                     yield UnreadField(value.path, listed.why)
-            elif self._has_prefix(key):
+            elif self.is_key_of_systems(key):
                 yield UnreadField(value.path, _UNKNOWN_KEY, is_known=False)
 
     def listed_key(self, key: str) -> Listed | None:
@@ -231,8 +231,8 @@ class FieldUses:
         domain, slash, _ = key.rpartition("/")
         return self._keys.get(key) or self._keys.get(f"{domain}{slash}*")
 
-    def _has_prefix(self, key: str) -> bool:
-        """Whether the key is of one of the systems."""
+    def is_key_of_systems(self, key: str) -> bool:
+        """Whether a label or an annotation begins with a prefix of one of the systems."""
         domain, _, _ = key.rpartition("/")
         while domain:
             if domain in self._prefixes:

@@ -132,6 +132,8 @@ class KnownLevels:
     """By label key."""
     table: Callable[[str], Table]
     """The nodes of one of those that are suggested."""
+    unpublished: Callable[[str], Sequence[Level]]
+    """The first levels of one of these that only repeat the host."""
     view: ClusterView
 
     def named(self, resource: ViewedResource) -> TopologyLevels:

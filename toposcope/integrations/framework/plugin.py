@@ -4,6 +4,7 @@
 |---|---|---|
 | `plugin.py` | `PLUGIN`: names, and kinds of objects; light | everybody |
 | `workload.py` | `READERS`: what documents ask for, and what is wrong with them | check, explain |
+| `making.py` | `MADE`: objects that are made of others, and checked instead | check, explain |
 | `topology.py` | `READERS` of the resources that list levels | check, export |
 | `configuration.py` | `CONFIGURATION`: documents beside a workload | check, export |
 | `publisher.py` | `PUBLISHING`: writes such a resource | controller |
@@ -32,6 +33,7 @@ class Part(StrEnum):
 
     WORKLOAD = "workload"
     TOPOLOGY = "topology"
+    MAKING = "making"
     CONFIGURATION = "configuration"
     PUBLISHER = "publisher"
     PLACEMENT = "placement"
@@ -85,23 +87,6 @@ class RequiredField:
     """Below `spec`; its first part may have a `mode`, and `soft` requires nothing."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WrappingKind:
-    """A kind whose objects hold other objects, all of which its controller creates."""
-
-    group: str
-    kind: str
-    items: tuple[str, ...]
-    """The path to the list of what it holds."""
-    object: str
-    """The field of an item that has the object."""
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Group and kind."""
-        return self.group, self.kind
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
     """One system, without its parts."""
@@ -149,9 +134,6 @@ class Plugin:
     """Gates that it takes from pods itself, once these may be placed."""
     exclusive_pod_labels: tuple[str, ...] = ()
     """Pods with one of these labels keep pods of other groups out of their domain."""
-
-    wrapping: tuple[WrappingKind, ...] = ()
-    """Kinds that hold the objects of others."""
 
     def part(self, part: Part) -> ModuleType | None:
         """The file of this part, imported; None where the system has none."""

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
+from toposcope.integrations.framework.controller_labels import NEW, is_added
+from toposcope.integrations.framework.document import Field, kind_of, namespace_of
 from toposcope.integrations.framework.node_affinity import Expression, Operator
+from toposcope.integrations.framework.node_terms import term_of
 
 Labels = tuple[tuple[str, str], ...]
 """Keys and values, sorted."""
@@ -22,8 +24,6 @@ REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """The label of a namespace that is its name."""
 ANY_ADDRESS: Final = "0.0.0.0"
-NEW: Final = "\0new"
-"""The value of a label that a controller makes up: all new pods share it, no older one has it."""
 NOT_KEPT: Final = frozenset(
     {
         "apps.kubernetes.io/pod-index",
@@ -34,7 +34,6 @@ NOT_KEPT: Final = frozenset(
     }
 )
 """Labels that differ from pod to pod, or that nobody selects by hand: not kept of running pods."""
-_OPERATORS: Final[tuple[Operator, ...]] = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class Rule(StrEnum):
@@ -125,8 +124,8 @@ class PodLabels:
 
     namespace: str = "default"
     known: Labels = ()
-    complete: bool = True
-    """False: controllers add labels of their own."""
+    made_by: str | None = None
+    """The API group of the object whose controllers may add labels; None: these are all."""
 
     def match(self, selector: Selector) -> bool | None:
         """Whether all requirements hold; None: not known."""
@@ -143,7 +142,7 @@ class PodLabels:
         """Whether the pod may have the label all the same, with one of the values asked for."""
         if requirement.key in NOT_KEPT:
             return requirement.values != (NEW,)
-        return not self.complete and is_added(requirement.key)
+        return self.made_by is not None and is_added(requirement.key, self.made_by)
 
 
 def both(first: bool | None, second: bool | None) -> bool | None:
@@ -183,41 +182,13 @@ class PodRules:
 
 NO_RULES: Final = PodRules()
 
-_MADE_UP: Final = frozenset({"pod-template-hash", "controller-uid", "controller-revision-hash"})
-_ADDED: Final = _MADE_UP | {"job-name"}
-_CONTROLLERS: Final = (
-    "batch.kubernetes.io",
-    "apps.kubernetes.io",
-    "statefulset.kubernetes.io",
-    "kubeflow.org",
-    "sigs.k8s.io",
-    "x-k8s.io",
-    "ray.io",
-    "volcano.sh",
-    "run.ai",
-    "nvidia.com",
-)
-"""Domains of labels that controllers give to pods."""
 
-
-def is_added(key: str) -> bool:
-    """Whether it is a label that a controller gives to the pods it makes."""
-    domain, slash, _ = key.partition("/")
-    if not slash:
-        return key in _ADDED
-    for controller in _CONTROLLERS:
-        if domain == controller or domain.endswith(f".{controller}"):
-            return True
-    return False
-
-
-def rules_of(spec: Field, labels: Field, pod_set: str) -> PodRules:
+def rules_of(spec: Field, labels: Field, added: Mapping[str, str]) -> PodRules:
     """The rules of the pod spec at `spec`; what is malformed in them becomes a finding.
 
-    `labels` are those of its template, `pod_set` its role or the name of what it is a part of.
+    `labels` are those of its template, `added` those that its controller is known to add.
     """
-    root = spec.root
-    own = labels_of(root, labels, pod_set)
+    own = labels_of(spec.root, labels, added)
     affinity = spec / "affinity"
     namespace = own.namespace
     known = dict(own.known)
@@ -233,38 +204,16 @@ def rules_of(spec: Field, labels: Field, pod_set: str) -> PodRules:
     return replace(rules, own=own.known)
 
 
-def labels_of(root: Field, labels: Field, pod_set: str) -> PodLabels:
-    """The labels that pods of a template will have."""
-    known = labels.texts()
-    namespace = namespace_of(root)
-    kind = kind_of(root.value)
-    if kind == ("", "Pod"):
-        return PodLabels(namespace, tuple(sorted(known.items())))
-    added = _added_labels(kind, name_of(root), pod_set)
-    everything = added | known
-    return PodLabels(namespace, tuple(sorted(everything.items())), complete=False)
-
-
-def _added_labels(kind: tuple[str, str], name: str, pod_set: str) -> dict[str, str]:
-    """Labels that the controller of a kind gives to all pods of a template, where they are known.
-
-    Those that differ from pod to pod are not among them.
-    """
-    if kind == ("batch", "Job"):
-        uid = {"controller-uid": NEW, "batch.kubernetes.io/controller-uid": NEW}
-        return {"job-name": name, "batch.kubernetes.io/job-name": name, **uid}
-    if kind in (("apps", "Deployment"), ("apps", "ReplicaSet")):
-        return {"pod-template-hash": NEW}
-    if kind == ("apps", "StatefulSet"):
-        return {"controller-revision-hash": NEW}
-    if kind[0] == "kubeflow.org":
-        role = pod_set.lower()
-        key = "job-role" if kind[1] == "MPIJob" else "replica-type"
-        return {
-            "training.kubeflow.org/job-name": name,
-            f"training.kubeflow.org/{key}": role,
-        }
-    return {}
+def labels_of(root: Field, labels: Field, added: Mapping[str, str]) -> PodLabels:
+    """The labels that pods of a template in the document `root` will have."""
+    known = {**added, **labels.texts()}
+    group, kind = kind_of(root.value)
+    is_pod = (group, kind) == ("", "Pod")
+    return PodLabels(
+        namespace=namespace_of(root),
+        known=tuple(sorted(known.items())),
+        made_by=None if is_pod else group,
+    )
 
 
 def rules_of_pod(
@@ -331,21 +280,9 @@ def _selector(selector: Field) -> Selector | None:
     """A label selector; None where there is none, which matches no pod."""
     if not selector:
         return None
-    requirements = []
-    for key, value in (selector / "matchLabels").texts().items():
-        requirements.append(Expression(key, "In", (value,)))
-    for requirement in (selector / "matchExpressions").items():
-        key = (requirement / "key").text() or ""
-        operator_field = requirement / "operator"
-        name = operator_field.text()
-        operators = [operator for operator in _OPERATORS if operator == name]
-        if not operators:
-            text = f"{name!r} is none of {', '.join(_OPERATORS)}"
-            operator_field.error("pods/operator", text)
-        for operator in operators:
-            values = tuple(_texts(requirement / "values"))
-            requirements.append(Expression(key, operator, values))
-    return tuple(requirements)
+    labels = (selector / "matchLabels").texts()
+    requirements = [Expression(key, "In", (value,)) for key, value in labels.items()]
+    return (*requirements, *term_of(selector))
 
 
 def _texts(values: Field) -> list[str]:
@@ -364,7 +301,7 @@ def _own_values(keys: Field, operator: Operator, own: Mapping[str, str]) -> Iter
     """
     for key in _texts(keys):
         value = own.get(key)
-        if value is None and is_added(key):
+        if value is None and is_added(key, ""):
             value = NEW
         if value is not None:
             yield Expression(key, operator, (value,))

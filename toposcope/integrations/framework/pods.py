@@ -12,12 +12,15 @@ from typing import Final
 
 from toposcope.integrations.framework.constraints import ClaimRef, Hold, Pods
 from toposcope.integrations.framework.containers import requests_of
-from toposcope.integrations.framework.document import Field, kind_of, namespace_of
+from toposcope.integrations.framework.controller_labels import added_labels
+from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
 from toposcope.integrations.framework.pod_creation import created_of
 from toposcope.integrations.framework.pod_rules import rules_of
 from toposcope.integrations.framework.volumes import claims_of_set
 from toposcope.kube.pod_resources import Requests
 
+TRAINING_OPERATOR: Final = "kubeflow.org"
+"""The API group of its jobs."""
 JOBSET: Final = ("jobset.x-k8s.io", "JobSet")
 LEADER_WORKER_SET: Final = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
 RAY_JOB: Final = ("ray.io", "RayJob")
@@ -311,7 +314,7 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
     JOBSET: _jobset,
     LEADER_WORKER_SET: leader_worker_set,
     **{
-        ("kubeflow.org", f"{framework}Job"): _kubeflow
+        (TRAINING_OPERATOR, f"{framework}Job"): _kubeflow
         for framework in ("PyTorch", "TF", "MPI", "XGBoost", "JAX", "Paddle")
     },
     ("workload.codeflare.dev", "AppWrapper"): _app_wrapper,
@@ -336,6 +339,8 @@ def pods_of(
     """
     if labels is None:
         labels = spec.beside("metadata") / "labels"
+    root = spec.root
+    added_by_controller = added_labels(kind_of(root.value), name_of(root), name)
     created = created_of(spec, count, added)
     return Pods(
         name=name,
@@ -344,7 +349,7 @@ def pods_of(
         node_filter=created.node_filter,
         claims=_claims(spec),
         creation=created.creation,
-        rules=rules_of(spec, labels, name),
+        rules=rules_of(spec, labels, added_by_controller),
     )
 
 

@@ -85,7 +85,11 @@ def _quota(written: Field) -> _Quota:
 
 def _scope(requirement: Field) -> tuple[Expression, ...]:
     """A requirement of a scope selector, which is written as those of node selectors are."""
-    renamed = {**requirement.value, "key": requirement.value.get("scopeName")}
+    renamed = {
+        "key": (requirement / "scopeName").value,
+        "operator": (requirement / "operator").value,
+        "values": (requirement / "values").value,
+    }
     return term_of(Field({"matchExpressions": [renamed]}))
 
 

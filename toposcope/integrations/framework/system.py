@@ -13,6 +13,7 @@ from toposcope.integrations.framework.constraints import (
 )
 from toposcope.integrations.framework.document import Field, Finding
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
+from toposcope.integrations.framework.object_names import check_name
 from toposcope.integrations.framework.surroundings import Surroundings
 
 _LEVELS_FIRST: Final = "room is not checked before the levels are right"
@@ -261,6 +262,7 @@ class System:
             existing = Field(before)
         facts = cluster.seen_by(self.reads)
         reading = self.reader(root, facts, existing)
+        check_name(root)
         findings = dict.fromkeys(root.findings)
         return replace(reading, findings=tuple(findings))
 

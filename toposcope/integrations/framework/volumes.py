@@ -30,6 +30,8 @@ _ZONES: Final = (
 )
 """Labels of a volume that its node has to have too."""
 _AVAILABLE: Final = "Available"
+_MOST_DIGITS: Final = 18
+"""Of a pod's number in its StatefulSet."""
 _ONE_POD: Final = "ReadWriteOncePod"
 _ONE_NODE: Final = "ReadWriteOnce"
 
@@ -138,6 +140,21 @@ def _named(spec: Field, name: str) -> Field | None:
     return None
 
 
+def _bound_in(root: Field, prefix: str, numbers: range) -> int:
+    """How many claims of the document's namespace are bound that have such a name and number."""
+    namespace = namespace_of(root)
+    count = 0
+    for document in root.surroundings.each(VOLUME_CLAIMS):
+        written = Field(document)
+        name = name_of(written)
+        number = name.removeprefix(prefix)
+        if number == name or not number.isdecimal() or namespace_of(written) != namespace:
+            continue
+        if len(number) <= _MOST_DIGITS and int(number) in numbers and _is_bound(written):
+            count += 1
+    return count
+
+
 def claims_of_set(root: Field, pods: int) -> Iterator[ClaimedVolume]:
     """What the claims of a StatefulSet's pods mean: each pod has its own of each template."""
     spec = root / "spec"
@@ -145,12 +162,8 @@ def claims_of_set(root: Field, pods: int) -> Iterator[ClaimedVolume]:
     templates = spec / "volumeClaimTemplates"
     for template in templates.items():
         name = name_of(template)
-        prefix = f"{name}-{name_of(root)}"
-        kept = 0
-        for number in range(first, first + pods):
-            written = _named(root, f"{prefix}-{number}")
-            if written is not None and _is_bound(written):
-                kept += 1
+        prefix = f"{name}-{name_of(root)}-"
+        kept = _bound_in(root, prefix, range(first, first + pods))
         if kept:
             reason = (
                 f"{kept} of its pods have a volume of {name} already, and whether each of them "

@@ -19,10 +19,7 @@ _JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 
 
 class _JobSet(Waiting):
-    subjects = (
-        Kind("jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2", "v1")),
-        Kind("trainer.kubeflow.org", "TrainJob", "trainjobs", ("v1alpha1",)),
-    )
+    subjects = (Kind("jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2", "v1")),)
     level_rules = (
         "jobset/label-exists",
         "jobset/nodes-labelled",

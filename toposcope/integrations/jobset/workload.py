@@ -47,8 +47,10 @@ def _claims(document: Mapping[str, Any]) -> bool:
         return False
     root = Field(document)
     places = [root]
-    for job in (root / "spec" / "replicatedJobs").items():
-        places.append(job / "template")
+    for replicated in (root / "spec" / "replicatedJobs").items():
+        job = replicated / "template"
+        pods = job / "spec" / "template"
+        places += [job, pods]
     for place in places:
         annotations = place / "metadata" / "annotations"
         if annotations / EXCLUSIVE or annotations / NODE_SELECTOR:
@@ -126,7 +128,8 @@ class _Tree:
         places = [self._root / "metadata" / "annotations"]
         if pod_set.job:
             places.append(pod_set.job / "metadata" / "annotations")
-        # An annotation of the Job template overrides that of the JobSet.
+        places.append(pod_set.annotations)
+        # The webhook reads them from the pod: the innermost one counts.
         exclusive = _first([place / EXCLUSIVE for place in reversed(places)])
         strategy = _first([place / NODE_SELECTOR for place in places])
 

@@ -118,6 +118,24 @@ def check_startup_order(root: Field, names: Sequence[str], constraint: Field) ->
         constraint.warn(rule, text, "use startupPolicyOrder: AnyOrder")
 
 
+def check_submission(root: Field, structure: Structure) -> None:
+    """Note a RayJob that KubeRay refuses to give to KAI. Source: KubeRay 1.6.
+
+    It gives KAI the pods that name no scheduler, where its operator is set up for KAI.
+    """
+    for pod_set in structure.sets:
+        scheduler = pod_set.template / "spec" / "schedulerName"
+        if scheduler:
+            return
+    if structure.later:
+        text = (
+            "KAI-Scheduler does not support RayJob with K8sJobMode: the submitter pod is created "
+            "after RayCluster is ready, preventing proper gang scheduling"
+        )
+        fix = "set submissionMode: HTTPMode or SidecarMode; K8sJobMode is the default"
+        (root / "spec" / "submissionMode").error("kai/submission-mode", text, fix)
+
+
 def starts_with(minimum: int, total: int) -> str:
     """The note on a gang that is smaller than its pods."""
     return constraints.starts_with("KAI", minimum, total)

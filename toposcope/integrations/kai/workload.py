@@ -84,6 +84,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # KAI allows any change
     constraints = Constraints(cluster)
     structure = _with_shares(structure_of(root) or Structure(()))
+    gang_size.check_submission(root, structure)
     tree = _Tree(root, structure, constraints)
     group = tree.group()
 

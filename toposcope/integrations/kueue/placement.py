@@ -12,8 +12,10 @@ from toposcope.integrations.framework.constraints import (
     Workload,
 )
 from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.placement import (
     ClusterView,
+    KnownLevels,
     Placement,
     Question,
     ViewedPod,
@@ -47,6 +49,15 @@ class _Placement(Placement):
     def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """What counts of an object; None for a Workload that holds nothing, as there are many."""
         return kept(document)
+
+    def stand_ins(self, known: KnownLevels) -> Mapping[str, TopologyLevels]:
+        """The topologies without first levels that only repeat the host."""
+        topologies = {}
+        for name, topology in known.suggested.items():
+            unpublished = known.unpublished(name)
+            levels = [level for level in topology.levels if level not in unpublished]
+            topologies[name] = replace(topology, levels=tuple(levels))
+        return topologies
 
     def held(self, cluster: ClusterFacts, view: ClusterView) -> Held:
         """What Kueue holds for admitted pods that have no node yet."""

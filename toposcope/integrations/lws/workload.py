@@ -35,21 +35,34 @@ def _claims(document: Mapping[str, Any]) -> bool:
     if kind_of(document) != LEADER_WORKER_SETS.key:
         return False
     root = Field(document)
-    annotations = root / "metadata" / "annotations"
     return bool(
-        annotations / EXCLUSIVE or annotations / SUBGROUP_EXCLUSIVE or sub_group_policy(root)
+        _annotation(root, EXCLUSIVE)
+        or _annotation(root, SUBGROUP_EXCLUSIVE)
+        or sub_group_policy(root)
     )
+
+
+def _annotation(root: Field, key: str) -> Field:
+    """The annotation of the set, or of its pods: the webhook reads it from the leader."""
+    own = root / "metadata" / "annotations" / key
+    if own:
+        return own
+    templates = root / "spec" / "leaderWorkerTemplate"
+    for name in ("leaderTemplate", "workerTemplate"):
+        template = templates / name
+        if template:
+            return template / "metadata" / "annotations" / key
+    return own
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     structure = structure_of(root) or Structure(())
-    annotations = root / "metadata" / "annotations"
-
     rule = "leaderworkerset/label-exists"
-    group_level = exclusive_level(annotations / EXCLUSIVE, cluster, rule, _NO_LABEL)
-    sub_level = exclusive_level(annotations / SUBGROUP_EXCLUSIVE, cluster, rule, _NO_LABEL)
+    of_sub_groups = _annotation(root, SUBGROUP_EXCLUSIVE)
+    group_level = exclusive_level(_annotation(root, EXCLUSIVE), cluster, rule, _NO_LABEL)
+    sub_level = exclusive_level(of_sub_groups, cluster, rule, _NO_LABEL)
     size = _sub_group_size(root, before)
-    if sub_level and not _can_be_exclusive(sub_level, group_level, size, annotations):
+    if sub_level and not _can_be_exclusive(sub_level, group_level, size, of_sub_groups):
         sub_level = None
 
     asked = _Asked(root, structure, group_level, sub_level, size)
@@ -88,10 +101,9 @@ class _Asked:
 
 
 def _can_be_exclusive(
-    sub_level: Level, group_level: Level | None, size: int, annotations: Field
+    sub_level: Level, group_level: Level | None, size: int, annotation: Field
 ) -> bool:
     """Whether sub-groups of this size can have a domain of `sub_level` each."""
-    annotation = annotations / SUBGROUP_EXCLUSIVE
     if not size:
         text = "cannot have subgroup-exclusive-topology without subGroupSize set"
         fix = "set spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize"

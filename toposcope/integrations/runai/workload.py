@@ -13,7 +13,13 @@ from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.framework.pods import JOBSET, LEADER_WORKER_SET, Structure, structure_of
+from toposcope.integrations.framework.pods import (
+    JOBSET,
+    LEADER_WORKER_SET,
+    TRAINING_OPERATOR,
+    Structure,
+    structure_of,
+)
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.runai import scheduler
 
@@ -23,7 +29,7 @@ _PROJECT: Final = "runai-"
 workload in it.
 """
 _POOL_LABELS: Final = (scheduler.NODE_POOL, "runai/node-pool")
-_DISTRIBUTED: Final = frozenset({"kubeflow.org", "ray.io", JOBSET[0], LEADER_WORKER_SET[0]})
+_DISTRIBUTED: Final = frozenset({TRAINING_OPERATOR, "ray.io", JOBSET[0], LEADER_WORKER_SET[0]})
 """API groups of the workloads that Run:ai treats as distributed."""
 
 

@@ -1,0 +1,125 @@
+"""The JobSet of a TrainJob.
+
+Source: Kubeflow Trainer 2.2 (pkg/runtime: core, plugins jobset, plainml, torch and mpi). The
+runtime that `spec.runtimeRef` names has the template of a JobSet. Of it the ReplicatedJobs whose
+label says `trainer` run as many pods as `spec.trainer.numNodes` says, else the runtime's
+`mlPolicy`; their container `node` has the resources of `spec.trainer.resourcesPerNode`.
+"""
+
+import copy
+from typing import Any, Final
+
+from toposcope.integrations.framework.document import Field, name_of, namespace_of
+from toposcope.integrations.framework.making import NOTHING, Made, Maker
+from toposcope.integrations.framework.pods import JOBSET
+from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.kubeflow.plugin import CLUSTER_RUNTIMES, RUNTIMES
+
+_ANCESTOR: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
+_TRAINER: Final = "trainer"
+_NODE: Final = "node"
+"""The name of the trainer's container, and of MPI's workers."""
+
+
+def _job_set(root: Field, cluster: ClusterFacts) -> tuple[Made, ...]:
+    runtime = _runtime_of(root, cluster)
+    if runtime is None:
+        return NOTHING
+    template = runtime / "spec" / "template"
+    spec = copy.deepcopy((template / "spec").value)
+    if not isinstance(spec, dict):
+        return NOTHING
+
+    policy = runtime / "spec" / "mlPolicy"
+    for job in (Field(spec) / "replicatedJobs").items():
+        if isinstance(job.value, dict):
+            _adjust(job, root / "spec" / "trainer", policy)
+    spec["suspend"] = (root / "spec" / "suspend").flag()
+    job_set = {
+        "apiVersion": f"{JOBSET[0]}/v1alpha2",
+        "kind": JOBSET[1],
+        "metadata": _metadata(root, template),
+        "spec": spec,
+    }
+    named = (root / "spec" / "runtimeRef" / "name").text() or ""
+    return (Made("JobSet", job_set, is_copied=False, sources=((named, runtime.value),)),)
+
+
+def _runtime_of(root: Field, cluster: ClusterFacts) -> Field | None:
+    """The runtime that a TrainJob names; None where it is not known."""
+    reference = root / "spec" / "runtimeRef"
+    name = (reference / "name").text()
+    kind = (reference / "kind").text() or CLUSTER_RUNTIMES.kind
+    for kind_of_runtime in (CLUSTER_RUNTIMES, RUNTIMES):
+        if kind_of_runtime.kind != kind:
+            continue
+        for document in cluster.objects.get(kind_of_runtime.key, ()):
+            runtime = Field(document)
+            is_near = not kind_of_runtime.namespaced or namespace_of(runtime) == namespace_of(root)
+            if name_of(runtime) == name and is_near:
+                return runtime
+    return None
+
+
+def _metadata(root: Field, template: Field) -> dict[str, Any]:
+    """The JobSet's: its systems look at those of the TrainJob, too, which owns it."""
+    labels = (template / "metadata" / "labels").texts()
+    annotations = (template / "metadata" / "annotations").texts()
+    own = root / "metadata"
+    return {
+        "name": name_of(root),
+        "namespace": namespace_of(root),
+        "labels": labels | (own / "labels").texts(),
+        "annotations": annotations | (own / "annotations").texts(),
+    }
+
+
+def _adjust(replicated: Field, trainer: Field, policy: Field) -> None:
+    """Give a ReplicatedJob the pods and resources that the TrainJob asks for, in place."""
+    job = replicated / "template"
+    is_trainer = (job / "metadata" / "labels" / _ANCESTOR).text() == _TRAINER
+    is_worker = (replicated / "name").text() == _NODE
+    launches = (policy / "mpi" / "runLauncherAsNode").flag()
+    if is_trainer:
+        replicated.value["replicas"] = 1
+    if is_trainer or (is_worker and launches):
+        _set_resources(job, trainer / "resourcesPerNode")
+
+    is_counted = is_worker if policy / "mpi" else is_trainer
+    if is_counted and trainer / "numNodes":
+        _set_count(job, _nodes(trainer, launches=launches))
+    elif is_trainer and policy:
+        _set_count(job, (policy / "numNodes").number(1))
+
+
+def _nodes(trainer: Field, *, launches: bool) -> int:
+    """How many pods `numNodes` asks for, beside a launcher that is a node."""
+    nodes = (trainer / "numNodes").number(1)
+    if launches:
+        return max(nodes - 1, 1)
+    return nodes
+
+
+def _set_count(job: Field, count: int) -> None:
+    """Have a Job template run so many pods, in place."""
+    spec = (job / "spec").value
+    if isinstance(spec, dict):
+        spec |= {"parallelism": count, "completions": count}
+
+
+def _set_resources(job: Field, resources: Field) -> None:
+    """Give the container `node` these resources in place, where there are any."""
+    written = {}
+    for name in ("limits", "requests"):
+        amounts = resources / name
+        if amounts:
+            written[name] = amounts.value
+    if not written:
+        return
+    containers = job / "spec" / "template" / "spec" / "containers"
+    for container in containers.items():
+        if isinstance(container.value, dict) and (container / "name").text() == _NODE:
+            container.value["resources"] = written
+
+
+MADE: Final[dict[tuple[str, str], Maker]] = {("trainer.kubeflow.org", "TrainJob"): _job_set}

@@ -1,0 +1,13 @@
+"""TrainJobs can be explained by name: what they make of their runtime waits."""
+
+from typing import Final
+
+from toposcope.integrations.framework.waiting import Waiting
+from toposcope.integrations.kubeflow.plugin import TRAIN_JOBS
+
+
+class _TrainerWaiting(Waiting):
+    subjects = (TRAIN_JOBS,)
+
+
+WAITING: Final = _TrainerWaiting()

@@ -1,0 +1,1 @@
+"""KubeRay's clusters, whose pods other systems place."""

@@ -1,0 +1,11 @@
+"""KubeRay: its clusters where no other system places them. `framework/pods.py` reads their pods."""
+
+from typing import Final
+
+from toposcope.integrations.framework.plugin import Plugin
+
+PLUGIN: Final = Plugin(
+    package=__package__,
+    name="kuberay",
+    title="KubeRay",
+)
