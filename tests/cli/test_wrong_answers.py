@@ -135,7 +135,7 @@ def cluster(api: ApiUnderTest, toposcope: Command, tmp_path: Path, monkeypatch: 
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": QUEUE,
-        "spec": {"template": pod("x", None, 8)},
+        "spec": {"template": {"spec": pod("x", None, 8)["spec"]}},
     }
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump(job), encoding="utf-8")

@@ -1,5 +1,7 @@
 """A system is named in its own folder and in few other files: its resource's spec, the registry, help texts."""
 
+import re
+
 import pytest
 from tests.support.paths import ROOT
 from toposcope.integrations.framework.field_uses import FILE
@@ -25,6 +27,7 @@ WORDS = {
     "nccl": "nccl",
 }
 """What people call it, by its folder; Kubernetes is everywhere."""
+IMPORTS_DRA = re.compile(r"^from toposcope[.]integrations([.]dra[. ]| import dra\b)", re.MULTILINE)
 TEXTS = frozenset({".py", ".yaml", ".toml", ".ts", ".tsx"})
 
 
@@ -47,6 +50,16 @@ def files_naming(folder: str, word: str) -> list[str]:
 def test_system_is_named_in_few_files_outside_its_folder(folder: str, word: str) -> None:
     naming = files_naming(folder, word)
     assert len(naming) <= MOST_FILES, naming
+
+
+def test_dynamic_resource_allocation_is_imported_by_few_files() -> None:
+    """The word itself is everywhere: it is an API of Kubernetes, by which the agent reads devices."""
+    own = PRODUCT / "integrations" / "dra"
+    importing = []
+    for path in sorted(PRODUCT.rglob("*.py")):
+        if own not in path.parents and IMPORTS_DRA.search(path.read_text(encoding="utf-8")):
+            importing.append(str(path.relative_to(PRODUCT)))
+    assert 1 <= len(importing) <= MOST_FILES, importing
 
 
 def test_every_system_is_counted() -> None:

@@ -9,7 +9,8 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import API_VERSION, GROUP, KIND
 from toposcope.api.label_keys import GPUS
 from toposcope.api.levels import LOSING_OWN_NAMES
-from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen, whole
+from toposcope.cli import suggest_claim
+from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen
 from toposcope.cli.errors import exit_code
 from toposcope.cli.hints import hints_of
 from toposcope.cli.output import (
@@ -23,7 +24,6 @@ from toposcope.cli.output import (
 )
 from toposcope.cli.terminal import Screen, complain
 from toposcope.controller.assess.diagnostics import OWN_NAME
-from toposcope.integrations.dra.supply import LINKS
 from toposcope.integrations.registry import LEAVING_OUT_FROM_ADMISSION
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import MAIN, select_scope
@@ -46,19 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", nargs="?", choices=kinds, default=kinds[0], help=f"{about}; default: {kinds[0]}"
     )
-    claim = parser.add_argument_group("claim")
-    number = whole("a number of GPUs; give 1 to 16", most=16)
-    claim.add_argument("--gpus", type=number, default=1, metavar="N", help="how many; default: 1")
-    claim.add_argument(
-        "--link", choices=tuple(LINKS), help="how the GPUs must be linked, on every node here"
-    )
-    claim.add_argument(
-        "--nic",
-        nargs="?",
-        const="",
-        metavar="CLASS",
-        help="a NIC of this DeviceClass near each of them",
-    )
+    suggest_claim.add_arguments(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -73,8 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the suggestions; 1 when there are none, or some nodes are in none."""
     if arguments.what != "topologies":
-        from toposcope.cli import suggest_claim  # noqa: PLC0415 - only for devices
-
         if arguments.what == "claim":
             return suggest_claim.run_claim(screen, arguments)
         return suggest_claim.run_taints(screen, arguments)

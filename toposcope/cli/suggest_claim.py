@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toposcope.cli.command import load_snapshot
+from toposcope.cli.command import load_snapshot, whole
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
 from toposcope.cli.output import (
     form_and_file,
@@ -20,11 +20,35 @@ from toposcope.integrations.dra.allocation import Claims, Request
 from toposcope.integrations.dra.api import GROUP, TEMPLATE
 from toposcope.integrations.dra.audit import DRIVER, NUMA_NODE
 from toposcope.integrations.dra.devices import Device, NodeDevices
-from toposcope.integrations.dra.supply import Machine, Supply, machine, supply, taint_rules
+from toposcope.integrations.dra.supply import (
+    LINKS,
+    Machine,
+    Supply,
+    machine,
+    supply,
+    taint_rules,
+)
 from toposcope.snapshot.model import Snapshot
 from toposcope.text import first_few, plural
 
 _FEW_NAMES: Final = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `claim` to those of the command."""
+    claim = parser.add_argument_group("claim")
+    number = whole("a number of GPUs; give 1 to 16", most=16)
+    claim.add_argument("--gpus", type=number, default=1, metavar="N", help="how many; default: 1")
+    claim.add_argument(
+        "--link", choices=tuple(LINKS), help="how the GPUs must be linked, on every node here"
+    )
+    claim.add_argument(
+        "--nic",
+        nargs="?",
+        const="",
+        metavar="CLASS",
+        help="a NIC of this DeviceClass near each of them",
+    )
 
 
 def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
