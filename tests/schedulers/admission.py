@@ -183,13 +183,13 @@ def on_api_server_and_scheduler(api: ApiUnderTest, workload: Object) -> tuple[An
             break
         pods.append(pod)
     else:
-        answer = _of_scheduler(api, workload)
+        answer = of_scheduler(api, workload)
     remove(api, pods)
     api.patch(f"{QUOTA}/status", {"status": {"used": {"pods": "0"}}})  # as a controller that is not here would do
     return answer
 
 
-def _of_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
+def of_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     if "schedulerName" in workload["spec"]["template"]["spec"]:
         return "pending", "nobody schedules it"
     waiting: list[str] = []
