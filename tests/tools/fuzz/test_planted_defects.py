@@ -128,7 +128,7 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
     ("hostile", "toposcope.controller.assess.assessment.effective_levels", _only_where_all_have_it, "published were"),
     (
         "hostile",
-        "toposcope.controller.segments._names",
+        "toposcope.controller.segments.names_of",
         lambda listed, *_: {segment.levels: f"segment-{number}" for number, segment in enumerate(listed)},
         "segment",
     ),
