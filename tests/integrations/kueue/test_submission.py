@@ -84,6 +84,24 @@ def test_unconstrained_false_is_never_admitted(kueue: CheckedCluster) -> None:
     assert answer.verdict == REFUSED
 
 
+def test_unconstrained_false_beside_slices_is_warned_of(kueue: CheckedCluster) -> None:
+    """Kueue 0.19.2 admits it: slices alone begin at the highest level."""
+    kueue.annotate_pods(REQUIRED, None)
+    kueue.annotate_pods("kueue.x-k8s.io/podset-slice-required-topology", "kubernetes.io/hostname")
+    kueue.annotate_pods("kueue.x-k8s.io/podset-slice-size", "1")
+    kueue.edit_workload(UNCONSTRAINED, "false")
+    answer = kueue.check()
+    assert answer.findings == [
+        warning(
+            "kueue/unconstrained",
+            UNCONSTRAINED,
+            "Kueue 0.19 ignores it beside slices; later versions refuse it",
+            fix='write "true", or remove it',
+        )
+    ]
+    assert answer.verdict == "fits: 2 pods on 2 nodes"
+
+
 def test_unconstrained_true_fits(kueue: CheckedCluster) -> None:
     kueue.annotate_pods(REQUIRED, None)
     kueue.edit_workload(UNCONSTRAINED, "true")

@@ -160,6 +160,10 @@ class _Reader:
         has_level = self._at(REQUIRED) or self._at(PREFERRED)
         if not is_false or has_level:
             return False
+        if self._at(SLICE_REQUIRED) or self._at(SLICE_LAYERS):
+            # Slices alone have the highest level, whatever this says.
+            field.warn(rule, f"{VERSION} ignores it beside slices; later versions refuse it", fix)
+            return False
         text = f"{VERSION} takes it for a request without a level and never admits it"
         field.error(rule, f"{text}; later versions refuse it", fix)
         return True
