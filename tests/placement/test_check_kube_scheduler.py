@@ -227,6 +227,18 @@ def test_minimum_above_the_known_pods_is_warned_of(gang: CheckedCluster) -> None
     ]
 
 
+def test_pods_of_another_priority_than_their_group_are_unclear(gang: CheckedCluster) -> None:
+    """Kubernetes 1.37: schedule_one_podgroup.go, validatePodGroup."""
+    gang.beside["Job/large"]["spec"]["template"]["spec"]["priorityClassName"] = "system-cluster-critical"
+    different = gang.check().verdict
+    gang.edit_workload("spec.priorityClassName", "system-cluster-critical")
+    assert different == (
+        "unclear: its pods have another priorityClassName than their PodGroup, and kube-scheduler 1.37 schedules no "
+        "group whose pods have another priority than the group"
+    )
+    assert gang.check().verdict == TWO_RACKS_FIT
+
+
 def test_pods_beyond_the_minimum_need_no_room(gang: CheckedCluster) -> None:
     large_pods(gang, 5)
 

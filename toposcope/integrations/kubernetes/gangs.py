@@ -60,6 +60,12 @@ _BASIC: Final = (
 )
 
 
+_OTHER_PRIORITY: Final = (
+    "its pods have another priorityClassName than their PodGroup, "
+    "and kube-scheduler 1.37 schedules no group whose pods have another priority than the group"
+)
+
+
 def group_of(spec: Field) -> str:
     """The PodGroup that a pod spec names; empty: none."""
     return (spec / "schedulingGroup" / "podGroupName").text() or ""
@@ -243,13 +249,22 @@ def _of_group(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     name = name_of(group, "PodGroup")
     namespace = namespace_of(group)
     pods = cluster.gangs.get((namespace, name), ())
-    return _gang(
-        root,
-        name,
-        group / "spec",
-        _Members(pods),
-        cluster,
-    )
+    spec = group / "spec"
+    workload = _gang(root, name, spec, _Members(pods), cluster)
+    priority_class = (spec / "priorityClassName").text() or ""
+    if not workload.doubt and _have_other_priorities(pods, priority_class):
+        return replace(workload, doubt=_OTHER_PRIORITY, certain=())
+    return workload
+
+
+def _have_other_priorities(kinds: Iterable[Pods], priority_class: str) -> bool:
+    """Whether some pods, of those whose template is known, are of another PriorityClass."""
+    for pods in kinds:
+        creation = pods.creation
+        is_known = bool(creation.namespace)
+        if is_known and creation.priority.class_name != priority_class:
+            return True
+    return False
 
 
 def _in_namespace(kind: Kind, namespace: str, cluster: ClusterFacts) -> dict[str, Field]:
