@@ -256,6 +256,20 @@ def test_a_new_leader_waits_to_see_the_last_writes(cluster: ApiUnderTest, leader
     assert available(cluster)["status"] == "False"
 
 
+def test_status_when_a_restore_takes_it_back_then_is_written_again(cluster: ApiUnderTest, leader: Replica) -> None:
+    leader.look()
+    before = cluster.get(f"{PATH}/cluster")["status"]
+    controller.make_node(cluster, "n3", {ZONE: "z", RACK: "r-n3"})
+    leader.turn()
+    assert controller.status_of(cluster)["nodes"] == 3
+
+    cluster.patch(f"{PATH}/cluster/status", {"status": before})
+    leader.turn()
+    assert controller.status_of(cluster)["nodes"] == 2, "as a watch that lags would show it"
+    leader.turn(after=61)
+    assert controller.status_of(cluster)["nodes"] == 3
+
+
 def test_a_key_that_a_spec_names_anew_is_judged_when_nodes_have_been_read(
     cluster: ApiUnderTest, leader: Replica
 ) -> None:

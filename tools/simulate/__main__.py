@@ -233,7 +233,7 @@ def _print_failure(failed: Run, *, shrink: bool) -> None:
     played = least.rounds[: least.played]
     text = steps.written(played)
     print(f"seed {seed}, trace {least.trace}; again with:")
-    print(f"  make simulate ARGS='--seed {seed} --steps {text}'")
+    print(f"  make simulate ARGS='--seed {seed} --steps \"{text}\"'")
 
 
 def _print_indented(text: str) -> None:

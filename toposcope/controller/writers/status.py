@@ -1,11 +1,13 @@
 """The status of each ClusterTopology, which tells of what was written before it.
 
-What was written last is remembered until the watch shows it, so that one change is written once.
+What was written last is remembered until the watch shows it, or should have shown it, so that one
+change is written once.
 """
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
@@ -37,6 +39,17 @@ _UNPROCESSABLE: Final = 422
 """The API server's answer to a status that its schema refuses."""
 _UNDECLARED: Final = 500
 """Its answer to a status with a field that it does not know."""
+_LAG_SECONDS: Final = 60.0
+"""How long the watch may take to show what was written. A status that it does not show by then was
+undone: by an etcd that was restored, or by somebody who put the older status back."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A status that the watch showed or that was written, and when, in monotonic seconds."""
+
+    status: Mapping[str, Any]
+    at: float
 
 
 class StatusWriter:
@@ -44,7 +57,7 @@ class StatusWriter:
 
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
-        self._pending: dict[str, list[Mapping[str, Any]]] = {}
+        self._pending: dict[str, list[_Known]] = {}
         """By the uid of the topology: the status that the watch shows, and those written since."""
         self.schema = StatusSchema(wiring.client, wiring.runtime)
         """What the CRD in the cluster declares of a status."""
@@ -87,13 +100,19 @@ class StatusWriter:
 
         The watch may still show an older one.
         """
+        now = self._wiring.runtime.monotonic()
         pending = self._pending.setdefault(topology.uid, [])
-        if topology.status not in pending:  # somebody else wrote it, or this is the first pass
-            pending[:] = [topology.status]
+        statuses = [known.status for known in pending]
+        if topology.status not in statuses:  # somebody else wrote it, or this is the first pass
+            pending[:] = [_Known(topology.status, now)]
+            return topology
+
+        shown = statuses.index(topology.status)
         # ours goes: one copy is enough
-        seen = pending.index(topology.status)
-        pending[: seen + 1] = [topology.status]
-        return replace(topology, status=pending[-1])
+        pending[: shown + 1] = [_Known(topology.status, pending[shown].at)]
+        if now - pending[-1].at > _LAG_SECONDS:
+            del pending[1:]
+        return replace(topology, status=pending[-1].status)
 
     def keep_only(self, uids: frozenset[str]) -> None:
         """Forget the topologies that are gone."""
@@ -204,7 +223,7 @@ class StatusWriter:
         before = {"status": topology.status}
         after = {"status": status}
         self._wiring.show(unified(before, after, name))
-        self._pending[topology.uid].append(status)
+        self._pending[topology.uid].append(_Known(status, inf))  # no watch will ever show it
 
     def _apply(self, topology: Topology, status: dict[str, Any]) -> None:
         body = {
@@ -221,4 +240,5 @@ class StatusWriter:
                 raise
             log.info("ClusterTopology %s was deleted", topology.name)
             return
-        self._pending[topology.uid].append(status)
+        written = _Known(status, self._wiring.runtime.monotonic())
+        self._pending[topology.uid].append(written)
