@@ -80,7 +80,17 @@ def watching(api: ApiUnderTest, *words: str, terminal: bool = False) -> Iterator
         yield found
 
 
-@pytest.mark.parametrize("words", ["status", "tree", "nodes", "levels", "explain pod/a -n train", "nodes -o yaml"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("status"),
+        pytest.param("tree", marks=pytest.mark.slow),
+        pytest.param("nodes", marks=pytest.mark.slow),
+        pytest.param("levels", marks=pytest.mark.slow),
+        pytest.param("explain pod/a -n train"),
+        pytest.param("nodes -o yaml", marks=pytest.mark.slow),
+    ],
+)
 def test_watch_prints_changes_and_outlives_the_api_server(words: str, api: ApiUnderTest, toposcope: Command) -> None:
     assert api.embedded
     once = toposcope(f"{words} --kubeconfig {api.kubeconfig}", code=None).out

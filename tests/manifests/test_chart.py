@@ -168,6 +168,7 @@ def assert_quiet(done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", SETS, ids=lambda chosen: "+".join(chosen) or "base")
 def test_helm_renders_as_kustomize(template_of: Helm, kustomized: Callable[..., str], chosen: tuple[str, ...]) -> None:
     done = template_of(switched_on(chosen))

@@ -9,6 +9,8 @@ from tests.manifests.component_attempts import NVIDIA_LABELS, SLINKY_ANNOTATION,
 from tests.manifests.support import NAMESPACE, Manifests, Render, changed, run_kubectl
 from tests.support.api import ApiUnderTest, pod_token
 
+pytestmark = pytest.mark.slow
+
 RIGHTS: dict[str, ComponentRights] = {
     "nvidia-labels": NVIDIA_LABELS,
     "slinky": SLINKY_ANNOTATION,

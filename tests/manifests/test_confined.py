@@ -18,7 +18,7 @@ from toposcope.kube.config import load
 from toposcope.kube.confinement import Confinement
 from toposcope.switches import publish as switches
 
-pytestmark = pytest.mark.real_api("RBAC, TokenRequest and admission policies")
+pytestmark = [pytest.mark.slow, pytest.mark.real_api("RBAC, TokenRequest and admission policies")]
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 PLURALS = {

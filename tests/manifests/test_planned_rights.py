@@ -13,6 +13,8 @@ from toposcope.api.label_keys import SLINKY
 from toposcope.cli.main import main
 from toposcope.integrations.node_plan import CONFIG_MAP
 
+pytestmark = pytest.mark.slow
+
 RACKS = "gpu.topology/unique-rack"
 PLACE = {
     "topology.kubernetes.io/zone": "z",

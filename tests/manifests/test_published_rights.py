@@ -11,6 +11,8 @@ from tests.support.publishing import PUBLISHED, published, serve_all
 from toposcope.api.label_keys import GPUS, HOSTNAME
 from toposcope.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 ONLY_OURS = "the controller may only write topologies that it published from a ClusterTopology"
 NO_OTHER_OWNER = "the controller may not give what it published another owner"
 UID = "11111111-2222-3333-4444-555555555555"

@@ -20,6 +20,8 @@ from toposcope.controller.wiring import Wiring
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 
+pytestmark = pytest.mark.slow
+
 FABRIC: Final = "c0ffee00-0000-4000-8000-000000000000"
 KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 STOLEN: Final = "stolen-0"

@@ -16,7 +16,7 @@ from toposcope.kube.config import load
 from toposcope.kube.confinement import Confinement
 from toposcope.switches.publish import MANAGER, Publisher
 
-pytestmark = pytest.mark.real_api("RBAC, TokenRequest and admission policies")
+pytestmark = [pytest.mark.slow, pytest.mark.real_api("RBAC, TokenRequest and admission policies")]
 
 
 GRANTS = rights.grants(
