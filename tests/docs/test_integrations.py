@@ -1,10 +1,6 @@
-"""docs/integrations/: every command was run and prints what the page shows.
-
-TOPOSCOPE_WRITE_GUIDES=1 writes what they print into the pages instead.
-"""
+"""docs/integrations/: every command was run and prints what the page shows."""
 
 import copy
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.docs.guide import Shell, as_run
+from tests.docs.guide import Shell, as_run, chapter_of, compare
 from tests.schedulers import programs, versions
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace
 from tests.support.paths import CRD, ROOT
@@ -41,14 +37,11 @@ class Guide:
     def path(self) -> Path:
         return PAGES / f"{self.page}.md"
 
-    def part_of(self, text: str) -> str:
-        """The chapter: what stands between its heading and the next one."""
-        if not self.chapter:
-            return text
-        _, heading, rest = text.partition(f"\n## {self.chapter}\n")
-        assert heading, f"{self.path} has no chapter {self.chapter}"
-        part, _, _ = rest.partition("\n## ")
-        return part
+    @property
+    def text(self) -> str:
+        if self.chapter:
+            return chapter_of(self.path, self.chapter)
+        return self.path.read_text(encoding="utf-8")
 
 
 GUIDES = {
@@ -203,10 +196,9 @@ def test_commands_of_a_guide_print_what_it_shows(
             main(["controller", "--once"])
 
     work()
-    text = guide.path.read_text(encoding="utf-8")
-    expected = guide.part_of(text)
+    text = guide.text
     try:
-        found = as_run(expected, Shell(kubectl, capsys, work))
+        printed = as_run(text, Shell(kubectl, capsys, work))
     finally:
         # Nobody collects garbage here: a Job would outlive its namespace, and be counted by the next guide.
         options = {
@@ -215,14 +207,11 @@ def test_commands_of_a_guide_print_what_it_shows(
             "propagationPolicy": "Background",
         }
         api.request("DELETE", "/apis/batch/v1/namespaces/ml/jobs", options)
-    if os.environ.get("TOPOSCOPE_WRITE_GUIDES") == "1":
-        guide.path.write_text(text.replace(expected, found), encoding="utf-8")
-    else:
-        assert found == expected
+    compare(guide.path, text, printed)
 
 
 def test_every_command_of_the_guides_belongs_to_one_that_is_run() -> None:
     for path in PAGES.glob("*.md"):
         text = path.read_text(encoding="utf-8")
-        run = "".join(guide.part_of(text) for guide in GUIDES.values() if guide.path == path)
+        run = "".join(guide.text for guide in GUIDES.values() if guide.path == path)
         assert run.count("```console") == text.count("```console"), path

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tools import figures
-from tools.docgen import metrics, rules, tables
+from tools.docgen import documents, metrics, rules, tables
 from toposcope.errors import ToposcopeError
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -48,6 +48,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "commands.md": {"commands": tables.overview, "flags": tables.flags},
     "../manifests/chart/README.md": {"values": tables.values},
     "dependencies.md": {"licences": tables.licences},
+    "check.md": {**_rules("before"), "documents": documents.table},
     "integrations/grove.md": _rules("grove", "dynamo"),
     "integrations/kai.md": _rules("kai", "runai"),
     "integrations/kueue.md": _rules("kueue"),
