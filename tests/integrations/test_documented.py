@@ -7,28 +7,12 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 from tools.docgen.rules import documented
+from toposcope.integrations.registry import PLUGINS
 
 FOLDERS = ("integrations", "placement")
-SYSTEMS = (
-    "disaggregatedset",
-    "dra",
-    "dynamo",
-    "gpus",
-    "grove",
-    "jobset",
-    "kai",
-    "kuberay",
-    "kueue",
-    "leaderworkerset",
-    "levels",
-    "object",
-    "osmo",
-    "pods",
-    "runai",
-    "volcano",
-)
-"""What stands before the slash of a rule."""
-RULE = rf"(?:{'|'.join(SYSTEMS)})/[a-z-]+"
+COMMON = ("dra", "gpus", "leaderworkerset", "levels", "object", "pods")
+BEFORE_THE_SLASH = [*COMMON, *(plugin.name for plugin in PLUGINS)]
+RULE = rf"(?:{'|'.join(BEFORE_THE_SLASH)})/[a-z-]+"
 LABELS = {"runai/node-pool"}  # a node label, no rule
 OF_A_COMMAND = {"server"}  # toposcope/cli/check.py
 
