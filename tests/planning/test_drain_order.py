@@ -11,7 +11,7 @@ from tests.planning.clusters import RACKS, at_random, capacity, cluster, pods
 from toposcope.planning.budgets import Budget, Budgets, budget_of
 from toposcope.planning.capacity import View
 from toposcope.planning.changes import drained
-from toposcope.planning.drain_order import DrainOrder, Step, faults, units_of
+from toposcope.planning.drain_order import DrainOrder, Step, faults, over_budget, units_of
 from toposcope.planning.slots import slots
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
@@ -198,6 +198,18 @@ def test_budget_blocks_the_second_pod_that_it_covers() -> None:
     assert second.blocked == ()
     assert third.blocked == ()
     assert last.blocked == ("ml/keep",)
+
+
+def test_budget_is_exceeded_by_one_pod_more_than_it_lets_go() -> None:
+    budgets = Budgets()
+    budgets.budgets.append(Budget("ml", "keep", (), 1))
+    running = pods("g", "n0", "n2")
+    for pod in running:
+        budgets.labelled(f"{pod.namespace}/{pod.name}", {})
+    snapshot = cluster(RACKS[:4], running)
+
+    assert over_budget(snapshot, budgets, ["n0"]) == {}
+    assert over_budget(snapshot, budgets, ["n0", "n2"]) == {"ml/keep": (2, 1)}
 
 
 @pytest.mark.parametrize(
