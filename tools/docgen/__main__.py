@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tools import figures
-from tools.docgen import metrics, tables
+from tools.docgen import documents, metrics, rules, tables
 from toposcope.errors import ToposcopeError
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -30,6 +30,11 @@ def _by(column: str) -> str:
     return figures.part("reliability", *names)
 
 
+def _rules(*names: str) -> dict[str, Callable[[], str]]:
+    """The tables of rules of a page."""
+    return {f"rules of {name}": partial(rules.table, name) for name in names}
+
+
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "labels.md": {"labels": tables.labels, "annotations": tables.annotations},
     "metrics.md": {
@@ -43,6 +48,12 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "commands.md": {"commands": tables.overview, "flags": tables.flags},
     "../manifests/chart/README.md": {"values": tables.values},
     "dependencies.md": {"licences": tables.licences},
+    "check.md": {**_rules("before"), "documents": documents.table},
+    "integrations/grove.md": _rules("grove", "dynamo"),
+    "integrations/kai.md": _rules("kai", "runai"),
+    "integrations/kueue.md": _rules("kueue"),
+    "integrations/kube-scheduler.md": _rules("exclusive"),
+    "integrations/others.md": _rules("volcano", "osmo", "kuberay"),
     "fields.md": {part: partial(tables.fields, part) for part in ("spec", "status")},
     "performance.md": {
         "agent": partial(

@@ -86,7 +86,7 @@ def _nodes(plan: Plan, step: Step) -> Iterator[str]:
 
 
 def document(plan: Plan, step: Step) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print of one step; docs/planning.md describes it."""
+    """What `-o json` and `-o yaml` print of one step; docs/check.md describes it."""
     unit = step.unit
     return {
         "name": unit.name,

@@ -66,7 +66,7 @@ def _unknown(snapshot: Snapshot, name: str) -> str:
 
 
 def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     cells = None
     if matrix.links:
         cells = [list(row) for row in matrix.links.cells]

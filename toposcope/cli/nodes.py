@@ -135,7 +135,7 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[s
 
 
 def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print of one node; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print of one node; docs/check.md describes it."""
     entry: dict[str, Any] = {
         "name": node.name,
         "ready": node.ready,

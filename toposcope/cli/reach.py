@@ -114,7 +114,7 @@ def _gpus_of(blocks: Sequence[Block] | Iterator[Block]) -> int:
 
 
 def reach_document(reach: Reach) -> dict[str, Any]:
-    """The fields `pod` and `blocked` of a document; docs/cli.md describes them."""
+    """The fields `pod` and `blocked` of a document; docs/check.md describes them."""
     blocked = []
     for block in reach.blocks():
         blocked.append(

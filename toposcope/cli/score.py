@@ -71,7 +71,7 @@ def _below(limit: float, every_score: Sequence[Score]) -> Iterator[Score]:
 
 
 def document(score: Score) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print of one gang; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print of one gang; docs/check.md describes it."""
     gang = score.gang
     return {
         "kind": gang.kind,

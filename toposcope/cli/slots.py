@@ -95,7 +95,7 @@ class _Counted:
 
 
 def document(counted_slots: _Counted) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     plan = counted_slots.plan
     return {
         "topology": plan.scope.name or None,

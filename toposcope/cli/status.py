@@ -198,7 +198,7 @@ def _next_step(condition: str, topology: str) -> Command:
 
 
 def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     status = scope.topology.status if scope.topology else {}
     return {
         "topology": scope.name or None,

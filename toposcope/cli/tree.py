@@ -314,7 +314,7 @@ def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
 def document(
     scope: Scope, root: Domain, depth: int | None = None, shared: Sequence[SharedGpus] = ()
 ) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     levels = []
     for level in scope.levels:
         levels.append({"domain": level.domain, "key": level.key})

@@ -242,7 +242,7 @@ def _rank(result: WhatIf, key: tuple[int, Level]) -> tuple[int, int]:
 
 
 def document(result: WhatIf, table: Sequence[Change]) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/planning.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     admitted = []
     for new in result.admitted:
         admitted.append({"workload": new.subject, "answer": new.answer, "fits": new.fits})
@@ -377,7 +377,7 @@ class _Freed:
     rehomed: tuple[Rehomed, ...]
 
     def document(self, level: Level) -> dict[str, Any]:
-        """What `-o json` and `-o yaml` print; docs/planning.md describes it."""
+        """What `-o json` and `-o yaml` print; docs/check.md describes it."""
         return {
             "level": level.domain,
             "domain": list(self.freeing.domain),
