@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import (
     Field,
@@ -38,6 +39,25 @@ def _names_of_admitting() -> Iterator[str]:
 
 _SUSPENDING: Final = frozenset(_names_of_admitting())
 """The names of the readers whose systems hold workloads back by suspending them."""
+
+
+class IncompleteSystemError(ToposcopeError):
+    """A system of the registry has not taken a step of docs/maintainers/new-system.md."""
+
+
+def resource_read_for(workload: Workload) -> str:
+    """The topology resource whose levels count for a workload, as `spec.publish` names it.
+
+    Raises IncompleteSystemError where its reader declares none.
+    """
+    resource = READS.get(workload.system)
+    if resource is None:
+        raise IncompleteSystemError(
+            f"no reader called {workload.system} declares which topology resource it reads, but "
+            f"its workload names topology {workload.topology}: take step 2 of "
+            "docs/maintainers/new-system.md"
+        )
+    return resource
 
 
 def readings(
