@@ -28,7 +28,7 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "metrics.md": {
         part: partial(metrics.table, part) for part in ("agent", "topologies", "work", "planning")
     },
-    "levels.md": {
+    "concepts.md": {
         "catalogue": tables.catalogue,
         "retired": tables.retired,
         "mistaken": tables.mistaken,
