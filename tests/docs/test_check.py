@@ -48,12 +48,28 @@ def published(version: str, kind: str, levels: list[dict[str, str]]) -> Object:
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {"levels": levels}}
 
 
+def budgeted() -> SavedCluster:
+    """Three Jobs, and a budget for other pods."""
+    cluster = jobs()
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "web"}}
+    cluster.others.append({**budget, "spec": spec, "status": {"disruptionsAllowed": 1}})
+    return cluster
+
+
+def changed() -> SavedCluster:
+    """A rack is gone, two nodes have moved, and a pod runs."""
+    cluster = changed_demo()
+    cluster.run("one", ["gb200-01"], gpus=4)
+    return cluster
+
+
 CHAPTERS: dict[str, Callable[[], SavedCluster | WaitingCluster]] = {
     "See the cluster": degraded,
     "Check a workload": busy,
     "Explain why a workload waits": no_room,
-    "Plan": jobs,
-    "Saved files": changed_demo,
+    "Plan": budgeted,
+    "Saved files": changed,
     "Suggest and export": two_kinds_with_topology,
 }
 
