@@ -8,6 +8,7 @@ import pytest
 from tests.snapshot.clusters import node_of, pod_of, snapshot
 from tests.support.saved import cluster_topology
 from tests.support.sharing import mixed_cluster, running, sharing_node
+from toposcope.kube import gpu_shares
 from toposcope.kube.gpu_shares import Unit
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
@@ -88,6 +89,7 @@ SHARED = [
         id="time-slicing-by-product",
     ),
     pytest.param(4, 40, TEN_REPLICAS, "time slices", id="time-slicing-by-replicas"),
+    pytest.param(4, 40, {PRODUCT: "Tesla-T4-SHARED"}, "shares", id="sharing-of-an-unknown-kind"),
     pytest.param(
         2,
         6,
@@ -231,6 +233,12 @@ def test_renamed_shares_leave_the_other_gpus_whole() -> None:
     assert offered(node) == only_shares_of(name, "time slices", 20, gpus=4, free=2)
 
 
+def test_renamed_shares_without_labels_are_of_an_unknown_kind() -> None:
+    name = "nvidia.com/gpu.shared"
+    node = sharing_node("n", offers={GPU: 2, name: 20})
+    assert offered(node) == only_shares_of(name, "shares", 20, gpus=4, free=2)
+
+
 def test_renamed_mig_shares_keep_their_name() -> None:
     name = "nvidia.com/mig-1g.5gb.shared"
     node = sharing_node(
@@ -347,6 +355,18 @@ def test_free_shares_are_what_pods_leave() -> None:
     assert known.free_shares(node, shares) == 37
     without_pods = snapshot([node], None)
     assert without_pods.free_shares(node, shares) is None
+
+
+@pytest.mark.parametrize(
+    ("free", "told"),
+    [
+        pytest.param(39, ", 39 free", id="free"),
+        pytest.param(None, "", id="pods-unknown"),
+    ],
+)
+def test_offer_of_shares_is_told_with_what_is_free(free: int | None, told: str) -> None:
+    slices = gpu_shares.Shares(resource=GPU, unit=Unit.TIME_SLICE, total=40)
+    assert gpu_shares.described(4, slices, free) == f"its 4 GPUs are offered as 40 time slices ({GPU}){told}"
 
 
 def test_shares_are_not_called_gpus() -> None:
