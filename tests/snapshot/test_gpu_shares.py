@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from tests.snapshot.clusters import node_of, pod_of, snapshot
 from tests.support.saved import cluster_topology
@@ -15,6 +16,7 @@ from toposcope.snapshot.scope import select_scope
 from toposcope.snapshot.tree import shared_gpus, tree
 
 GPU = "nvidia.com/gpu"
+SHARED_GPU = "nvidia.com/gpu.shared"
 COUNT = "nvidia.com/gpu.count"
 PRODUCT = "nvidia.com/gpu.product"
 REPLICAS = "nvidia.com/gpu.replicas"
@@ -224,19 +226,17 @@ def test_degraded_node_may_still_share() -> None:
 
 
 def test_renamed_shares_leave_the_other_gpus_whole() -> None:
-    name = "nvidia.com/gpu.shared"
     node = sharing_node(
         "n",
-        offers={GPU: 2, name: 20},
+        offers={GPU: 2, SHARED_GPU: 20},
         labels=TEN_REPLICAS,
     )
-    assert offered(node) == only_shares_of(name, "time slices", 20, gpus=4, free=2)
+    assert offered(node) == only_shares_of(SHARED_GPU, "time slices", 20, gpus=4, free=2)
 
 
 def test_renamed_shares_without_labels_are_of_an_unknown_kind() -> None:
-    name = "nvidia.com/gpu.shared"
-    node = sharing_node("n", offers={GPU: 2, name: 20})
-    assert offered(node) == only_shares_of(name, "shares", 20, gpus=4, free=2)
+    node = sharing_node("n", offers={GPU: 2, SHARED_GPU: 20})
+    assert offered(node) == only_shares_of(SHARED_GPU, "shares", 20, gpus=4, free=2)
 
 
 def test_renamed_mig_shares_keep_their_name() -> None:
@@ -353,6 +353,8 @@ def test_free_shares_are_what_pods_leave() -> None:
     ((shares,),) = known.shares.values()
     assert shares.unit == Unit.SHARE
     assert known.free_shares(node, shares) == 37
+    cordoned = msgspec.structs.replace(node, schedulable=False)
+    assert known.free_shares(cordoned, shares) == 0
     without_pods = snapshot([node], None)
     assert without_pods.free_shares(node, shares) is None
 
@@ -386,6 +388,12 @@ def test_shares_are_not_called_gpus() -> None:
     requests = {pod.name: dict(pod.requests) for pod in whole.pods or ()}
     assert requests["a"] == {GPU: 1}
     assert requests["b"] == {"nvidia.com/gpu.shared": 1}
+
+
+def test_pods_that_ask_for_the_same_all_hold_shares() -> None:
+    node = sharing_node("n", offers={GPU: 40})
+    whole = cluster(node, running("a", "n", {GPU: 3}), running("b", "n", {GPU: 3})).in_whole_gpus
+    assert [dict(pod.requests) for pod in whole.pods or ()] == [{SHARED_GPU: 3}, {SHARED_GPU: 3}]
 
 
 def test_cluster_without_shares_is_unchanged() -> None:
