@@ -227,15 +227,68 @@ def test_minimum_above_the_known_pods_is_warned_of(gang: CheckedCluster) -> None
     ]
 
 
-def test_pods_of_another_priority_than_their_group_are_unclear(gang: CheckedCluster) -> None:
-    """Kubernetes 1.37: schedule_one_podgroup.go, validatePodGroup."""
-    gang.beside["Job/large"]["spec"]["template"]["spec"]["priorityClassName"] = "system-cluster-critical"
-    different = gang.check().verdict
-    gang.edit_workload("spec.priorityClassName", "system-cluster-critical")
-    assert different == (
+def priority_class(name: str, value: int, **more: Any) -> Object:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        **more,
+    }
+
+
+@pytest.fixture
+def ranked(gang: CheckedCluster) -> CheckedCluster:
+    """The gang on Kubernetes 1.37, and three PriorityClasses, of which two have one value."""
+    gang.edit_workload("apiVersion", "scheduling.k8s.io/v1beta1")
+    gang.add(
+        priority_class("urgent", 1000),
+        priority_class("important", 1000),
+        priority_class("polite", 1000, preemptionPolicy="Never"),
+    )
+    return gang
+
+
+def of_class(name: str, gang: CheckedCluster) -> CheckedCluster:
+    """Have the pods of the gang be of a PriorityClass."""
+    gang.beside["Job/large"]["spec"]["template"]["spec"]["priorityClassName"] = name
+    return gang
+
+
+def priority_error(field: str, message: str, fix: str) -> Any:
+    return error("kube-scheduler/priority", field, message, fix=fix)
+
+
+def test_gang_when_its_pods_have_another_priority_is_refused(ranked: CheckedCluster) -> None:
+    """As kube-scheduler 1.37.2 did."""
+    answer = of_class("urgent", ranked).check()
+    assert [finding for finding in answer.findings if finding.severity == "error"] == [
+        priority_error(
+            "spec.priorityClassName",
+            "all pods in a single pod group should have the same priority as the pod group's priority, got 1000 and 0",
+            fix="give pods and PodGroup the same priorityClassName",
+        )
+    ]
+
+
+@pytest.mark.parametrize("of_group", ["urgent", "important"])
+def test_gang_when_its_pods_have_its_priority_fits(ranked: CheckedCluster, of_group: str) -> None:
+    ranked.edit_workload("spec.priorityClassName", of_group)
+    assert of_class("urgent", ranked).check().verdict == TWO_RACKS_FIT
+
+
+def test_gang_of_1_36_may_have_pods_of_another_priority(ranked: CheckedCluster) -> None:
+    ranked.edit_workload("apiVersion", "scheduling.k8s.io/v1alpha2")
+    assert of_class("urgent", ranked).check().verdict == TWO_RACKS_FIT
+
+
+def test_gang_when_a_priority_class_is_not_read_is_unclear(gang: CheckedCluster) -> None:
+    gang.edit_workload("apiVersion", "scheduling.k8s.io/v1beta1")
+    assert of_class("system-cluster-critical", gang).check().verdict == (
         "unclear: its pods have another priorityClassName than their PodGroup, and kube-scheduler 1.37 schedules no "
         "group whose pods have another priority than the group"
     )
+    gang.edit_workload("spec.priorityClassName", "system-cluster-critical")
     assert gang.check().verdict == TWO_RACKS_FIT
 
 
