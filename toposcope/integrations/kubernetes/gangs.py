@@ -264,7 +264,9 @@ def _of_one_priority(
 
     `top` is the group, the outermost one of a tree.
     """
-    needed = sum(pods.count for pods in pods_in(workload.groups))
+    needed = 1
+    if workload.placeable:
+        needed = sum(pods.count for pods in pods_in(workload.groups))
     doubt = check_priorities(_priority_class(root), top, kinds, needed)
     if not doubt or workload.doubt:
         return workload
