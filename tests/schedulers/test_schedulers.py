@@ -162,6 +162,29 @@ def test_check_agrees_with_kube_scheduler_about_trees(gang_scheduler: ApiUnderTe
     assert_no_contradiction(comparisons())
 
 
+def test_check_agrees_with_kube_scheduler_about_priorities(gang_scheduler: ApiUnderTest, folder: Path) -> None:
+    classes = gangs.priority_classes()
+    play.create(gang_scheduler, classes)
+
+    def comparisons() -> Iterator[play.Comparison]:
+        for seed, rng, cluster in drawn(100):
+            drawn_gangs = draw(rng, gangs.gang, f"ranked-{seed}")
+            if versions.HAS_TREES:
+                drawn_gangs += draw(rng, gangs.tree, f"ranked-tree-{seed}")
+            workloads = [{"items": gangs.ranked(rng, items)} for items in drawn_gangs]
+            yield from play.play(
+                gang_scheduler,
+                cluster,
+                seed=seed,
+                workloads=workloads,
+                ask=gangs.on_gang_scheduler,
+                folder=folder,
+                around=classes,
+            )
+
+    assert_no_contradiction(comparisons())
+
+
 @pytest.mark.skipif(not versions.HAS_TREES, reason="a Job is a gang by itself in Kubernetes 1.37")
 def test_check_agrees_with_kube_scheduler_about_jobs(job_gang_scheduler: ApiUnderTest, folder: Path) -> None:
     def comparisons() -> Iterator[play.Comparison]:

@@ -34,7 +34,7 @@ from toposcope.text import plural
 
 _MOST_GANGS = 15
 """Gangs that are named one by one: the drain of a zone concerns hundreds."""
-_WORST_FIRST = (Outcome.WAITS, Outcome.SPREADS, Outcome.MOVES, Outcome.STAYS)
+_WORST_FIRST = (Outcome.WAITS, Outcome.UNCLEAR, Outcome.SPREADS, Outcome.MOVES, Outcome.STAYS)
 _MOST_TRIED = 20
 """Domains of which is computed whether the pods that leave find room elsewhere, cheapest first."""
 
@@ -420,7 +420,7 @@ def _best(
             per_pod=per_pod,
         )
         freed = _Freed(freeing, rehomed)
-        if all(gang.outcome is not Outcome.WAITS for gang in rehomed):
+        if not any(gang.may_wait for gang in rehomed):
             return freed
         cheapest = cheapest or freed
     return cheapest

@@ -19,7 +19,6 @@ from toposcope.planning.capacity import Capacity
 from toposcope.planning.changes import added, drained, finished, occupied, without
 from toposcope.planning.freeing import Freeing
 from toposcope.planning.gangs import Gang, gangs_of
-from toposcope.planning.moved_pods import by_rules
 from toposcope.planning.rehoming import Rehomed, rehome
 from toposcope.planning.slots import shape_of
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
@@ -148,7 +147,7 @@ def relocated(
 ) -> tuple[tuple[Rehomed, ...], Snapshot]:
     """The gangs that lose pods (`NAMESPACE/NAME`), and the snapshot once they have other nodes."""
     after = _capacity(without_lost, topology, (), before)
-    rehomed = tuple(rehome(before, after, gangs, frozenset(lost)))
+    rehomed = tuple(rehome(before, after, without_lost, gangs, frozenset(lost)))
     moved: list[PodView] = []
     for gang in rehomed:
         moved += gang.placed
@@ -160,7 +159,7 @@ def relocated(
         if name not in names:
             kept.append(pod)
     others = replace(without_lost, pods=tuple(kept))
-    return by_rules(others, rehomed), occupied(others, moved)
+    return rehomed, occupied(others, moved)
 
 
 def vacated(
