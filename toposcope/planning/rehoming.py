@@ -166,7 +166,7 @@ class _Rehoming:
     def __init__(self, before: Capacity, after: Capacity, gangs: Sequence[Gang]) -> None:
         self._before = before
         self._levels = after.levels
-        self._kinds = Kinds()
+        self._kinds = Kinds(after)
         self._alike: Labels = ()
         """Labels that nodes have to have to be like those that the gang at hand runs on."""
         deepest = None
