@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.planning.clusters import GPUS_ALONE
 from tests.schedulers import clusters, gangs, play, versions
 from tests.schedulers.pod_rules import ruled_cluster, ruled_job
 from tests.support.api import ApiUnderTest
@@ -392,6 +393,7 @@ def test_gang_is_placed_where_moved_pods_make_room_as_foreseen(kube_scheduler: A
             snapshot.pods or (),
             gpus,
             per_pod=per_pod,
+            like=GPUS_ALONE,
             depth=depth,
             movable=lambda _: True,
         )

@@ -24,7 +24,13 @@ from toposcope.cli.output import (
     show_document,
     without_agent,
 )
-from toposcope.cli.reach import add_like, reach_document, reach_lines, shape_for
+from toposcope.cli.reach import (
+    add_like,
+    add_tolerate,
+    reach_document,
+    reach_lines,
+    shape_for,
+)
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.hardware.matrix_annotation import reasons
 from toposcope.integrations.registry import LEAVING_OUT
@@ -134,6 +140,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown"
     )
     add_like(parser)
+    add_tolerate(parser)
     command.add_source_arguments(parser)
     command.add_watch(parser)
 

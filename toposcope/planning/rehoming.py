@@ -206,7 +206,7 @@ class _Rehoming:
         self._broken: dict[Rule, None] = {}
         """What kept the gang at hand from nodes that have room."""
         self._levels = after.levels
-        self._kinds = Kinds()
+        self._kinds = Kinds(after)
         self._alike: Labels = ()
         """Labels that nodes have to have to be like those that the gang at hand runs on."""
         deepest = None
