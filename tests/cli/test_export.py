@@ -230,7 +230,7 @@ def test_export_of_an_empty_cluster_is_an_error(form: str, message: str, toposco
         pytest.param("kai --variant v9", "--variant v9: kai has plain, aliases", id="variant"),
         pytest.param("nccl", "--format nccl needs --node", id="without-node"),
         pytest.param("slurm --convert x", "slurm needs nodes", id="convert"),
-        pytest.param("slurm --block-size 0", "'0' is not a number of nodes", id="block-size"),
+        pytest.param("slurm --block-size 0", "0 is too small; give 1 or more", id="block-size"),
         pytest.param("flux", "invalid choice: 'flux'", id="format"),
     ],
 )

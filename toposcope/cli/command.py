@@ -32,6 +32,7 @@ Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
 """What `toposcope.cli.main` calls of a command; returns the exit code."""
 
 _MOST_DIGITS: Final = 8
+_MOST_NUMBER: Final = 10**_MOST_DIGITS
 _TIMEOUT_SECONDS: Final = 20.0
 """Of silence: a page of 500 Nodes takes a busy API server a few seconds."""
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
@@ -84,13 +85,21 @@ def add_source_arguments(
     )
 
 
-def whole(what: str, least: int = 1, most: int = 10**_MOST_DIGITS) -> Callable[[str], int]:
-    """A reader of a whole number in a flag; `what` ends the error: what was expected instead."""
+def whole(what: str = "a number", least: int = 1, most: int = _MOST_NUMBER) -> Callable[[str], int]:
+    """A reader of a whole number in a flag; `what` says in the error what the number is."""
+    allowed = f"give {least} or more"
+    if most < _MOST_NUMBER:
+        allowed = f"give {least} to {most}"
 
     def read(text: str) -> int:
-        if not _is_number(text) or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-        return int(text)
+        if not _is_number(text.removeprefix("-")):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}; {allowed}")
+        number = int(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{number} is too small; {allowed}")
+        if number > most:
+            raise argparse.ArgumentTypeError(f"{number} is too large; {allowed}")
+        return number
 
     return read
 
@@ -101,7 +110,7 @@ def _is_number(text: str) -> bool:
 
 def _mebibytes(text: str) -> int:
     """The bytes in a number of MiB."""
-    return whole("a number of MiB; give 1 or more")(text) << 20
+    return whole("a number of MiB")(text) << 20
 
 
 def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:

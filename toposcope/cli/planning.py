@@ -29,7 +29,7 @@ from toposcope.text import first_few
 if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
 
-number: Final = whole("a number; give 1 or more")
+number: Final = whole()
 """Reads a number of nodes or GPUs in a flag."""
 
 

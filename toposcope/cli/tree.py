@@ -556,15 +556,16 @@ def _remark(line: Line, why: Callable[[str], tuple[str, ...]]) -> _Remark | None
     marks: Counter[Mark] = +Counter(line.marks)
     if not marks:
         return None
+    in_order = [mark for mark in Mark if marks[mark]]
     style = "yellow" if FAULTS.isdisjoint(marks) else "alarm"
     if line.nodes > 1:
         counts = []
-        for mark, count in marks.items():
-            counts.append(f"{count} {mark}")
+        for mark in in_order:
+            counts.append(f"{marks[mark]} {mark}")
         text = ", ".join(counts)
         return _Remark(f"! {text}", style)
 
-    text = ", ".join(marks)
+    text = ", ".join(in_order)
     if line.are_hosts:
         text += _complaints(why(line.names[0]))
     return _Remark(f"! {text}", style)
