@@ -182,7 +182,9 @@ def test_nccl_needs_the_annotation_of_an_agent(toposcope_on: CommandOnCluster) -
 
 @pytest.mark.regression
 def test_nccl_of_a_missing_node_is_an_error(toposcope_on: CommandOnCluster) -> None:
-    assert "there is no node 'h200-99'" in toposcope_on(gaps, "export --format nccl --node h200-99", code=2).err
+    missing = toposcope_on(gaps, "export --format nccl --node h200-99", code=2).err
+    assert "there is no node 'h200-99' in " in missing
+    assert "did you mean 'h200-" in missing
 
 
 # What cannot be exported

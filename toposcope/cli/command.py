@@ -2,8 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -314,17 +314,29 @@ def load_topologies_only(arguments: argparse.Namespace) -> Snapshot:
 
 
 @contextmanager
-def api_client(arguments: argparse.Namespace) -> Iterator["ApiClient"]:
-    """A client of the cluster that the flags name. Raises KubeError."""
+def api_client(arguments: argparse.Namespace, *, has_log: bool = False) -> Iterator["ApiClient"]:
+    """A client of the cluster that the flags name. Raises KubeError.
+
+    Its warnings are printed, except where the program `has_log` of its own.
+    """
     from toposcope.cli.log import shown  # noqa: PLC0415 - not for files
     from toposcope.kube.client import ApiClient  # noqa: PLC0415 - same
     from toposcope.kube.config import load  # noqa: PLC0415 - same
 
     timeout = arguments.request_timeout or None
-    with shown():
+    with nullcontext() if has_log else shown():
         cluster = load(arguments.kubeconfig, context=arguments.context)
         with closing(ApiClient(cluster, "toposcope", timeout)) as client:
             yield client
+
+
+def no_node(snapshot: Snapshot, name: str, others: Iterable[str] = ()) -> CommandError:
+    """The error of a name that no node has; `others` are further names that would do."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for an error
+
+    close = get_close_matches(name, [*snapshot.by_name, *others], 1)
+    hint = f"did you mean {close[0]!r}?" if close else "all nodes: toposcope nodes"
+    return CommandError(f"there is no node {name!r} in {snapshot.source}; {hint}")
 
 
 def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:

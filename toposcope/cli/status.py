@@ -119,11 +119,13 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
     if holder is None or renewed is None:
         return _Controller(f"nobody holds the Lease {LEASE}", is_lost=True)
 
-    age = now - datetime.fromisoformat(renewed)
+    renewed_at = datetime.fromisoformat(renewed)
+    age = now - renewed_at
     duration_field = spec / "leaseDurationSeconds"
     lasts = duration_field.number(_LEASE_SECONDS)
     if age.total_seconds() > 2 * lasts:
-        return _Controller(f"{holder} has not renewed its Lease since {renewed}", is_lost=True)
+        since = conditions.utc(renewed_at)
+        return _Controller(f"{holder} has not renewed its Lease since {since}", is_lost=True)
     return _Controller(f"{holder} holds the Lease")
 
 

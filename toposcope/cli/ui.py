@@ -150,7 +150,7 @@ def _follow(arguments: argparse.Namespace, facts: "Facts") -> None:
     """Keep up with the configuration in the cluster."""
     from toposcope.cli.catalogue import followed  # noqa: PLC0415 - not for an export
 
-    with command.api_client(arguments) as client:
+    with command.api_client(arguments, has_log=True) as client:
         for catalogue in followed(client, lambda: threading.Event().wait(_CONFIG_SECONDS)):
             facts.put_catalogue(catalogue)
 
@@ -166,7 +166,7 @@ def _catalogue(arguments: argparse.Namespace) -> "Catalogue":
         return BUILT_IN
 
     try:
-        with command.api_client(arguments) as client:
+        with command.api_client(arguments, has_log=True) as client:
             return of_cluster(client)
     except KubeError:
         return BUILT_IN  # the page itself reports a cluster that does not answer
