@@ -62,7 +62,8 @@ def test_nodes_takes_the_name_of_a_node_as_well_as_of_a_topology(toposcope_on: C
 
 def test_missing_node_is_an_error_with_a_suggestion(toposcope_on: CommandOnCluster) -> None:
     err = toposcope_on(gaps, "nodes h200-33", code=2).err
-    assert "there is no node 'h200-33' (did you mean 'h200-3'?)" in err
+    assert "there is no node 'h200-33' in " in err
+    assert "did you mean 'h200-3'?" in err
 
 
 @pytest.mark.parametrize(

@@ -1240,7 +1240,7 @@ def test_stopped_queue_in_the_same_file_is_an_error(kueue: CheckedCluster) -> No
     assert answer.workload == text("""
         Kueue job/train -n ml, not placeable
     """)
-    assert answer.notes == ["room is not checked before the queue is right"]
+    assert answer.notes == ["levels and room are not checked until the queue is fixed"]
     assert answer.verdict == ""
 
 

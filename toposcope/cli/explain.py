@@ -97,9 +97,7 @@ def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> i
     snapshot = command.load_snapshot(arguments, node=name)
     node = snapshot.by_name.get(name)
     if node is None:
-        raise errors.CommandError(
-            f"there is no node {name!r} in {snapshot.source}; all nodes: toposcope nodes"
-        )
+        raise command.no_node(snapshot, name)
 
     steps = examine(snapshot, node)
     answer = None

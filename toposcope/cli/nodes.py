@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 from toposcope.api import label_keys
@@ -167,11 +166,7 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[s
     for name in names:
         node = name.removeprefix("node/")
         if node not in snapshot.by_name:
-            near = get_close_matches(node, [*snapshot.by_name, *topologies], 1)
-            mean = f" (did you mean {near[0]!r}?)" if near else ""
-            raise errors.CommandError(
-                f"there is no node {node!r}{mean}; all nodes: toposcope nodes"
-            )
+            raise command.no_node(snapshot, node, topologies)
         nodes[node] = None
     return topology, list(nodes)
 

@@ -4,12 +4,11 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from toposcope.api.levels import Level
-from toposcope.cli.command import api_client, load_snapshot, no_nodes, whole
+from toposcope.cli.command import api_client, load_snapshot, no_node, no_nodes, whole
 from toposcope.cli.errors import CommandError
 from toposcope.cli.output import counted
 from toposcope.cli.progress import Progress
@@ -31,7 +30,7 @@ from toposcope.text import first_few
 if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
 
-number: Final = whole("a number; give 1 or more")
+number: Final = whole()
 """Reads a number of nodes or GPUs in a flag."""
 
 
@@ -63,9 +62,7 @@ class Plan(plan.Plan):
         """The node of this name. Raises CommandError."""
         node = self.snapshot.by_name.get(name)
         if node is None:
-            near = get_close_matches(name, self.snapshot.by_name, 1)
-            mean = f"; did you mean {near[0]!r}?" if near else ""
-            raise CommandError(f"there is no node {name!r}{mean}")
+            raise no_node(self.snapshot, name)
         return node
 
     def nodes(self, wanted: str) -> tuple[str, ...]:

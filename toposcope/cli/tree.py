@@ -61,6 +61,8 @@ _HEADER: Final = ("NODES", "GPUS", "FREE")
 _BLOCKED: Final = "BLOCKED"
 """The column of free GPUs that a pod of typical shape cannot get; only where there are any."""
 _NARROWEST: Final = 24
+_MARKS: Final = sorted(Mark, key=lambda mark: mark not in FAULTS)
+"""What is broken before what may be intended."""
 _REMARK_INDENT: Final = 6
 """The indent of a remark that does not fit into its line."""
 _MOST_LINES: Final = 40
@@ -563,15 +565,16 @@ def _remark(line: Line, why: Callable[[str], tuple[str, ...]]) -> _Remark | None
     marks: Counter[Mark] = +Counter(line.marks)
     if not marks:
         return None
+    in_order = [mark for mark in _MARKS if marks[mark]]
     style = "yellow" if FAULTS.isdisjoint(marks) else "alarm"
     if line.nodes > 1:
         counts = []
-        for mark, count in marks.items():
-            counts.append(f"{count} {mark}")
+        for mark in in_order:
+            counts.append(f"{marks[mark]} {mark}")
         text = ", ".join(counts)
         return _Remark(f"! {text}", style)
 
-    text = ", ".join(marks)
+    text = ", ".join(in_order)
     if line.are_hosts:
         text += _complaints(why(line.names[0]))
     return _Remark(f"! {text}", style)

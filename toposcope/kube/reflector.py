@@ -25,6 +25,8 @@ WATCH_FACTOR: Final = (1.0, 2.0)
 """Random factor for the duration of a watch."""
 _IDLE_SECONDS: Final = 150.0
 """The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
+_LOG_AGAIN_SECONDS: Final = 60.0
+"""Between two log lines about a failure that repeats itself."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _SCHEDULE: Final = Schedule(first=_FIRST_PAUSE_SECONDS, longest=60.0)
 RELIST_REASONS: Final = ("first", "expired", "unreachable", "failed", "asked")
@@ -181,6 +183,10 @@ class Reflector(Generic[T]):
         self._open: Stream | None = None
         self._version = ""
         self._backoff = Backoff(_SCHEDULE, self._rng)
+        self._runtime = runtime
+        self._logged = ""
+        """The failure that was logged last; empty: none since the collection was read."""
+        self._logs_again_at = 0.0
 
     def run(self) -> None:
         """Follow the collection until `stop` is set. Never raises a KubeError."""
@@ -191,10 +197,20 @@ class Reflector(Generic[T]):
                 if self._again or self._stop.is_set():
                     continue  # we cut the stream ourselves
                 self._note_relist(error)
-                log.warning("cannot watch %s: %s", self._path, error)
+                self._log_failure(error)
                 self._handler.failing(error)
                 self._stop.wait(self._backoff.failed(error))
         self._observer.ended(self._path)
+
+    def _log_failure(self, error: KubeError) -> None:
+        """Log a failure; one that repeats itself only once a minute."""
+        text = str(error)
+        now = self._runtime.monotonic()
+        if text == self._logged and now < self._logs_again_at:
+            return
+        self._logged = text
+        self._logs_again_at = now + _LOG_AGAIN_SECONDS
+        log.warning("cannot watch %s: %s", self._path, text)
 
     def _list_or_watch(self) -> None:
         if self._version and not self._again:
@@ -237,6 +253,9 @@ class Reflector(Generic[T]):
             )
         self._handler.replace(items)
         self._handler.failing(None)
+        if self._logged:
+            self._logged = ""
+            log.info("watching %s again", self._path)
 
     def _streamed(self) -> dict[str, T] | None:
         """The collection as a streamed list (KEP-3157); None when the server has no such thing."""

@@ -44,7 +44,7 @@ from toposcope.integrations.kai.allocation import (
     TooLargeError,
     Unplaced,
 )
-from toposcope.integrations.kai.api import GROUP_OF, SUB_GROUP_OF
+from toposcope.integrations.kai.api import GROUP_OF, QUEUES, SUB_GROUP_OF
 from toposcope.integrations.kai.gpu_shares import (
     gpus_of_share,
     in_whole_gpus,
@@ -52,7 +52,7 @@ from toposcope.integrations.kai.gpu_shares import (
 )
 from toposcope.integrations.kai.pod_shares import with_share
 from toposcope.integrations.kai.queues import NamedQueue, excess, missing, not_a_leaf
-from toposcope.text import plural
+from toposcope.text import plural, shell
 
 _TOO_LARGE: Final = f"{VERSION}'s allocation with the rules between pods takes too long to follow"
 _OTHER_ORDER: Final = (
@@ -382,7 +382,8 @@ def in_queue(verdict: Verdict, question: Question) -> Verdict:
     kind: Kind = "full"
     if over.wanted > over.most:
         kind = "never"
-    return verdict.limited(kind, limitation)
+    look = shell("kubectl describe {} {}", QUEUES.name, over.queue)
+    return verdict.limited(kind, limitation, look)
 
 
 def _shown(resource: str, number: float) -> str:

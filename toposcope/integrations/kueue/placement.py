@@ -23,6 +23,7 @@ from toposcope.integrations.framework.placement import (
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
 from toposcope.integrations.kueue.api import (
+    CLUSTER_QUEUE,
     POD_GROUP,
     POD_SET,
     POD_SET_OF,
@@ -34,6 +35,7 @@ from toposcope.integrations.kueue.api import (
 from toposcope.integrations.kueue.pod_groups import document_of, with_members
 from toposcope.integrations.kueue.queues import BoundNodes, held, kept
 from toposcope.integrations.kueue.top_level import named_like_their_domain
+from toposcope.text import shell
 
 _NO_NODES: Final = (
     f"{VERSION} admits it, and whether kube-scheduler finds nodes for pods to which Kueue assigns "
@@ -164,7 +166,8 @@ def _refused(
         kind: Kind = "never"
         if _is_possible(admission, question):
             kind = "full"
-        limited = verdict.limited(kind, refusal)
+        look = shell("kubectl describe {} {}", CLUSTER_QUEUE.name, question.workload.queue)
+        limited = verdict.limited(kind, refusal, look)
         return replace(limited, steps=())
     if verdict.kind == "full":
         return verdict
