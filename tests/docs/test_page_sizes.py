@@ -12,10 +12,10 @@ MOST_WORDS = {
     "docs/runbooks.md": 2_800,
     "docs/performance.md": 900,
     "docs/reliability.md": 900,
-    "docs/commands.md": 150,
-    "docs/fields.md": 150,
-    "docs/labels.md": 700,
-    "docs/metrics.md": 700,
+    "docs/commands.md": 60,
+    "docs/fields.md": 60,
+    "docs/labels.md": 450,
+    "docs/metrics.md": 500,
 }
 """By page. Longer means that a fact stands twice, or that nobody acts on it."""
 
