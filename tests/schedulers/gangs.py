@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
+from tests.schedulers.admission import of_kind
 from tests.schedulers.clusters import HOST, LEVELS, Object, made, pod_template
 from tests.schedulers.play import PATHS, PATIENCE, SETTLED, Answer, conditions_of, create, path_of, pods_of, remove
 from tests.support.api import ApiUnderTest
@@ -10,6 +11,8 @@ from tools.apiserver.client import MERGE, wait_until
 
 NOWHERE = "example.com/nowhere"
 """A label key that no node carries."""
+CLASSES = ("", "low", "as-low", "high", "low-evicting")
+"""The PriorityClasses of `priority_classes`, and none."""
 
 
 def gang(rng: random.Random, name: str) -> list[Object]:
@@ -37,6 +40,36 @@ def gang(rng: random.Random, name: str) -> list[Object]:
         template = templates[number * sizes // pods]
         objects.append(member(name, number, template))
     return objects
+
+
+def ranked(rng: random.Random, objects: list[Object]) -> list[Object]:
+    """A gang or a tree, of which the outermost group and the pods may be of a PriorityClass, most often of the same."""
+    usual = rng.choice(CLASSES)
+    outermost, *others = objects
+    _rank(rng, outermost, usual)
+    for obj in others:
+        if obj["kind"] == "Pod":
+            _rank(rng, obj, usual)
+    return objects
+
+
+def _rank(rng: random.Random, obj: Object, usual: str) -> None:
+    name = usual
+    if rng.random() < 0.05:
+        name = rng.choice(CLASSES)
+    if name:
+        obj["spec"]["priorityClassName"] = name
+
+
+def priority_classes() -> list[Object]:
+    """Two of one value, one of another, and one of the first value that evicts others."""
+    values = {"low": 10, "as-low": 10, "high": 20}
+    classes = []
+    for name, value in values.items():
+        fields = {"value": value, "preemptionPolicy": "Never"}
+        classes.append(of_kind("scheduling.k8s.io/v1", "PriorityClass", name, **fields))
+    classes.append(of_kind("scheduling.k8s.io/v1", "PriorityClass", "low-evicting", value=10))
+    return classes
 
 
 def constraints(key: str) -> Object:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.planning.clusters import GPUS_ALONE
 from tests.schedulers import clusters, gangs, play, versions
 from tests.schedulers.pod_rules import ruled_cluster, ruled_job
 from tests.support.api import ApiUnderTest
@@ -157,6 +158,29 @@ def test_check_agrees_with_kube_scheduler_about_trees(gang_scheduler: ApiUnderTe
                 workloads=workloads,
                 ask=gangs.on_gang_scheduler,
                 folder=folder,
+            )
+
+    assert_no_contradiction(comparisons())
+
+
+def test_check_agrees_with_kube_scheduler_about_priorities(gang_scheduler: ApiUnderTest, folder: Path) -> None:
+    classes = gangs.priority_classes()
+    play.create(gang_scheduler, classes)
+
+    def comparisons() -> Iterator[play.Comparison]:
+        for seed, rng, cluster in drawn(100):
+            drawn_gangs = draw(rng, gangs.gang, f"ranked-{seed}")
+            if versions.HAS_TREES:
+                drawn_gangs += draw(rng, gangs.tree, f"ranked-tree-{seed}")
+            workloads = [{"items": gangs.ranked(rng, items)} for items in drawn_gangs]
+            yield from play.play(
+                gang_scheduler,
+                cluster,
+                seed=seed,
+                workloads=workloads,
+                ask=gangs.on_gang_scheduler,
+                folder=folder,
+                around=classes,
             )
 
     assert_no_contradiction(comparisons())
@@ -369,6 +393,7 @@ def test_gang_is_placed_where_moved_pods_make_room_as_foreseen(kube_scheduler: A
             snapshot.pods or (),
             gpus,
             per_pod=per_pod,
+            like=GPUS_ALONE,
             depth=depth,
             movable=lambda _: True,
         )

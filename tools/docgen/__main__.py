@@ -13,23 +13,34 @@ from pathlib import Path
 from typing import Final
 
 from tools import figures
-from tools.docgen import measured, metrics, tables
+from tools.docgen import documents, measured, metrics, rules, tables
 from toposcope.errors import ToposcopeError
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
+
+def _rules(*names: str) -> dict[str, Callable[[], str]]:
+    """The tables of rules of a page."""
+    return {f"rules of {name}": partial(rules.table, name) for name in names}
+
 
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "labels.md": {"labels": tables.labels, "annotations": tables.annotations},
     "metrics.md": {
         part: partial(metrics.table, part) for part in ("agent", "topologies", "work", "planning")
     },
-    "levels.md": {
+    "concepts.md": {
         "catalogue": tables.catalogue,
         "retired": tables.retired,
         "mistaken": tables.mistaken,
     },
     "commands.md": {"commands": tables.overview, "flags": tables.flags},
     "../manifests/chart/README.md": {"values": tables.values},
+    "check.md": {**_rules("before"), "documents": documents.table},
+    "integrations/grove.md": _rules("grove", "dynamo"),
+    "integrations/kai.md": _rules("kai", "runai"),
+    "integrations/kueue.md": _rules("kueue"),
+    "integrations/kube-scheduler.md": _rules("exclusive"),
+    "integrations/others.md": _rules("volcano", "osmo", "kuberay"),
     "maintainers/dependencies.md": {"licences": tables.licences},
     "fields.md": {part: partial(tables.fields, part) for part in ("spec", "status")},
     "performance.md": {name: partial(measured.performance, name) for name in measured.SELECTIONS},

@@ -226,8 +226,12 @@ def _with_unread(reading: Reading, unread: tuple[UnreadField, ...]) -> Reading:
 
 def _prefixed(path: str, reading: Reading) -> Reading:
     """The reading of a list's item, with the paths of fields in the list."""
-    if reading.workload is not None:
-        unread = _below(path, reading.workload.unread)
+    workload = reading.workload
+    if workload is not None:
+        unread = _below(path, workload.unread)
+        if workload.queue_field:
+            named = replace(workload, queue_field=f"{path}.{workload.queue_field}")
+            reading = replace(reading, workload=named)
         reading = _with_unread(reading, tuple(unread))
     findings = []
     for finding in reading.findings:
