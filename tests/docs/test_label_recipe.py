@@ -1,4 +1,4 @@
-"""Every label and level has taken the steps of docs/maintainers/new-label.md; a new one fails with their names."""
+"""Every label and level has taken the steps of docs/maintainers/new-system.md; a new one fails with their names."""
 
 import pytest
 from tests.support.label_recipe import missing_label_steps, missing_level_steps

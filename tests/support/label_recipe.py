@@ -1,4 +1,4 @@
-"""The steps of docs/maintainers/new-label.md that a label or a level has not taken."""
+"""The steps of docs/maintainers/new-system.md that a label or a level has not taken."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from toposcope.agent.labels import ALL
 from toposcope.api import label_keys
 from toposcope.hierarchy.platforms import KEYS
 
-PAGE = DOCS / "maintainers" / "new-label.md"
+PAGE = DOCS / "maintainers" / "new-system.md"
 NEED_SWITCHES = frozenset({label_keys.LEAF, label_keys.LEAF_GROUP})
 """Labels that no machine shows alone."""
 CATALOGUE_TESTS = ROOT / "tests" / "hierarchy" / "test_catalogue.py"
