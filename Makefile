@@ -62,13 +62,14 @@ schedulers: $(VENV)/dev ## Compare `toposcope check` and `whatif` with a real ku
 e2e: $(VENV)/dev ui ## Run agent, controller and page on real kubelets (Linux, root; says what else is missing)
 	$(BIN)/python -m tests.e2e $(ARGS)
 
-lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, the direction of imports, regular expressions, and the image's recipe
+lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, imports, regular expressions, the Dockerfile, and messages of new commits (BASE=origin/main)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.regexes
 	$(BIN)/python -m tools.density
+	$(BIN)/python -m tools.commits $(BASE)
 	$(BIN)/hadolint Dockerfile
 	cd $(PAGE) && $(NODE) npm run --silent check
 

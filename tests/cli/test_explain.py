@@ -66,6 +66,8 @@ def test_node_without_agent_says_so(toposcope_on: CommandOnCluster) -> None:
 
 
 def test_missing_node_is_an_error(toposcope_on: CommandOnCluster) -> None:
+    misspelt = toposcope_on(sliced, "explain node/gb200-011", code=2).err
+    assert "; did you mean 'gb200-11'?" in misspelt
     assert "there is no node 'none'" in toposcope_on(sliced, "explain node/none -o name", code=2).err
 
 

@@ -28,7 +28,7 @@ def test_flag_raises_the_limit(tmp_path: Path, toposcope: Command) -> None:
 
 
 def test_limit_of_nothing_is_refused(toposcope: Command) -> None:
-    assert "is not a number of MiB" in toposcope("tree --from-limit 0 --from x", code=2).err
+    assert "0 is too small; give 1 or more" in toposcope("tree --from-limit 0 --from x", code=2).err
 
 
 @pytest.mark.regression

@@ -1,7 +1,7 @@
 """`toposcope nodes`: nodes by place, label, name and state."""
 
 import pytest
-from tests.cli.clusters import demo, gaps, miscabled, sliced, tainted, tolerated, under_pressure
+from tests.cli.clusters import busy_cpus, demo, gaps, miscabled, sliced, tainted, tolerated, under_pressure
 from tests.cli.conftest import Command, CommandOnCluster
 from tests.support.pages import expected_page
 
@@ -62,7 +62,8 @@ def test_nodes_takes_the_name_of_a_node_as_well_as_of_a_topology(toposcope_on: C
 
 def test_missing_node_is_an_error_with_a_suggestion(toposcope_on: CommandOnCluster) -> None:
     err = toposcope_on(gaps, "nodes h200-33", code=2).err
-    assert "there is no node 'h200-33' (did you mean 'h200-3'?)" in err
+    assert "there is no node 'h200-33' in " in err
+    assert "did you mean 'h200-3'?" in err
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,26 @@ def test_nodes_of_a_wrong_selector_are_an_error(line: str, message: str, toposco
 )
 def test_wrong_flag_of_nodes_is_named(line: str, message: str, toposcope: Command) -> None:
     assert message in toposcope(line, code=2).err
+
+
+@pytest.mark.regression
+def test_free_gpus_out_of_reach_have_a_column_and_a_reason(toposcope_on: CommandOnCluster) -> None:
+    """marin#8249: a Job without GPUs holds the CPU of two nodes."""
+    ran = toposcope_on(busy_cpus, "nodes n0 n1")
+    head, blocked, free, *remarks = ran.out.splitlines()
+    assert head.split()[:5] == ["NAME", "GPUS", "FREE", "BLOCKED", "STATE"]
+    assert blocked.split()[:5] == ["n0", "8", "8", "8", "ok"]
+    assert free.split()[:4] == ["n1", "8", "8", "ok"]
+    assert remarks[-1] == "  8 GPUs on 1 node (n0), where too little CPU is left: train/cpu-0 holds it"
+
+
+@pytest.mark.regression
+def test_free_gpus_out_of_reach_are_in_the_document(toposcope_on: CommandOnCluster) -> None:
+    found = toposcope_on(busy_cpus, "nodes n0 n1 -o json").json
+    first, second = found["nodes"]
+    assert first["blockedGpus"] == {"cpu": 8}
+    assert "blockedGpus" not in second
+    assert [(block["reason"], block["nodes"]) for block in found["blocked"]] == [("cpu", ["n0"])]
 
 
 def test_taints_of_an_admin_are_shown(toposcope_on: CommandOnCluster) -> None:

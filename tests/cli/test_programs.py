@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Command
+from tests.cli.clusters import linked
+from tests.cli.conftest import Command, Save
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.paths import ROOT
 from toposcope.api import label_keys
@@ -72,7 +73,9 @@ def test_module_runs_by_itself(module: str) -> None:
             "--lease-duration 2: must be at least 3 seconds",
             id="short-lease",
         ),
-        pytest.param("demoo", "invalid choice", id="misspelt-command"),
+        pytest.param("demoo", "'demoo' is not a command; did you mean 'demo'?", id="misspelt-command"),
+        pytest.param("xyz", "'xyz' is not a command; all commands: toposcope --help", id="unknown-command"),
+        pytest.param("--watch status", "--watch has to follow the command: toposcope status --watch", id="flag-first"),
     ],
 )
 def test_wrong_usage_names_the_flag(arguments: str, message: str) -> None:
@@ -97,3 +100,25 @@ def test_overview_lists_every_command(toposcope: Command) -> None:
     missing = [name for name in COMMANDS if name not in text]
     assert missing == []
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param("--from {} --no-pager nodes -o name", id="before-the-command"),
+        pytest.param("--from={} nodes -o name", id="with-equals-sign"),
+        pytest.param("-o name nodes --from {}", id="on-both-sides"),
+    ],
+)
+def test_options_may_stand_before_the_command(options: str, toposcope: Command, save: Save) -> None:
+    file = save(linked)
+    expected = toposcope(f"nodes -o name --from {file}", code=None)
+    assert toposcope(options.format(file), code=None) == expected
+
+
+@pytest.mark.regression
+def test_kubeconfig_before_the_command_is_read(toposcope: Command, tmp_path: Path) -> None:
+    file = tmp_path / "missing.yaml"
+    ran = toposcope(f"--kubeconfig {file} --context c status", code=2)
+    assert ran.err == f"toposcope status: kubeconfig {file}: No such file or directory\n"

@@ -41,7 +41,9 @@ def test_slots_need_pods(toposcope_on: CommandOnCluster) -> None:
     ("line", "message"),
     [
         pytest.param("slots --gpus 8,x", "argument --gpus: 'x' is not a number; give 1 or more", id="gpus"),
-        pytest.param("slots --gpus-per-pod 0", "'0' is not a number; give 1 or more", id="gpus-per-pod"),
+        pytest.param(
+            "slots --gpus-per-pod 0", "argument --gpus-per-pod: 0 is too small; give 1 or more", id="gpus-per-pod"
+        ),
     ],
 )
 def test_wrong_flag_of_slots_is_named(line: str, message: str, toposcope_on: CommandOnCluster) -> None:

@@ -12,17 +12,18 @@ from tests.support.saved import Object, cluster_topology, demo_nodes, pod
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases"
+MANY_WORDS = "many words, " * 60
 MANY_PROBLEMS = {f"C{number}": "False" for number in range(12)}
 Status = Callable[..., Ran]
 
 
-def condition(kind: str, status: str) -> Object:
-    """One with more words than a screen is wide."""
+def condition(kind: str, status: str, message: str = MANY_WORDS) -> Object:
+    """One that has, by default, more words than a screen is wide."""
     return {
         "type": kind,
         "status": status,
         "reason": "SomeReason",
-        "message": "many words, " * 60,
+        "message": message,
     }
 
 
@@ -30,9 +31,9 @@ def condition(kind: str, status: str) -> Object:
 def status(tmp_path: Path, toposcope: Command) -> Status:
     """`toposcope status` of a cluster whose topology has these conditions, and is not in sync anywhere."""
 
-    def run(conditions: dict[str, str], flags: str = "", *, code: int = 1) -> Ran:
+    def run(conditions: dict[str, str], flags: str = "", *, code: int = 1, message: str = MANY_WORDS) -> Ran:
         told = [condition("Ready", "False")]
-        told += [condition(kind, status) for kind, status in conditions.items()]
+        told += [condition(kind, status, message) for kind, status in conditions.items()]
         told.append(
             {
                 "type": "RailsConsistent",
@@ -83,6 +84,27 @@ def test_problems_come_with_the_command_to_run_next(status: Status) -> None:
     assert "  next: toposcope nodes --state left-out" in lines
     assert "  next: toposcope levels cluster" in lines
     assert "  next: kubectl describe gtopo cluster" in lines
+
+
+@pytest.mark.regression
+def test_message_is_cut_between_clauses(status: Status) -> None:
+    message = (
+        "rack 'r1' lies under block 'b1' and 'b2'; Grove, KAI and Kueue treat it as one rack domain in each, "
+        "kube-scheduler's gangs and pod affinity as one in all; list them in spec.levels the other way round"
+    )
+    lines = status({"HierarchyConsistent": "False"}, message=message).out.splitlines()
+    shown = lines[lines.index("  next: toposcope levels cluster") - 2 :]
+    assert shown[:2] == [
+        "! HierarchyConsistent=False: SomeReason: rack 'r1' lies under block 'b1' and",
+        "  'b2'; ...",
+    ]
+
+
+@pytest.mark.regression
+def test_clause_without_a_comma_is_not_cut(status: Status) -> None:
+    message = "no node " * 30 + "has a fault"
+    out = status({"LevelsCovered": "False"}, message=message).out
+    assert message in " ".join(out.split())
 
 
 @pytest.mark.regression

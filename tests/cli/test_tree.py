@@ -304,3 +304,15 @@ def test_workload_without_gpus_is_no_measure(toposcope: Command, save: Save, wri
     write("web.yaml", LIKE.replace("nvidia.com/gpu: 8, ", ""))
     err = toposcope(f"tree --from {save(busy_cpus)} --like {folder / 'web.yaml'}", code=2).err
     assert "web.yaml: no pods with GPUs are in there" in err
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize("order", [1, -1], ids=["forwards", "backwards"])
+def test_tree_shows_the_worst_mark_first_whatever_the_order_of_nodes(
+    order: int, tmp_path: Path, toposcope: Command
+) -> None:
+    first, second, *others = demo_nodes(most=8, faulty=("gb200-02",))
+    first["spec"]["unschedulable"] = True
+    nodes = [first, second, *others][::order]
+    file = write_cluster(tmp_path / "cluster.json", *nodes, cluster_topology())
+    assert "! 1 degraded, 1 cordoned" in toposcope(f"tree --from {file}", code=1).out

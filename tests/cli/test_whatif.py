@@ -71,7 +71,7 @@ def test_admitted_pod_is_added(toposcope_on: CommandOnCluster, write: Write) -> 
             "--add N, --like NODE and --in LEVEL=VALUE belong together; --in may be left out",
             id="add-without-like",
         ),
-        pytest.param("whatif --drain h200-99", "there is no node 'h200-99'; did you mean 'h200-", id="missing-node"),
+        pytest.param("whatif --drain h200-99", "jobs.json; did you mean 'h200-", id="missing-node"),
         pytest.param(
             "whatif --drain rack=rack-99",
             "no node is in rack 'rack-99'; toposcope tree shows the domains",

@@ -48,7 +48,7 @@ def test_new_cluster_needs_no_configuration(history: History) -> None:
         "All required topology levels are available in the cluster topology"
     )
     assert verdict(history) == ALL_COVERED
-    assert message_of(history) == "All 4 nodes carry every level"
+    assert message_of(history) == "All 4 nodes carry every level: zone > block > rack > nvlink-domain > host"
     assert history.verdict("AgentsReporting") == ("True", "AllAgentsReport")
     assert agents_message(history) == "Every node with GPUs carries the labels of an agent"
     assert history.verdict("HierarchyConsistent") == ("True", "LevelsNest")
@@ -162,7 +162,7 @@ def test_of_two_labels_that_are_no_level_the_more_common_is_told(history: Histor
 def test_label_that_names_no_place_on_any_node_is_not_told(history: History) -> None:
     history.look(gpu_nodes("n", 8, {"rack": "no-topology"}))
     assert verdict(history) == ALL_COVERED
-    assert message_of(history) == "All 8 nodes carry every level"
+    assert message_of(history) == "All 8 nodes carry every level: zone > block > nvlink-domain > host"
 
 
 def test_two_labels_that_are_no_levels_are_both_told(history: History) -> None:
@@ -212,7 +212,7 @@ def test_label_of_a_minority_names_ten_nodes_and_a_number(history: History) -> N
     assert verdict(history) == ALL_COVERED
     assert says(
         message_of(history),
-        "All 42 nodes carry every level; only 12 of 42*which is not a level: "
+        "All 42 nodes carry every level: zone > block > nvlink-domain > host; only 12 of 42*which is not a level: "
         "x0, x1, x10, x11, x2, x3, x4, x5, x6, x7 and 2 more",
     )
 
@@ -220,7 +220,7 @@ def test_label_of_a_minority_names_ten_nodes_and_a_number(history: History) -> N
 def test_only_node_carries_every_level(history: History) -> None:
     history.look([gpu_node("n")])
     assert verdict(history) == ALL_COVERED
-    assert message_of(history) == "The only node carries every level"
+    assert message_of(history) == "The only node carries every level: zone > block > rack > nvlink-domain > host"
 
 
 def test_label_of_a_minority_is_told_but_no_gap(history: History) -> None:

@@ -85,7 +85,7 @@ def test_levels_of_a_segment_are_missing_on_no_other_node(history: History) -> N
     history.spec = {"segments": "Auto", "required": ["rack", "spare"]}
     history.look(nodes)
     assert history.verdict("LevelsCovered") == ("True", "AllNodesCovered")
-    assert history.message("LevelsCovered") == "All 7 nodes carry every level"
+    assert history.message("LevelsCovered") == "All 7 nodes carry every level: zone > nvlink-domain > host"
 
     history.look(nodes, after=PAST_GRACE_PERIOD)
     assert history.verdict("TopologyLevelsAvailable") == ("False", "TopologyLevelsUnavailable")
@@ -95,7 +95,10 @@ def test_levels_of_a_segment_are_missing_on_no_other_node(history: History) -> N
 
     history.look([*nodes, gpu_node("new", {**PLAIN, TIER: "l"})])
     assert history.verdict("LevelsCovered") == ("True", "AllNodesCovered")
-    expected = "All 8 nodes carry every level; only 1 of 8 carry 'leaf' (*), which is not a level: new"
+    expected = (
+        "All 8 nodes carry every level: zone > nvlink-domain > host; "
+        "only 1 of 8 carry 'leaf' (*), which is not a level: new"
+    )
     assert says(history.message("LevelsCovered"), expected)
 
 

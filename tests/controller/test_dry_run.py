@@ -95,7 +95,9 @@ def test_the_flag_prints_what_a_run_would_write(api: ApiUnderTest, capsys: pytes
     assert yaml.safe_load(binding)["spec"]["levels"] == written
     capsys.readouterr()
     assert toposcope(dry_run) == 0
-    assert capsys.readouterr().out == ""
+    shown_again = capsys.readouterr()
+    assert shown_again.out == ""
+    assert "dry run: nothing would be written" in shown_again.err
 
 
 def test_nothing_gets_past_a_client_that_only_reads(api: ApiUnderTest) -> None:

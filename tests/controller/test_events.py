@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.support.cluster import topology
-from toposcope.controller.events import EventRateLimit, level_events
+from toposcope.controller.events import EventRateLimit, condition_events, level_events
 from toposcope.controller.requirements import Resolved
 from toposcope.integrations.framework.level_requests import WorkloadRef
 
@@ -59,6 +59,44 @@ def test_who_is_told(asked: str, was: list[Any], now: list[Any], told: list[str]
     assert names == told
     for event in events:
         assert event.warning == warning
+
+
+def with_levels(covered: str, *domains: str) -> dict[str, Any]:
+    """A status with these levels, and whether all nodes carry them."""
+    condition = {
+        "type": "LevelsCovered",
+        "status": covered,
+        "reason": "Any",
+        "message": "All 8 nodes carry every level",
+    }
+    levels = [{"domain": domain, "key": f"example.com/{domain}"} for domain in domains]
+    return {"conditions": [condition], "levels": levels}
+
+
+@pytest.mark.regression
+def test_dropped_level_is_a_warning_and_no_good_news() -> None:
+    before = topology(with_levels("False", "zone", "rack", "host"))
+    (event,) = condition_events(before, with_levels("True", "zone", "host"))
+    assert event.warning
+    assert event.reason == "LevelDropped"
+    assert event.note == (
+        "Level 'rack' (example.com/rack) is dropped: for gracePeriod (10m) no node has carried the label, "
+        "or the configuration has not named it; remaining levels: zone > host"
+    )
+
+
+@pytest.mark.regression
+def test_levels_that_all_nodes_carry_again_are_good_news() -> None:
+    before = topology(with_levels("False", "zone", "host"))
+    events = condition_events(before, with_levels("True", "zone", "rack", "host"))
+    assert [(event.warning, event.note) for event in events] == [(False, "All 8 nodes carry every level")]
+
+
+@pytest.mark.regression
+def test_level_that_the_spec_leaves_out_is_no_news() -> None:
+    host = {"domain": "host", "key": "example.com/host"}
+    before = topology(with_levels("True", "zone", "host"), levels=[host])
+    assert condition_events(before, with_levels("True", "host")) == []
 
 
 def test_the_budget_is_full_at_first_and_fills_with_time() -> None:

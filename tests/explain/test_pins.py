@@ -223,6 +223,19 @@ def test_selector_that_nobody_known_added_is_a_bond_too(explain: Explain) -> Non
     )
 
 
+def test_cordoned_and_lost_nodes_of_a_pin_take_no_pod(explain: Explain) -> None:
+    cluster = exclusive_job_set()
+    cluster.remove("Pod/busy-h200-2", "Pod/busy-h200-3")
+    cluster.cordon("h200-2")
+    cluster.lose("h200-3")
+    explained = explain(cluster, "jobset/sim")
+
+    assert explained.answer is not None
+    assert explained.answer.message.endswith("and none of those 4 nodes has room")
+    assert "h200-2: it is cordoned" in explained.answer.details
+    assert "h200-3: it is not Ready" in explained.answer.details
+
+
 # Pod affinity
 
 

@@ -275,6 +275,44 @@ def test_stopped_queue_is_named(explain: Explain) -> None:
     assert explained.answer.message == f"metadata.labels[{QUEUE_NAME}]: ClusterQueue all is stopped"
 
 
+def test_levels_are_unknown_while_the_queue_is_stopped(explain: Explain) -> None:
+    cluster = kueue_job()
+    cluster["ResourceFlavor/h200"]["spec"]["topologyName"] = "cluster"
+    cluster["ClusterQueue/all"]["spec"]["stopPolicy"] = "Hold"
+    cluster.remove("Workload/job-train")
+    explained = explain(cluster, "job/train")
+
+    for name in ("topology", "levels", "labels", "availability", "room", "drift"):
+        step = explained.step(name)
+        assert (step.outcome, step.message) == ("unknown", "levels and room are not checked until the queue is fixed")
+
+
+def test_full_queue_is_what_to_look_at(explain: Explain) -> None:
+    cluster = kueue_job()
+    cluster["ResourceFlavor/h200"]["spec"]["topologyName"] = "cluster"
+    (group,) = cluster["ClusterQueue/all"]["spec"]["resourceGroups"]
+    for resource in group["flavors"][0]["resources"]:
+        resource["nominalQuota"] = "1"
+    cluster["Workload/job-train"]["status"] = {}
+    answer = explain(cluster, "job/train").document["answer"]
+
+    assert answer["step"] == "room"
+    assert answer["next"] == ["kubectl describe clusterqueues.kueue.x-k8s.io all"]
+
+
+def test_harmless_copy_of_an_annotation_blocks_nothing(explain: Explain) -> None:
+    cluster = kueue_job()
+    cluster["ResourceFlavor/h200"]["spec"]["topologyName"] = "cluster"
+    job = cluster["Job/train"]
+    template = job["spec"]["template"]
+    job["metadata"]["annotations"] = dict(template["metadata"]["annotations"])
+    cluster.remove("Workload/job-train")
+    explained = explain(cluster, "job/train")
+
+    assert explained.step("features").outcome == "passed"
+    assert explained.code == 0
+
+
 # Queues that admit strictly in order
 
 

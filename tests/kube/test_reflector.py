@@ -166,6 +166,18 @@ class TestStreamedLists:
 
 
 @pytest.mark.regression
+def test_failure_when_it_repeats_itself_then_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    other = UnreachableError("no route")
+    Following([LOST, LOST, other, other, LISTED]).follow()
+    assert caplog.messages == [
+        f"cannot watch {PATH}: connection reset",
+        f"cannot watch {PATH}: no route",
+        f"watching {PATH} again",
+    ]
+
+
+@pytest.mark.regression
 class TestPagedLists:
     @pytest.mark.parametrize("code", [400, 403, 404, 405, 422])
     def test_server_that_streams_no_lists_is_read_in_pages(self, code: int) -> None:

@@ -333,7 +333,7 @@ def test_suggest_where_some_nodes_have_no_agent_says_so() -> None:
 
     assert nodes_of(only(suggested)) == "a"
     assert suggested.reasons == (
-        "1 node has (b) GPUs but no label gpu.topology/gpus: is the agent's DaemonSet running there?",
+        "1 node has GPUs but no label gpu.topology/gpus: b; is the agent's DaemonSet running there?",
     )
 
 
@@ -360,7 +360,7 @@ def test_suggest_when_a_value_is_a_placeholder_selects_around_it() -> None:
     assert selector_of(with_rack) == [f"Exists {GPUS}", f"Exists {RACK}", f"NotIn {RACK}"]
     assert nodes_of(without_rack) == "c"
     assert suggested.reasons == (
-        "1 node has (b) a placeholder (no-topology or an empty value) for a level; make sure it gets a value",
+        "1 node has a placeholder (no-topology or an empty value) for a level: b; set the label to the real value",
     )
 
 

@@ -170,7 +170,7 @@ def test_invalid_port_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["ui", "--port", "70000"])
     captured = capsys.readouterr()
-    assert "is not a port; give a number from 0 to 65535" in captured.err
+    assert "argument --port: 70000 is too large; give 0 to 65535" in captured.err
 
 
 def test_hardware_labels_lose_their_prefix() -> None:

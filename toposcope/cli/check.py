@@ -338,8 +338,9 @@ def _lines(
 ) -> Iterator[str]:
     """What is said of one workload."""
     yield screen.paint(_title(document, checked), "bold")
+    name = _name(document, checked)
     for finding in checked.reading.findings:
-        yield from _finding(screen, document, finding)
+        yield from _finding(screen, document, finding, name)
     for line in unread_lines(checked.unread, partial(line_of, document)):
         yield f"  {line}"
     if checked.verdict:
@@ -395,10 +396,8 @@ def _verdicts_counted(results: Sequence[Checked]) -> Iterator[str]:
 
 def _title(document: Document, checked: Checked) -> str:
     workload = checked.reading.workload
-    if workload is None:
-        return f"{document.place}: {document.kind or checked.reading.subject}"
-    title = f"{document.place}: {workload.handle}"
-    if not workload.system:
+    title = f"{document.place}: {_name(document, checked)}"
+    if workload is None or not workload.system:
         return title
     about = workload.system
     if workload.topology:
@@ -406,14 +405,22 @@ def _title(document: Document, checked: Checked) -> str:
     return f"{title} ({about})"
 
 
-def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[str]:
+def _name(document: Document, checked: Checked) -> str:
+    """What a document is called."""
+    workload = checked.reading.workload
+    if workload is None:
+        return document.kind or checked.reading.subject
+    return workload.handle
+
+
+def _finding(screen: Screen, document: Document, finding: Finding, name: str) -> Iterator[str]:
+    """One finding; those of no field are of the document, which has this name."""
     word, style = _MARKS[finding.severity]
-    parts = [screen.paint(word, style)]
+    where = finding.field or name
     line = line_of(document, finding.field)
     if line:
-        parts.append(f"{finding.field} (line {line})".lstrip())
-    elif finding.field:
-        parts.append(finding.field)
+        where = f"{where} (line {line})"
+    parts = [screen.paint(word, style), where]
     if finding.message:
         parts.append(finding.message)
 

@@ -2,8 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +32,7 @@ Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
 """What `toposcope.cli.main` calls of a command; returns the exit code."""
 
 _MOST_DIGITS: Final = 8
+_MOST_NUMBER: Final = 10**_MOST_DIGITS
 _TIMEOUT_SECONDS: Final = 20.0
 """Of silence: a page of 500 Nodes takes a busy API server a few seconds."""
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
@@ -84,13 +85,21 @@ def add_source_arguments(
     )
 
 
-def whole(what: str, least: int = 1, most: int = 10**_MOST_DIGITS) -> Callable[[str], int]:
-    """A reader of a whole number in a flag; `what` ends the error: what was expected instead."""
+def whole(what: str = "a number", least: int = 1, most: int = _MOST_NUMBER) -> Callable[[str], int]:
+    """A reader of a whole number in a flag; `what` says in the error what the number is."""
+    allowed = f"give {least} or more"
+    if most < _MOST_NUMBER:
+        allowed = f"give {least} to {most}"
 
     def read(text: str) -> int:
-        if not _is_number(text) or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-        return int(text)
+        if not _is_number(text.removeprefix("-")):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}; {allowed}")
+        number = int(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{number} is too small; {allowed}")
+        if number > most:
+            raise argparse.ArgumentTypeError(f"{number} is too large; {allowed}")
+        return number
 
     return read
 
@@ -101,7 +110,7 @@ def _is_number(text: str) -> bool:
 
 def _mebibytes(text: str) -> int:
     """The bytes in a number of MiB."""
-    return whole("a number of MiB; give 1 or more")(text) << 20
+    return whole("a number of MiB")(text) << 20
 
 
 def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
@@ -305,17 +314,29 @@ def load_topologies_only(arguments: argparse.Namespace) -> Snapshot:
 
 
 @contextmanager
-def api_client(arguments: argparse.Namespace) -> Iterator["ApiClient"]:
-    """A client of the cluster that the flags name. Raises KubeError."""
+def api_client(arguments: argparse.Namespace, *, has_log: bool = False) -> Iterator["ApiClient"]:
+    """A client of the cluster that the flags name. Raises KubeError.
+
+    Its warnings are printed, except where the program `has_log` of its own.
+    """
     from toposcope.cli.log import shown  # noqa: PLC0415 - not for files
     from toposcope.kube.client import ApiClient  # noqa: PLC0415 - same
     from toposcope.kube.config import load  # noqa: PLC0415 - same
 
     timeout = arguments.request_timeout or None
-    with shown():
+    with nullcontext() if has_log else shown():
         cluster = load(arguments.kubeconfig, context=arguments.context)
         with closing(ApiClient(cluster, "toposcope", timeout)) as client:
             yield client
+
+
+def no_node(snapshot: Snapshot, name: str, others: Iterable[str] = ()) -> CommandError:
+    """The error of a name that no node has; `others` are further names that would do."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for an error
+
+    close = get_close_matches(name, [*snapshot.by_name, *others], 1)
+    hint = f"did you mean {close[0]!r}?" if close else "all nodes: toposcope nodes"
+    return CommandError(f"there is no node {name!r} in {snapshot.source}; {hint}")
 
 
 def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:

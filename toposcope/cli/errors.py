@@ -21,7 +21,7 @@ _HINTS: Final = {
     401: "; the API server does not accept these credentials (any more): "
     "log in again, or see --kubeconfig, --context",
     403: "; ask an admin for that permission: "
-    "docs/cli.md, section Rights, lists all that the commands read",
+    "docs/check.md, section Rights, lists all that the commands read",
 }
 
 

@@ -97,9 +97,7 @@ def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> i
     snapshot = command.load_snapshot(arguments, node=name)
     node = snapshot.by_name.get(name)
     if node is None:
-        raise errors.CommandError(
-            f"there is no node {name!r} in {snapshot.source}; all nodes: toposcope nodes"
-        )
+        raise command.no_node(snapshot, name)
 
     steps = examine(snapshot, node)
     answer = None
@@ -166,7 +164,7 @@ def _gathered(
         complain(
             f"warning: {kinds} may not be listed with these credentials; "
             "ask an admin for the verb list on them "
-            f"in namespace {store.namespace}: docs/cli.md, section Rights"
+            f"in namespace {store.namespace}: docs/check.md, section Rights"
         )
     return snapshot, store
 

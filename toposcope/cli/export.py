@@ -181,7 +181,7 @@ def _of_node(arguments: argparse.Namespace, form: NodeFormat, options: ExportOpt
     snapshot = command.load_snapshot(arguments, pods=False, node=name)
     node = snapshot.by_name.get(name)
     if node is None:
-        raise errors.CommandError(f"there is no node {name!r} in {snapshot.source}")
+        raise command.no_node(snapshot, name)
 
     if node.matrix is None:
         raise ExportError(

@@ -59,7 +59,7 @@ def _spec_problems(scope: Scope) -> Sequence[str]:
 
 
 def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str]) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     return {
         "topology": scope.name or None,
         "origin": scope.origin.value,

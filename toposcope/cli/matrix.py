@@ -4,7 +4,6 @@ annotation.
 
 import argparse
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, Final
 
 from toposcope.cli import command, errors
@@ -14,7 +13,7 @@ from toposcope.hardware.matrix import LinkMatrix, nv_links
 from toposcope.hardware.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
 from toposcope.hardware.pci import PIX, PXB, SYS
 from toposcope.snapshot.filters import FAULTS, marks
-from toposcope.snapshot.model import NodeView, Snapshot
+from toposcope.snapshot.model import NodeView
 
 _STYLES: Final = {PIX: "cyan", PXB: "cyan", SYS: "dim", "X": "dim"}
 
@@ -31,7 +30,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = command.load_snapshot(arguments, pods=False, node=arguments.node)
     node = snapshot.by_name.get(arguments.node)
     if node is None:
-        raise errors.CommandError(_unknown(snapshot, arguments.node))
+        raise command.no_node(snapshot, arguments.node)
 
     if node.matrix is None:
         raise errors.CommandError(
@@ -57,16 +56,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     return errors.exit_code(ok=is_healthy)
 
 
-def _unknown(snapshot: Snapshot, name: str) -> str:
-    text = f"there is no node {name!r} in {snapshot.source}"
-    near = get_close_matches(name, snapshot.by_name, 1)
-    if near:
-        text += f"; did you mean {near[0]!r}?"
-    return text
-
-
 def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     cells = None
     if matrix.links:
         cells = [list(row) for row in matrix.links.cells]

@@ -4,12 +4,11 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from toposcope.api.levels import Level
-from toposcope.cli.command import api_client, load_snapshot, no_nodes, whole
+from toposcope.cli.command import api_client, load_snapshot, no_node, no_nodes, whole
 from toposcope.cli.errors import CommandError
 from toposcope.cli.output import counted
 from toposcope.cli.progress import Progress
@@ -19,31 +18,41 @@ from toposcope.kube.errors import ApiError
 from toposcope.planning import plan
 from toposcope.planning.budgets import BUDGET, Budgets, budget_of
 from toposcope.planning.gangs import Gang, named
+from toposcope.planning.repelling import Repelling, repelling_taints
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.filters import value_at
 from toposcope.snapshot.live import forbidden
 from toposcope.snapshot.model import Collector, NodeView, PodView
+from toposcope.snapshot.reach import PodShape
 from toposcope.snapshot.scope import select_scope
 from toposcope.text import first_few
 
 if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
 
-number: Final = whole("a number; give 1 or more")
+number: Final = whole()
 """Reads a number of nodes or GPUs in a flag."""
 
 
 class Plan(plan.Plan):
     """A cluster whose parts can be named as in the flags of commands."""
 
-    def uncounted(self) -> Iterator[str]:
-        """A line for everything that no figure counts."""
+    def uncounted(self, like: PodShape | None = None) -> Iterator[str]:
+        """A line for everything that no figure counts, of pods like this or the typical one."""
+        for repelling in self.repelling_for(like):
+            yield f"! {repelling.sentence}; {repelling.flag} counts them"
         if self.parts:
             pods = counted(self.parts, "pod")
             yield f"! not counted: {pods} with parts of GPUs (MIG devices, shared GPUs)"
         if self.shared:
             nodes = f"{counted(len(self.shared), 'node')}: {first_few(self.shared)}"
             yield f"! not counted: shares of GPUs, of which no gang is made, on {nodes}"
+
+    def repelling_for(self, like: PodShape | None) -> tuple[Repelling, ...]:
+        """The taints that keep pods like this, or the typical one, from nodes with GPUs."""
+        if like is None:
+            return self.repelling
+        return repelling_taints(self.capacity, like)
 
     def level(self, name: str) -> Level:
         """The level of this name. Raises LevelNotFoundError."""
@@ -53,9 +62,7 @@ class Plan(plan.Plan):
         """The node of this name. Raises CommandError."""
         node = self.snapshot.by_name.get(name)
         if node is None:
-            near = get_close_matches(name, self.snapshot.by_name, 1)
-            mean = f"; did you mean {near[0]!r}?" if near else ""
-            raise CommandError(f"there is no node {name!r}{mean}")
+            raise no_node(self.snapshot, name)
         return node
 
     def nodes(self, wanted: str) -> tuple[str, ...]:
@@ -148,7 +155,12 @@ def read(
 
     if required is not None and not arguments.files:
         read_required(arguments, required)
-    return Plan(snapshot, scope, required or RequiredLevels())
+    return Plan(
+        snapshot=snapshot,
+        scope=scope,
+        required=required or RequiredLevels(),
+        tolerations=tuple(arguments.tolerate),
+    )
 
 
 def read_required(arguments: argparse.Namespace, required: RequiredLevels) -> None:

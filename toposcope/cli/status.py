@@ -27,6 +27,8 @@ from toposcope.text import Command, first_few, shell
 
 _WIDTH: Final = 80
 _MOST_FINDINGS: Final = 5
+_MOST_LINES: Final = 2
+"""Of a row or a finding, where its clauses allow it."""
 _LEASE_SECONDS: Final = 15
 """How long a Lease lasts that does not say how long."""
 _STATE_OF_NODES: Final = {
@@ -117,11 +119,13 @@ def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
     if holder is None or renewed is None:
         return _Controller(f"nobody holds the Lease {LEASE}", is_lost=True)
 
-    age = now - datetime.fromisoformat(renewed)
+    renewed_at = datetime.fromisoformat(renewed)
+    age = now - renewed_at
     duration_field = spec / "leaseDurationSeconds"
     lasts = duration_field.number(_LEASE_SECONDS)
     if age.total_seconds() > 2 * lasts:
-        return _Controller(f"{holder} has not renewed its Lease since {renewed}", is_lost=True)
+        since = conditions.utc(renewed_at)
+        return _Controller(f"{holder} has not renewed its Lease since {since}", is_lost=True)
     return _Controller(f"{holder} holds the Lease")
 
 
@@ -150,8 +154,8 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
     if scope.topology is None:
         yield _Finding(
             "topology",
-            "there is no ClusterTopology, so nothing is published: "
-            "the levels below come from labels alone",
+            "there is no ClusterTopology, so nothing is published; "
+            "levels are read from node labels alone",
             _SUGGEST,
         )
         return
@@ -198,7 +202,7 @@ def _next_step(condition: str, topology: str) -> Command:
 
 
 def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     status = scope.topology.status if scope.topology else {}
     return {
         "topology": scope.name or None,
@@ -253,19 +257,18 @@ def _page(
     yield f"{name}: {verdict}"
     whole = document(scope, controller, findings)
     for title, text in _rows(whole).items():
-        yield from _wrapped(f"  {title:<12}", text, most=2)
+        yield from _cut(f"  {title:<12}", text)
 
     for line in _remarks(scope):
         yield screen.paint(line, "dim")
 
     shown = findings
-    most_lines = None
     if not is_wide:
         shown = findings[:_MOST_FINDINGS]
-        most_lines = 2
     for finding in shown:
         text = f"{finding.what}: {finding.message}"
-        yield from _wrapped("! ", text, most=most_lines)
+        lines = _wrapped("! ", text) if is_wide else _cut("! ", text)
+        yield from lines
         yield Whole(f"  next: {finding.next}")
 
     if scope.is_before_agents:
@@ -279,9 +282,9 @@ def _page(
 def _remarks(scope: Scope) -> Iterator[str]:
     """The lines about levels: where status and labels disagree, and hints."""
     for note in level_notes(scope).values():
-        yield from _wrapped("note: ", note, most=None)
+        yield from _wrapped("note: ", note)
     for hint in hints_of(scope):
-        yield from _wrapped("hint: ", hint.message, most=None)
+        yield from _wrapped("hint: ", hint.message)
 
 
 def _rows(whole: Mapping[str, Any]) -> dict[str, str]:
@@ -309,13 +312,34 @@ def _rows(whole: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _wrapped(first: str, text: str, most: int | None) -> list[str]:
-    indent = " " * len(first)
+def _wrapped(first: str, text: str) -> list[str]:
+    """The text in lines, all but the first of them indented below it."""
     return textwrap.wrap(
         text,
         _WIDTH,
         initial_indent=first,
-        subsequent_indent=indent,
-        max_lines=most,
-        placeholder=" ...",
+        subsequent_indent=" " * len(first),
     )
+
+
+def _cut(first: str, text: str) -> list[str]:
+    """The text in two lines, without the clauses that have no room there.
+
+    A cut within a clause can turn it into its opposite. So the first clause is cut only after a
+    comma, as between the names of a list, and gets more lines where it has none.
+    """
+    lines = _wrapped(first, text)
+    for separator in ("; ", ", "):
+        clauses = text.split(separator)
+        if len(lines) <= _MOST_LINES or len(clauses) == 1:
+            continue
+        text, *others = clauses
+        lines = _wrapped(first, f"{text}{separator}...")
+        for clause in others:
+            longer = f"{text}{separator}{clause}"
+            lines_of_longer = _wrapped(first, f"{longer}{separator}...")
+            if len(lines_of_longer) > _MOST_LINES:
+                break
+            text = longer
+            lines = lines_of_longer
+    return lines

@@ -37,7 +37,7 @@ _FEW_NAMES: Final = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `claim` to those of the command."""
     claim = parser.add_argument_group("claim")
-    number = whole("a number of GPUs; give 1 to 16", most=16)
+    number = whole("a number of GPUs", most=16)
     claim.add_argument("--gpus", type=number, default=1, metavar="N", help="how many; default: 1")
     claim.add_argument(
         "--link", choices=tuple(LINKS), help="how the GPUs must be linked, on every node here"

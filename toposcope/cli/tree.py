@@ -24,7 +24,13 @@ from toposcope.cli.output import (
     show_document,
     without_agent,
 )
-from toposcope.cli.reach import add_like, reach_document, reach_lines, shape_for
+from toposcope.cli.reach import (
+    add_like,
+    add_tolerate,
+    reach_document,
+    reach_lines,
+    shape_for,
+)
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.hardware.matrix_annotation import reasons
 from toposcope.integrations.registry import LEAVING_OUT
@@ -55,6 +61,8 @@ _HEADER: Final = ("NODES", "GPUS", "FREE")
 _BLOCKED: Final = "BLOCKED"
 """The column of free GPUs that a pod of typical shape cannot get; only where there are any."""
 _NARROWEST: Final = 24
+_MARKS: Final = sorted(Mark, key=lambda mark: mark not in FAULTS)
+"""What is broken before what may be intended."""
 _REMARK_INDENT: Final = 6
 """The indent of a remark that does not fit into its line."""
 _MOST_LINES: Final = 40
@@ -134,6 +142,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown"
     )
     add_like(parser)
+    add_tolerate(parser)
     command.add_source_arguments(parser)
     command.add_watch(parser)
 
@@ -314,7 +323,7 @@ def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
 def document(
     scope: Scope, root: Domain, depth: int | None = None, shared: Sequence[SharedGpus] = ()
 ) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     levels = []
     for level in scope.levels:
         levels.append({"domain": level.domain, "key": level.key})
@@ -556,15 +565,16 @@ def _remark(line: Line, why: Callable[[str], tuple[str, ...]]) -> _Remark | None
     marks: Counter[Mark] = +Counter(line.marks)
     if not marks:
         return None
+    in_order = [mark for mark in _MARKS if marks[mark]]
     style = "yellow" if FAULTS.isdisjoint(marks) else "alarm"
     if line.nodes > 1:
         counts = []
-        for mark, count in marks.items():
-            counts.append(f"{count} {mark}")
+        for mark in in_order:
+            counts.append(f"{marks[mark]} {mark}")
         text = ", ".join(counts)
         return _Remark(f"! {text}", style)
 
-    text = ", ".join(marks)
+    text = ", ".join(in_order)
     if line.are_hosts:
         text += _complaints(why(line.names[0]))
     return _Remark(f"! {text}", style)

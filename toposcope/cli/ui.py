@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toposcope.ui.program import Program
 
 PORT: Final = 8470
-_PORT: Final = command.whole("a port; give a number from 0 to 65535", 0, 65535)
+_PORT: Final = command.whole("a port number", 0, 65535)
 _CONFIG_SECONDS: Final = 60.0
 """Between two looks at the configuration in the cluster."""
 
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = "name the N worst gangs in metrics; default: 0"
     serving.add_argument(
         "--metrics-worst",
-        type=command.whole("a number from 0 to 100", 0, 100),
+        type=command.whole(least=0, most=100),
         default=0,
         metavar="N",
         help=about,
@@ -150,7 +150,7 @@ def _follow(arguments: argparse.Namespace, facts: "Facts") -> None:
     """Keep up with the configuration in the cluster."""
     from toposcope.cli.catalogue import followed  # noqa: PLC0415 - not for an export
 
-    with command.api_client(arguments) as client:
+    with command.api_client(arguments, has_log=True) as client:
         for catalogue in followed(client, lambda: threading.Event().wait(_CONFIG_SECONDS)):
             facts.put_catalogue(catalogue)
 
@@ -166,7 +166,7 @@ def _catalogue(arguments: argparse.Namespace) -> "Catalogue":
         return BUILT_IN
 
     try:
-        with command.api_client(arguments) as client:
+        with command.api_client(arguments, has_log=True) as client:
             return of_cluster(client)
     except KubeError:
         return BUILT_IN  # the page itself reports a cluster that does not answer

@@ -6,7 +6,7 @@ that went or came.
 What was reported before is in the stored status, so a restarted controller repeats nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from toposcope.api.conditions import (
     unavailable_levels,
     unavailable_message,
 )
+from toposcope.api.levels import Level
 from toposcope.controller.assess.availability import reported_missed
 from toposcope.controller.assess.rails import MISCABLED, MOST_FINDINGS, Rails
 from toposcope.controller.assess.rebuilds import Rebuild
@@ -30,6 +31,7 @@ from toposcope.hardware.rails import reported
 from toposcope.integrations.framework.level_requests import WorkloadRef
 
 FABRIC_REBUILT: Final = "FabricRebuilt"
+LEVEL_DROPPED: Final = "LevelDropped"
 BURST: Final = 200.0
 """Events at once: one transition is reported on so many workloads."""
 PER_SECOND: Final = 1.0
@@ -90,10 +92,36 @@ def level_events(
     return events
 
 
+def dropped_events(topology: Topology, status: Mapping[str, Any]) -> list[LevelEvent]:
+    """A warning about each level that the topology has lost since its last status.
+
+    An admin who takes a level out of `spec.levels` knows it.
+    """
+    if topology.levels is not None:
+        return []
+    left = [entry["domain"] for entry in status.get("levels") or ()]
+    events = []
+    for level in topology.last_levels:
+        if level.domain not in left:
+            note = _dropped(topology, level, left)
+            events.append(LevelEvent(_itself(topology), True, LEVEL_DROPPED, note))
+    return events
+
+
+def _dropped(topology: Topology, level: Level, left: Sequence[str]) -> str:
+    grace = topology.spec.get("gracePeriod") or "10m"
+    levels = " > ".join(left) or "none"
+    return (
+        f"Level '{level.domain}' ({level.key}) is dropped: for gracePeriod ({grace}) no node has "
+        f"carried the label, or the configuration has not named it; remaining levels: {levels}"
+    )
+
+
 def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[LevelEvent]:
     """The Events due for the other conditions about nodes that turned.
 
-    Conditions about writes and about other topologies get none.
+    Conditions about writes and about other topologies get none. That nodes carry every level is
+    no good news where it is true only because a level was dropped.
     """
     kinds = (
         LEVELS_COVERED,
@@ -103,9 +131,13 @@ def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[Leve
         RAILS_CONSISTENT,
     )
     events = []
+    dropped = dropped_events(topology, status)
     for kind in kinds:
-        events += _turned(topology, status, kind)
-    return events
+        turned = _turned(topology, status, kind)
+        if kind == LEVELS_COVERED and dropped:
+            turned = [event for event in turned if event.warning]
+        events += turned
+    return dropped + events
 
 
 def rail_events(topology: Topology, found: Rails) -> list[LevelEvent]:

@@ -64,6 +64,8 @@ class Program(NamedTuple):
     elector: LeaderElector | None
     check: ConfinementCheck
     registry: CollectorRegistry
+    differences: "Differences | None" = None
+    """Those that a dry run found; None: it is none."""
 
     def ready(self) -> str:
         """Why it is not ready; empty if it is."""
@@ -108,9 +110,10 @@ def assemble(
     leader_metrics = LeaderMetrics(registry, leadership.may_write, check.confined)
     registry.register(LeaderOnly(controller_registry, fence.is_open))
     published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, runtime))
+    differences = _differences(options)
     controller = Controller(
         reader,
-        _Terms(writer, published, options, runtime).new_reconciler,
+        _Terms(writer, published, options, runtime, differences).new_reconciler,
         metrics,
         options=options,
         stop=stop,
@@ -118,7 +121,7 @@ def assemble(
         published=published,
         runtime=runtime,
     )
-    return Program(controller, elector, check, registry)
+    return Program(controller, elector, check, registry, differences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,19 +196,35 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
             return 1
         stack.callback(server.close)
     if options.once:
-        return _once(program.controller)
+        return _once(program)
     _on_signals(program.controller.end)
     program.run()
     return 0
 
 
-def _once(controller: Controller) -> int:
+def _once(program: Program) -> int:
     try:
-        controller.once()
+        program.controller.once()
     except KubeError as error:
         log.error("%s", error)  # noqa: TRY400 - the message is complete
         return 1
+    differences = program.differences
+    if differences and not differences.count:
+        log.info("dry run: nothing would be written")  # to stderr: scripts look for empty output
     return 0
+
+
+@dataclass(slots=True)
+class Differences:
+    """Shows what a dry run would write, and counts it."""
+
+    write: Callable[[str], None]
+    count: int = 0
+
+    def show(self, text: str) -> None:
+        """Show one difference."""
+        self.count += 1
+        self.write(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +235,12 @@ class _Terms:
     published: CachedReader
     options: Options
     runtime: Runtime
+    differences: Differences | None
 
     def new_reconciler(self) -> Reconciler:
         """A reconciler that knows nothing yet."""
-        runtime, show = self.runtime, _show(self.options)
+        runtime = self.runtime
+        show = self.differences.show if self.differences else None
         # With --once there is no later pass to wait for.
         once = self.options.once
         settings = PublishSettings(
@@ -245,11 +266,11 @@ class _Terms:
         )
 
 
-def _show(options: Options) -> Callable[[str], None] | None:
-    """Where the differences of a dry run go; None without --dry-run."""
+def _differences(options: Options) -> Differences | None:
+    """The differences of a dry run; None without --dry-run."""
     if not options.dry_run:
         return None
-    return _print if options.once else log.info
+    return Differences(_print if options.once else log.info)
 
 
 def _print(text: str) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from toposcope.explain.context import Context
 from toposcope.explain.object_store import AROUND
-from toposcope.explain.topology_steps import blocked_by_topology
+from toposcope.explain.topology_steps import blocked_by_topology, no_topology
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field
@@ -46,7 +46,9 @@ def check_drift(context: Context) -> features.Step:
     open_questions.append(blocked_by_topology(context))
     for question in filter(None, open_questions):
         return features.unknown(question)
-    return features.passed("; ".join(dict.fromkeys(agreeing)) or "it asks for no topology")
+    if not agreeing:
+        return no_topology(context)
+    return features.passed("; ".join(dict.fromkeys(agreeing)))
 
 
 def _nothing_to_compare(workload: Workload, resource: Published) -> str:

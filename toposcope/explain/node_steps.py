@@ -17,6 +17,7 @@ from toposcope.explain.topology_steps import (
     level_complaints,
     lost_levels,
     names_level,
+    why_unread,
 )
 from toposcope.hardware.rails import reported
 from toposcope.hierarchy.coverage import Coverage, cover, some_names
@@ -80,7 +81,7 @@ def check_labels(context: Context) -> Step:
     if not gaps:
         if any(map(context.levels, context.workloads)):
             return passed("no node lacks a level that others carry")
-        return passed(_NO_LEVEL)
+        return _no_level(context)
 
     if context.all_placed or context.finished or not _labels_are_short(context):
         sentences = _sentences(gaps)
@@ -143,6 +144,12 @@ def _short_and_unlabelled(gaps: Sequence[_Gap]) -> Step:
     )
 
 
+def _no_level(context: Context) -> Step:
+    """The step where no level is known that it asks for."""
+    why = why_unread(context)
+    return unknown(why) if why else passed(_NO_LEVEL)
+
+
 def check_availability(context: Context) -> Step:
     """The levels that it asks for, and the nodes that were assigned, are there and take pods."""
     wanted = context.asked_levels
@@ -152,7 +159,7 @@ def check_availability(context: Context) -> Step:
     if why := blocked_by_levels(context):
         return unknown(why)
     if not wanted:
-        return passed(_NO_LEVEL)
+        return _no_level(context)
     if not context.snapshot.nodes:
         return unknown(_NO_NODES)
 
@@ -435,6 +442,10 @@ def _considered(shortage: Shortage, offers: Sequence[Offer]) -> Iterator[str]:
 
 
 def _commands(context: Context, workload: Workload, verdict: Verdict) -> Iterator[Command]:
+    if verdict.queue_command:
+        yield verdict.queue_command
+        return
+
     domain = ""
     if verdict.shortage and verdict.shortage.level:
         domain = verdict.shortage.level.domain

@@ -91,7 +91,13 @@ def check_topology(context: Context) -> Step:
     if open_questions:
         return unknown(open_questions[0])
     all_existing = "; ".join(dict.fromkeys(existing))
-    return passed(all_existing or "it asks for no topology")
+    return passed(all_existing) if all_existing else no_topology(context)
+
+
+def no_topology(context: Context) -> Step:
+    """The step where no topology is known that it asks for."""
+    why = why_unread(context)
+    return unknown(why) if why else passed("it asks for no topology")
 
 
 def _list_topologies(context: Context) -> list[Command]:
@@ -226,12 +232,18 @@ def check_levels(context: Context) -> Step:
     if level_complaints(context):
         return passed("the topology had the level that it asks for")
 
+    if why := why_unread(context):
+        return unknown(why)
+    return passed("it asks for no level")
+
+
+def why_unread(context: Context) -> str:
+    """Why it is not known which topology and levels it asks for; empty: it is known."""
     for workload in context.workloads:
         reasons = (workload.unknown, *workload.notes)
         if not workload.placeable and any(reasons):
-            return unknown(next(filter(None, reasons)))
-
-    return passed("it asks for no level")
+            return next(filter(None, reasons))
+    return ""
 
 
 def domain_names(levels: Iterable[Level]) -> str:

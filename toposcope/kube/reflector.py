@@ -25,6 +25,8 @@ WATCH_FACTOR: Final = (1.0, 2.0)
 """Random factor for the duration of a watch."""
 _IDLE_SECONDS: Final = 150.0
 """The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
+_LOG_AGAIN_SECONDS: Final = 60.0
+"""Between two log lines about a failure that repeats itself."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _SCHEDULE: Final = Schedule(first=_FIRST_PAUSE_SECONDS, longest=60.0)
 RELIST_REASONS: Final = ("first", "expired", "unreachable", "failed", "asked")
@@ -149,7 +151,7 @@ class Reflector(Generic[T]):
 
     An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left
     out: one bad object must not hide the others. `stop` does the waiting. `accept` is the Accept
-    header for objects.
+    header for objects, `selector` a selector of labels.
     """
 
     def __init__(
@@ -162,10 +164,12 @@ class Reflector(Generic[T]):
         *,
         observer: Observer | None = None,
         accept: str = JSON,
+        selector: str = "",
         runtime: Runtime = REAL,
     ) -> None:
         self._client = client
         self._path = path
+        self._selected = {"labelSelector": selector} if selector else {}
         self._observer = observer or _Nobody()
         self._reason = "first"
         self._decode = decode
@@ -179,6 +183,10 @@ class Reflector(Generic[T]):
         self._open: Stream | None = None
         self._version = ""
         self._backoff = Backoff(_SCHEDULE, self._rng)
+        self._runtime = runtime
+        self._logged = ""
+        """The failure that was logged last; empty: none since the collection was read."""
+        self._logs_again_at = 0.0
 
     def run(self) -> None:
         """Follow the collection until `stop` is set. Never raises a KubeError."""
@@ -189,10 +197,20 @@ class Reflector(Generic[T]):
                 if self._again or self._stop.is_set():
                     continue  # we cut the stream ourselves
                 self._note_relist(error)
-                log.warning("cannot watch %s: %s", self._path, error)
+                self._log_failure(error)
                 self._handler.failing(error)
                 self._stop.wait(self._backoff.failed(error))
         self._observer.ended(self._path)
+
+    def _log_failure(self, error: KubeError) -> None:
+        """Log a failure; one that repeats itself only once a minute."""
+        text = str(error)
+        now = self._runtime.monotonic()
+        if text == self._logged and now < self._logs_again_at:
+            return
+        self._logged = text
+        self._logs_again_at = now + _LOG_AGAIN_SECONDS
+        log.warning("cannot watch %s: %s", self._path, text)
 
     def _list_or_watch(self) -> None:
         if self._version and not self._again:
@@ -235,10 +253,14 @@ class Reflector(Generic[T]):
             )
         self._handler.replace(items)
         self._handler.failing(None)
+        if self._logged:
+            self._logged = ""
+            log.info("watching %s again", self._path)
 
     def _streamed(self) -> dict[str, T] | None:
         """The collection as a streamed list (KEP-3157); None when the server has no such thing."""
         query = {
+            **self._selected,
             "watch": "true",
             "sendInitialEvents": "true",
             "resourceVersionMatch": "NotOlderThan",
@@ -269,7 +291,7 @@ class Reflector(Generic[T]):
     def _paged(self) -> dict[str, T]:
         items: dict[str, T] = {}
         accept = METADATA_LIST if self._accept == METADATA else self._accept
-        request = Request("GET", self._path, {}, accept=accept)
+        request = Request("GET", self._path, self._selected, accept=accept)
         version = ""
         for page in pages(request, self._page, _token_of):
             for raw in page.items or ():
@@ -293,6 +315,7 @@ class Reflector(Generic[T]):
         """
         seconds = WATCH_SECONDS * self._rng.uniform(*WATCH_FACTOR)
         query = {
+            **self._selected,
             "watch": "true",
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",

@@ -120,20 +120,32 @@ TAINTS_OF_STATES: Final = frozenset(
 _AKS: Final = ("sku", "gpu")
 
 
+def is_fence(taint: Taint) -> bool:
+    """Whether a taint keeps only pods without GPUs away.
+
+    Its key is a resource of GPUs, which pods that request GPUs tolerate
+    (ExtendedResourceToleration), or it is AKS' `sku=gpu`.
+    """
+    return is_gpu(taint.key) or (taint.key, taint.value) == _AKS
+
+
 def repelling(node: NodeView) -> tuple[Taint, ...]:
     """The taints of a node that a pod has to tolerate explicitly.
 
-    Taints that repeat a mark don't count, nor do those that fence all nodes with GPUs: with a
-    resource of GPUs as key, which pods that request GPUs tolerate (ExtendedResourceToleration),
-    or AKS' `sku=gpu`.
+    Taints that repeat a mark don't count, nor do those that fence all nodes with GPUs.
     """
-    taints = []
-    for taint in node.taints:
-        if taint.key in TAINTS_OF_STATES:
-            continue
-        if not is_gpu(taint.key) and (taint.key, taint.value) != _AKS:
-            taints.append(taint)
-    return tuple(taints)
+    return own_taints(node.taints)
+
+
+def own_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    """Those of the taints that neither repeat a mark nor fence all nodes with GPUs."""
+    if not taints:
+        return ()
+    own = []
+    for taint in taints:
+        if taint.key not in TAINTS_OF_STATES and not is_fence(taint):
+            own.append(taint)
+    return tuple(own)
 
 
 def marks(node: NodeView) -> tuple[Mark, ...]:

@@ -211,38 +211,47 @@ def _reasons(
         return ["there are no nodes with GPUs"]
     reasons = []
     if unlabelled:
-        have = _some(sorted(node.name for node in unlabelled))
-        reasons.append(f"{have} GPUs but no label {GPUS}: is the agent's DaemonSet running there?")
+        names = sorted(node.name for node in unlabelled)
+        reasons.append(
+            f"{_have(names)} GPUs but no label {GPUS}: {_first(names)}; "
+            "is the agent's DaemonSet running there?"
+        )
     if doubted:
         reasons.append(
-            f"{_some(doubted)} a placeholder (no-topology or an empty value) for a level; "
-            "make sure it gets a value"
+            f"{_have(doubted)} a placeholder (no-topology or an empty value) for a level: "
+            f"{_first(doubted)}; set the label to the real value"
         )
     return reasons
 
 
-def _some(names: Sequence[str], count: int | None = None) -> str:
-    """The beginning of a sentence about nodes, with their number and the first names."""
+def _have(names: Sequence[str], count: int | None = None) -> str:
+    """The beginning of a sentence about nodes: how many they are."""
     if count is None:
         count = len(names)
-    some = ", ".join(names[:_NAMED_NODES])
-    if count > _NAMED_NODES:
-        some += ", ..."
     if count == 1:
-        return f"1 node has ({some})"
-    return f"{count} nodes have ({some})"
+        return "1 node has"
+    return f"{count} nodes have"
+
+
+def _first(names: Sequence[str], count: int | None = None) -> str:
+    """The first names of so many nodes."""
+    if count is None:
+        count = len(names)
+    first = ", ".join(names[:_NAMED_NODES])
+    return f"{first}, ..." if count > _NAMED_NODES else first
 
 
 def _suggestion(segment: Segment, name: str, parent: Topology, scope: Scope) -> Suggestion | str:
     """The topology of a segment, or why there is none."""
-    some = _some(segment.examples, segment.nodes)
+    have = _have(segment.examples, segment.nodes)
+    names = _first(segment.examples, segment.nodes)
     if not segment.levels:
-        return f"{some} no label of a known level, not even kubernetes.io/hostname"
+        return f"{have} no label of a known level, not even kubernetes.io/hostname: {names}"
 
     selector = _selector(segment, parent)
     nodes = _selected(scope.nodes, selector)
     if len(nodes) != segment.nodes:
-        return f"{some} levels that no selector can separate from those of other nodes"
+        return f"{have} levels that no selector can separate from those of other nodes: {names}"
 
     complete, lacking = _complete(nodes, segment.levels, scope)
     keys = {level.key for level in segment.levels}

@@ -129,7 +129,11 @@ def _check_of(
     checker: Checker, document: Document, checked: Checked, view_ids: Collection[str]
 ) -> protocol.Check:
     """What is said of one workload."""
-    findings = findings_of(document, checked)
+    workload = checked.reading.workload
+    name = workload.handle if workload else document.kind
+    findings = []
+    for finding in findings_of(document, checked):
+        findings.append({**finding, "field": finding["field"] or name})
     check = protocol.Check(
         workload=document.kind,
         system=checked.reading.subject,

@@ -200,7 +200,7 @@ def test_level_on_pod_template_is_warned_of() -> None:
         {
             MIN_MEMBER: None,
             "spec.template.metadata": {
-                "annotations": {"kai.scheduler/topology-required-placement": "example.com/rack"}
+                "annotations": {"kai.scheduler/topology-required-placement": "topology.kubernetes.io/zone"}
             },
         },
     )
@@ -212,6 +212,19 @@ def test_level_on_pod_template_is_warned_of() -> None:
             fix="move it to the annotations of the Job itself",
         ),
         warning("kai/min-member", REQUIRED, JOB_IS_NO_GANG, fix=SET_MIN_MEMBER),
+    ]
+
+
+def test_same_level_on_the_pod_template_is_harmless() -> None:
+    copy = {"kai.scheduler/topology-required-placement": "example.com/rack"}
+    answer = read_kai("job", {"spec.template.metadata": {"annotations": copy}})
+    assert answer.findings == [
+        warning(
+            "kai/duplicate",
+            "spec.template.metadata.annotations[kai.scheduler/topology-required-placement]",
+            "KAI reads this on the Job itself, not on the pod template",
+            fix="remove this copy; it has no effect",
+        )
     ]
 
 

@@ -442,3 +442,16 @@ def test_annotation_on_the_job_itself_is_warned_of() -> None:
             fix="move it to the annotations of the pod template",
         )
     ]
+
+
+def test_same_level_on_the_job_itself_is_harmless() -> None:
+    copy = {"kueue.x-k8s.io/podset-required-topology": "example.com/rack"}
+    answer = read_kueue("job", {"metadata.annotations": copy})
+    assert answer.findings == [
+        warning(
+            "kueue/duplicate",
+            "metadata.annotations[kueue.x-k8s.io/podset-required-topology]",
+            "Kueue reads this on the pod template, not on the Job",
+            fix="remove this copy; it has no effect",
+        )
+    ]

@@ -7,7 +7,7 @@ from tests.support.checking import error
 pytestmark = pytest.mark.regression
 
 QUEUE_NAME = "metadata.labels[kueue.x-k8s.io/queue-name]"
-QUEUE_FIRST = "room is not checked before the queue is right"
+QUEUE_FIRST = "levels and room are not checked until the queue is fixed"
 FITS = "fits: example.com/rack r1 (2 nodes, 16 free GPUs)"
 
 

@@ -47,7 +47,7 @@ def covered_condition(
         partly = _partly(topology, nodes, used, catalogue, elsewhere=elsewhere)
     odd = _few(partly.odd)
     if not gaps and not partly.below:
-        texts = [_all_carry(len(nodes)), *odd]
+        texts = [_all_carry(len(nodes), coverage), *odd]
         return Condition(LEVELS_COVERED, "True", "AllNodesCovered", "; ".join(texts))
     if gaps:
         gaps.append(_LEFT_OUT)
@@ -56,10 +56,13 @@ def covered_condition(
     return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", "; ".join(texts))
 
 
-def _all_carry(total: int) -> str:
+def _all_carry(total: int, coverage: Sequence[Coverage]) -> str:
+    """All nodes carry all levels, which are named: one may have been dropped a moment ago."""
+    levels = " > ".join(cover.level.domain for cover in coverage)
+    who = f"All {total} nodes carry"
     if total == 1:
-        return "The only node carries every level"
-    return f"All {total} nodes carry every level"
+        who = "The only node carries"
+    return f"{who} every level: {levels or 'none'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,10 +81,12 @@ class EventWriter:
 
     def _record(self, topology: Topology, due: LevelEvent) -> None:
         regarding = due.regarding
-        namespace = regarding.get("namespace", "")
-        about = f"{regarding['kind']} {namespace}/{regarding['name']}"
+        about = _handle(regarding)
         severity = logging.WARNING if due.warning else logging.INFO
-        log.log(severity, "ClusterTopology %s: %s: %s", topology.name, about, due.note)
+        note = due.note
+        if regarding.get("uid") != topology.uid:
+            note = f"{about}: {note}"
+        log.log(severity, "ClusterTopology %s: %s", topology.name, note)
         if self._wiring.show:
             return
         request = event(
@@ -103,3 +105,12 @@ class EventWriter:
         except KubeError as error:
             # Losing an Event must not stop the pass.
             log.warning("cannot record an Event about %s: %s", about, error)
+
+
+def _handle(regarding: Mapping[str, str]) -> str:
+    """Kind and name of an object, with its namespace if it has one."""
+    name = regarding["name"]
+    namespace = regarding.get("namespace")
+    if namespace:
+        name = f"{namespace}/{name}"
+    return f"{regarding['kind']} {name}"

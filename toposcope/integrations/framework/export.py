@@ -30,7 +30,7 @@ class ExportFlag:
     metavar: str | None = None
     choices: tuple[int, ...] | None = None
     number: str = ""
-    """It takes a number from 1; what a text that is none is not, and what to give."""
+    """What its number is, as in `a number of nodes`; at least 1. Empty: it takes no number."""
 
 
 @dataclass(frozen=True, slots=True)

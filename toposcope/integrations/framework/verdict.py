@@ -13,6 +13,7 @@ from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.node_affinity import Exclusion, Taint
 from toposcope.integrations.framework.packing import Path
+from toposcope.text import Command
 
 Kind = Literal["fits", "full", "never", "unclear"]
 """It fits now; not now, but in the empty cluster; not even there; no placement was found, though
@@ -153,6 +154,8 @@ class Verdict:
     """Fields that may decide otherwise and were not read."""
     without_unread: "Verdict | None" = None
     """The answer if these fields were not set; None: it is as unclear without them."""
+    queue_command: Command | None = None
+    """The command that shows the queue which holds it back; None: it is room that is short."""
 
     @property
     def fits(self) -> bool:
@@ -171,11 +174,14 @@ class Verdict:
             return known
         return "/".join(domain) or "the cluster"
 
-    def limited(self, kind: Kind, limitation: str) -> "Verdict":
+    def limited(
+        self, kind: Kind, limitation: str, queue_command: Command | None = None
+    ) -> "Verdict":
         """The same evidence with the verdict that the scheduler has a reason not to place it."""
         return Verdict(
             kind=kind,
             steps=self.steps,
             excluded=self.excluded,
             limitation=limitation,
+            queue_command=queue_command,
         )

@@ -44,15 +44,15 @@ from toposcope.integrations.kai.allocation import (
     TooLargeError,
     Unplaced,
 )
-from toposcope.integrations.kai.api import GROUP_OF, SUB_GROUP_OF
+from toposcope.integrations.kai.api import GROUP_OF, QUEUES, SUB_GROUP_OF
 from toposcope.integrations.kai.gpu_shares import (
     gpus_of_share,
     in_whole_gpus,
     offered_shares,
 )
 from toposcope.integrations.kai.pod_shares import with_share
-from toposcope.integrations.kai.queues import excess, missing, not_a_leaf
-from toposcope.text import plural
+from toposcope.integrations.kai.queues import NamedQueue, excess, missing, not_a_leaf
+from toposcope.text import plural, shell
 
 _TOO_LARGE: Final = f"{VERSION}'s allocation with the rules between pods takes too long to follow"
 _OTHER_ORDER: Final = (
@@ -119,7 +119,8 @@ class _Placement(Placement):
     ) -> Iterator[Finding]:
         """The finding that its queue does not exist, or takes no pods."""
         del view
-        finding = missing(cluster, workload.queue) or not_a_leaf(cluster, workload.queue)
+        queue = NamedQueue(workload.queue, workload.queue_field)
+        finding = missing(cluster, queue) or not_a_leaf(cluster, queue)
         if finding:
             yield finding
         if workload.gang is not None and _is_spread(workload.groups):
@@ -381,7 +382,8 @@ def in_queue(verdict: Verdict, question: Question) -> Verdict:
     kind: Kind = "full"
     if over.wanted > over.most:
         kind = "never"
-    return verdict.limited(kind, limitation)
+    look = shell("kubectl describe {} {}", QUEUES.name, over.queue)
+    return verdict.limited(kind, limitation, look)
 
 
 def _shown(resource: str, number: float) -> str:

@@ -92,6 +92,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     metadata = [root / "metadata"]
     metadata += [template / "metadata" for template in templates]
     priority = _priority_class(metadata, templates)
+    queue = queue_of(metadata)
     workload = Workload(
         "KAI",
         handle_of(root),
@@ -100,7 +101,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         placeable=constraints.placeable,
         notes=(*constraints.notes, *tree.notes),
         gang=tree.gang,
-        queue=queue_of(metadata),
+        queue=queue.name,
+        queue_field=queue.field,
         preemptible=is_preemptible(metadata, priority, kind_of(root.value)[1]),
     )
     return Reading(workload)
@@ -501,22 +503,32 @@ class _Tree:
         annotation.warn("kai/pod-group-name", text, fix)
 
     def _check_wrong_places(self, pod_set: PodSet, *, topology_is_read: bool) -> None:
-        """Warn of a topology on a pod template for kinds that have it elsewhere."""
+        """Warn of a topology on a pod template for kinds that have it elsewhere.
+
+        One that repeats what stands there is harmless.
+        """
         if self._kind[0] == _RAY:
             return
         kind = self._kind[1]
         where = f"the {kind} itself"
+        read = self._own
         if pod_set.job:
             where = "the Job template"
+            read = pod_set.job / "metadata" / "annotations"
         keys = list(api.PLACEMENTS)
         if not topology_is_read:
             keys.insert(0, api.TOPOLOGY)
         for key in keys:
             annotation = pod_set.annotations / key
-            if annotation:
-                text = f"KAI does not read this on a pod template of a {kind}"
-                fix = f"move it to the annotations of {where}"
-                annotation.warn("kai/wrong-place", text, fix)
+            if not annotation:
+                continue
+            if annotation.value == (read / key).value:
+                text = f"KAI reads this on {where}, not on the pod template"
+                annotation.warn("kai/duplicate", text, "remove this copy; it has no effect")
+                continue
+            text = f"KAI does not read this on a pod template of a {kind}"
+            fix = f"move it to the annotations of {where}"
+            annotation.warn("kai/wrong-place", text, fix)
 
     def _check_pods(self) -> None:
         """Warn of annotations that nothing reads, and of pods that another scheduler places."""

@@ -23,6 +23,7 @@ from toposcope.integrations.framework.placement import (
 from toposcope.integrations.framework.system import ClusterFacts, Held
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
 from toposcope.integrations.kueue.api import (
+    CLUSTER_QUEUE,
     POD_GROUP,
     POD_SET,
     POD_SET_OF,
@@ -34,6 +35,7 @@ from toposcope.integrations.kueue.api import (
 from toposcope.integrations.kueue.pod_groups import document_of, with_members
 from toposcope.integrations.kueue.queues import BoundNodes, held, kept
 from toposcope.integrations.kueue.top_level import named_like_their_domain
+from toposcope.text import shell
 
 _NO_NODES: Final = (
     f"{VERSION} admits it, and whether kube-scheduler finds nodes for pods to which Kueue assigns "
@@ -106,9 +108,28 @@ def _decided(
         if not _is_on_nodes(decision):
             return verdict.limited("unclear", _NO_NODES)
         return Verdict("fits", _placed(decision))
-    if verdict.fits or decision.partly:
+    stands = verdict.fits and not _is_in_another_flavor(verdict, question, decision)
+    if stands or decision.partly:
         return verdict
     return _admitted(verdict, decision)
+
+
+def _is_in_another_flavor(verdict: Verdict, question: Question, decision: Decision) -> bool:
+    """Whether pods go to nodes of another flavor than that for which the verdict found a place."""
+    filters = {}
+    for placed in verdict.placed:
+        for pods in placed.group.pods:
+            filters[pods.name] = pods.node_filter
+
+    nodes = {node.name: node for node in question.nodes}
+    for pods, name, _ in decision.placed:
+        node_filter = filters.get(pods.name)
+        node = nodes.get(name)
+        if node_filter is None or node is None:
+            continue
+        if not node_filter.selects(node.name, node.labels):
+            return True
+    return False
 
 
 def _admitted(verdict: Verdict, decision: Decision) -> Verdict:
@@ -144,7 +165,8 @@ def _refused(
         kind: Kind = "never"
         if _is_possible(admission, question):
             kind = "full"
-        limited = verdict.limited(kind, refusal)
+        look = shell("kubectl describe {} {}", CLUSTER_QUEUE.name, question.workload.queue)
+        limited = verdict.limited(kind, refusal, look)
         return replace(limited, steps=())
     if verdict.kind == "full":
         return verdict

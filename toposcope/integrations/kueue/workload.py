@@ -57,7 +57,7 @@ from toposcope.integrations.kueue.submission import (
 FLAVORS_UNKNOWN: Final = (
     "the queue's flavors are not known: their nodes, taints and quota are not checked"
 )
-_QUEUE_FIRST: Final = "room is not checked before the queue is right"
+_QUEUE_FIRST: Final = "levels and room are not checked until the queue is fixed"
 _REFUSED: Final = "Kueue refuses the workload as it is, whatever room there is"
 _LEFT_ALONE: Final = "Kueue leaves a RayJob with a clusterSelector alone: it runs on that cluster"
 _FLAVORS_APART: Final = (
@@ -303,7 +303,8 @@ def _in_queue(submitted: _Submitted, queue: Queue, notes: list[str]) -> Reading:
     workloads = []
     for place in places or [_NOWHERE]:
         workload = submitted.workload(place, notes, placeable=placeable)
-        workloads.append(replace(workload, admission=admission, doubt=doubt))
+        in_queue = replace(workload, admission=admission, doubt=doubt, queue=queue.name)
+        workloads.append(in_queue)
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
 
 
@@ -509,7 +510,7 @@ def _check_places(root: Field, structure: Structure, *, queued: bool) -> None:
         _warn_no_queue(root, kind)
     has_template = any(pod_set.template.path for pod_set in structure.sets)
     if has_template:
-        _check_own_annotations(root, kind)
+        _check_own_annotations(root, kind, structure.sets)
     if structure.separate:
         for pod_set in structure.sets:
             _check_alone(pod_set, kind)
@@ -525,16 +526,24 @@ def _warn_no_queue(root: Field, kind: str) -> None:
     )
 
 
-def _check_own_annotations(root: Field, kind: str) -> None:
-    """Note annotations of the workload that belong into its pod template."""
+def _check_own_annotations(root: Field, kind: str, pod_sets: Sequence[PodSet]) -> None:
+    """Warn of annotations of the workload that belong into its pod template.
+
+    One that all pod templates repeat has its effect there.
+    """
     for key in api.ANNOTATIONS:
         annotation = root / "metadata" / "annotations" / key
-        if annotation:
-            annotation.warn(
-                "kueue/wrong-place",
-                f"Kueue does not read this on a {kind}",
-                "move it to the annotations of the pod template",
-            )
+        if not annotation:
+            continue
+        if all(annotation.value == (each.annotations / key).value for each in pod_sets):
+            text = f"Kueue reads this on the pod template, not on the {kind}"
+            annotation.warn("kueue/duplicate", text, "remove this copy; it has no effect")
+            continue
+        annotation.warn(
+            "kueue/wrong-place",
+            f"Kueue does not read this on a {kind}",
+            "move it to the annotations of the pod template",
+        )
 
 
 def _check_alone(pod_set: PodSet, kind: str) -> None:

@@ -144,7 +144,7 @@ FORMATS: Final = (
             ExportFlag(
                 field="block_size",
                 metavar="N",
-                number="a number of nodes; give 1 or more",
+                number="a number of nodes",
                 help="nodes in the smallest block",
             ),
         ),

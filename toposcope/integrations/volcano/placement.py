@@ -13,6 +13,7 @@ from toposcope.integrations.framework.placement import (
     ViewedResource,
 )
 from toposcope.integrations.framework.verdict import Verdict
+from toposcope.integrations.volcano.api import QUEUES
 from toposcope.integrations.volcano.hyper_nodes import (
     HYPER_NODES,
     levels_of_tiers,
@@ -23,6 +24,7 @@ from toposcope.integrations.volcano.hyper_nodes import (
 from toposcope.integrations.volcano.queues import excess, kept
 from toposcope.integrations.volcano.tiers import NAMED, Aliases, Forest
 from toposcope.integrations.volcano.workload import NAME
+from toposcope.text import shell
 
 
 class _Placement(Placement):
@@ -118,11 +120,12 @@ def _in_queue(verdict: Verdict, question: Question) -> Verdict:
     beyond = excess(workload.queue, workload.groups, question.cluster, question.own)
     if beyond is None:
         return verdict
+    look = shell("kubectl describe {} {}", QUEUES.name, beyond.queue)
     if beyond.is_lasting:
-        return verdict.limited("never", str(beyond))
+        return verdict.limited("never", str(beyond), look)
     if verdict.kind == "never":
         return verdict
-    return verdict.limited("full", str(beyond))
+    return verdict.limited("full", str(beyond), look)
 
 
 def _keys_by_tier(tiers: Mapping[int, Level | None], forest: Forest) -> Aliases:
