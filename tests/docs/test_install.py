@@ -266,7 +266,7 @@ def test_commands_of_the_first_hour_print_what_they_should(real_api: ApiUnderTes
         env=environment,
         text=True,
         check=False,
-        timeout=400,
+        timeout=1200,
     )
 
     for number, command in enumerate(walk):
