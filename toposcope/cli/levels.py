@@ -47,11 +47,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     elif output == "name":
         screen.show(level.domain for level in levels if level.in_topology)
     else:
-        remarks = list(problems)
-        if scope.lacks_topology:
-            remarks.append(_NO_TOPOLOGY)
-        if scope.without_agent:
-            remarks.append(without_agent(scope))
+        remarks = [*problems, *_remarks(scope)]
         is_wide = output == "wide"
         notes = [*level_notes(scope).values(), *crossings.notes]
         lines = list(_page(screen, levels, remarks, notes, is_wide=is_wide))
@@ -61,6 +57,14 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     has_problems = bool(problems) or any(level.problem for level in levels)
     is_known = not scope.without_agent and not scope.lacks_topology
     return errors.exit_code(ok=is_known and not has_problems)
+
+
+def _remarks(scope: Scope) -> Iterator[str]:
+    """What is wrong besides the levels."""
+    if scope.lacks_topology:
+        yield _NO_TOPOLOGY
+    if scope.without_agent:
+        yield without_agent(scope)
 
 
 def _spec_problems(scope: Scope) -> Sequence[str]:
