@@ -55,7 +55,7 @@ class LevelView:
     missing_nodes: tuple[str, ...]
     """The first names of these."""
     placeholders: str
-    """A few words on nodes that carry the label with a value that names no place; empty: none."""
+    """A few words on nodes whose label has a placeholder as its value; empty: none."""
     needed: int
     """The number of nodes that must carry a label to make it a level."""
     usable: int
