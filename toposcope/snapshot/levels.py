@@ -325,4 +325,8 @@ def _carried_paths(path: Sequence[Level], table: Table) -> Iterator[tuple[str | 
 
 def _workloads(status: Mapping[str, Any], field: str) -> dict[str, int]:
     """The number of workloads per level, as a field of a checked status has it."""
-    return {entry["domain"]: entry["workloads"] for entry in status.get(field) or ()}
+    counts: dict[str, int] = {}
+    for entry in status.get(field) or ():
+        domain = entry["domain"]
+        counts[domain] = entry["workloads"]
+    return counts
