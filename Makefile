@@ -10,10 +10,10 @@ ARGS ?=
 .PHONY: help audit demo ui ui-test pictures regressions test test-all schedulers e2e lint format bench chaos simulate model mutants lock rules chart reference docs fuzz growth uninstall clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 # With --keep there is time to look at the page.
-demo: $(VENV)/run $(if $(findstring --keep,$(ARGS)),ui) ## Simulate a cluster and watch the whole path (ARGS=--keep leaves it running for kubectl)
+demo: $(VENV)/run $(if $(findstring --keep,$(ARGS)),ui) ## Simulate a cluster and watch the whole path, in about a minute with the set-up (ARGS=--keep leaves it running for kubectl)
 	@$(BIN)/python -m toposcope.cli.main demo $(ARGS)
 
 # Node comes with the virtual environment: nobody has to install it, and everybody builds with the same.

@@ -46,7 +46,9 @@ def fields(document: Any) -> Iterator[str]:
 def without_a_word(command: str, document: Any) -> set[str]:
     """The fields of a document that the line about its command does not name."""
     table = documents()
-    line = table[command].replace("(as in `tree`)", table["tree"])
+    line = table[command]
+    for other in ("tree", "score"):
+        line = line.replace(f"(as in `{other}`)", table[other])
     return set(fields(document)) - set(re.findall(r"[A-Za-z]+", line))
 
 

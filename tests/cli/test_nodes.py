@@ -26,9 +26,23 @@ def test_nodes_are_selected_by_labels(toposcope_on: CommandOnCluster) -> None:
     ]
 
 
-def test_nodes_of_a_missing_rack_are_none_with_a_suggestion(toposcope_on: CommandOnCluster) -> None:
-    out = toposcope_on(demo, "nodes --in rack=rack-33").out
-    assert "there is no rack 'rack-33'; did you mean 'rack-3'?" in out
+@pytest.mark.regression
+@pytest.mark.parametrize("flags", ["", " -o json", " -o name"])
+def test_missing_rack_is_an_error_with_the_nearest(flags: str, toposcope_on: CommandOnCluster) -> None:
+    ran = toposcope_on(demo, f"nodes --in rack=rack-33{flags}", code=2)
+    assert ran.out == ""
+    assert "there is no rack 'rack-33'; did you mean 'rack-3', 'rack-4' or 'rack-2'?" in ran.err
+
+
+@pytest.mark.regression
+def test_rack_unlike_any_other_is_an_error_with_some(toposcope_on: CommandOnCluster) -> None:
+    err = toposcope_on(demo, "nodes --in rack=typo", code=2).err
+    assert "there is no rack 'typo'; the 4 racks are rack-1, rack-2, rack-3, ..." in err
+
+
+def test_rack_without_matching_nodes_is_no_error(toposcope_on: CommandOnCluster) -> None:
+    out = toposcope_on(demo, "nodes --in rack=rack-4 --state unknown").out
+    assert out == "no matching nodes (30 checked)\n"
 
 
 def test_degraded_node_for_scripts_has_its_reasons(toposcope_on: CommandOnCluster) -> None:

@@ -15,7 +15,7 @@ NODE = "h200-1"
 def steps_of(folder: Path, *objects: Object) -> dict[str, Step]:
     """The checks on the first of the objects, which is a Node."""
     file = folder / "cluster.json"
-    file.write_text(saved(objects), encoding="utf-8")
+    file.write_text(saved(list(objects)), encoding="utf-8")
     snapshot = load_files([str(file)], keep_matrix=lambda *_: True)
     node = snapshot.by_name[objects[0]["metadata"]["name"]]
     return {step.name: step for step in examine(snapshot, node)}

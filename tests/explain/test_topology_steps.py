@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.explain.explained import Explain
+from tests.explain.explained import Explain, failed
 from tests.explain.waiting import (
     HOST,
     LEVELS,
@@ -136,20 +136,15 @@ def test_level_that_grove_misses_is_one_that_was_lost(lost: list[str], explain: 
     levels = explained.step("levels")
     assert levels.outcome == "passed"
     assert levels.message == "the topology had the level that it asks for"
-    assert explained.answer is not None
-    assert explained.answer.name == "availability"
-    assert explained.answer.message == RACK_IS_LOST
-    assert explained.answer.details == [
-        NOT_KEPT,
-        "topology domain 'rack' does not exist in cluster topology [zone host]",
-    ]
+    assert explained.answer == failed(
+        "availability", RACK_IS_LOST, NOT_KEPT, "topology domain 'rack' does not exist in cluster topology [zone host]"
+    )
 
 
 def test_level_that_grove_misses_was_not_lost(explain: Explain) -> None:
     explained = explain(grove_set_without_racks("block"), "pcs/llm")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.name == "levels"
     assert explained.answer.details == ["there are: host, zone"]
     availability = explained.step("availability")
@@ -166,16 +161,13 @@ def test_level_that_kai_misses_is_lost_by_its_usual_label(explain: Explain) -> N
     cluster["Topology/cluster"]["spec"] = kai_topology(*WITHOUT_RACK.values(), name="cluster")["spec"]
     explained = explain(cluster, "job/train")
 
-    assert explained.answer is not None
-    assert explained.answer.name == "availability"
-    assert explained.answer.message == RACK_IS_LOST
-    assert explained.answer.details == [
+    assert explained.answer == failed(
+        "availability",
+        RACK_IS_LOST,
         NOT_KEPT,
-        (
-            f"topology constraint error: workload specified '{RACK}' as the required topology constraint level, "
-            "but the topology tree 'cluster' does not contain a level with this name"
-        ),
-    ]
+        f"topology constraint error: workload specified '{RACK}' as the required topology constraint level, "
+        "but the topology tree 'cluster' does not contain a level with this name",
+    )
 
 
 def test_levels_that_do_not_nest_are_told_beside_the_hierarchy(explain: Explain) -> None:

@@ -191,7 +191,7 @@ def test_release_signs_files_before_it_uploads_them(release: dict[str, Any]) -> 
 
 
 def test_page_verifies_who_signs_at_a_tag(release: dict[str, Any]) -> None:
-    page = read("docs/get.md")
+    page = read("docs/install.md")
     assert page.count("/.github/workflows/release.yml@refs/tags/v$VERSION") == 3
     triggers = {str(key): value for key, value in release.items()}["True"]  # YAML's `on`
     assert triggers["push"]["tags"] == ["v*"]
@@ -221,6 +221,17 @@ def test_makefile_installs_without_build_isolation() -> None:
     assert installing
     for line in installing:
         assert "--no-build-isolation" in line
+
+
+def test_make_help_lists_every_target_with_a_description() -> None:
+    described = re.findall(r"^([\w-]+):.*## ", read("Makefile"), re.MULTILINE)
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("make is not on PATH")
+    done = subprocess.run([make, "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = [line.split()[0] for line in done.stdout.splitlines()]
+    assert "e2e" in listed
+    assert listed == described
 
 
 def test_updates_are_proposed_for_every_lock() -> None:

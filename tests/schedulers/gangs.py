@@ -15,7 +15,7 @@ CLASSES = ("", "low", "as-low", "high", "low-evicting")
 """The PriorityClasses of `priority_classes`, and none."""
 
 
-def gang(rng: random.Random, name: str) -> list[Object]:
+def gang(rng: random.Random, name: str) -> Object:
     """A PodGroup and its pods, of one or two sizes; one key in twenty is on no node."""
     sizes = 1 if rng.random() < 0.7 else 2
     templates = []
@@ -39,7 +39,7 @@ def gang(rng: random.Random, name: str) -> list[Object]:
     for number in range(pods):
         template = templates[number * sizes // pods]
         objects.append(member(name, number, template))
-    return objects
+    return {"items": objects}
 
 
 def ranked(rng: random.Random, objects: list[Object]) -> list[Object]:
@@ -83,7 +83,7 @@ def member(group: str, number: int, template: Object) -> Object:
     return made("Pod", f"{group}-{number}", spec, labels={"job": group})
 
 
-def tree(rng: random.Random, name: str) -> list[Object]:
+def tree(rng: random.Random, name: str) -> Object:
     """A CompositePodGroup with PodGroups, some of them in another CompositePodGroup, and their pods.
 
     The outermost one comes first. One in twenty lacks the `workloadRef` that the API server asks for.
@@ -115,7 +115,7 @@ def tree(rng: random.Random, name: str) -> list[Object]:
         groups.append(_leaf(rng, leaf, inner, pods))
         for index in range(pods):
             members.append(member(leaf, index, template))
-    return [*groups, *members]
+    return {"items": [*groups, *members]}
 
 
 def _composite(rng: random.Random, name: str, key: str, *, children: int, parent: str = "") -> Object:

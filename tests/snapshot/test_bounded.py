@@ -435,7 +435,12 @@ def test_progress_is_told_every_500_objects(tmp_path: Path) -> None:
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     file.write_text("".join(json.dumps(config_map) for _ in range(1001)))
     told: list[tuple[str, int]] = []
-    load_files([str(file)], progress=lambda name, count, _share: told.append((name, count)))
+
+    def note(what: str, count: int, share: float | None = None) -> None:
+        del share
+        told.append((what, count))
+
+    load_files([str(file)], progress=note)
     assert told == [(str(file), 500), (str(file), 1000)]
 
 

@@ -18,6 +18,7 @@ from toposcope.errors import ToposcopeError
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 
+
 def _rules(*names: str) -> dict[str, Callable[[], str]]:
     """The tables of rules of a page."""
     return {f"rules of {name}": partial(rules.table, name) for name in names}

@@ -19,7 +19,9 @@ def documents() -> Mapping[str, str]:
 
 def table() -> str:
     """The documents in Markdown."""
+    head = ["command", "document"]
     rows = []
     for command, fields in documents().items():
-        rows.append([code(command), fields])
-    return markdown(["command", "document"], rows)
+        row = [code(command), fields]
+        rows.append(row)
+    return markdown(head, rows)

@@ -24,14 +24,18 @@ def documented() -> set[str]:
     names: set[str] = set()
     for table in tables().values():
         for rules in table:
-            names.update(rules.split())
+            each = rules.split()
+            names.update(each)
     return names
 
 
 def table(name: str) -> str:
     """One table in Markdown."""
+    head = ["rule", "what it demands"]
     rows = []
-    for rules, demand in tables()[name].items():
-        cells = listed(rules.split())
-        rows.append([cells, demand])
-    return markdown(["rule", "what it demands"], rows)
+    demands = tables()[name]
+    for rules, demand in demands.items():
+        names = rules.split()
+        row = [listed(names), demand]
+        rows.append(row)
+    return markdown(head, rows)

@@ -85,12 +85,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--explain", action="store_true", help="show the reasoning, level by level, like -o wide"
     )
     add_source_arguments(parser, _OUTPUTS)
-    parser.epilog = f"{EPILOG}; 3 nothing is wrong, but whether a workload fits is unclear"
+    parser.epilog = (
+        f"{EPILOG}; 3 nothing is wrong, but whether a workload fits is unclear, "
+        "or nothing was checked"
+    )
 
 
 @on_screen("check")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
-    """Check all workloads; 1 when one is rejected or does not fit now, 3 when one is unclear."""
+    """Check all workloads; 1 when one is rejected or does not fit now.
+
+    3 when one is unclear, or when there was nothing to check in them.
+    """
     _check_flags(arguments)
     problems: list[Problem] = []
     objects = list(_objects(arguments.workloads, problems, arguments.from_limit))
@@ -187,7 +193,7 @@ def _shown(
 ) -> int:
     """Print the answers; returns the exit code.
 
-    Raises InputError, and CommandError where nothing was checked.
+    Raises InputError.
     """
     with_kind = []
     problems = list(problems)
@@ -202,9 +208,13 @@ def _shown(
         raise InputError(*problems)
 
     results = list(_results(with_kind))
-    if not results and not arguments.server:
+    if not results:
         kinds = ", ".join(sorted({answer.document.kind for answer in with_kind}))
-        raise CommandError(f"nothing was checked: there are no rules for {kinds}")
+        complain(f"toposcope check: nothing was checked: there are no rules for {kinds}")
+        return EXIT_UNCLEAR
+    if all(checked.asks_for_nothing for checked in results):
+        complain("toposcope check: no room was looked for: the workloads ask for no pods")
+        return EXIT_UNCLEAR
     return exit_code(results)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from toposcope.errors import ToposcopeError
 from toposcope.kube.errors import ApiError, KubeError
-from toposcope.snapshot.filters import SelectorError
+from toposcope.snapshot.filters import DomainNotFoundError, SelectorError
 from toposcope.snapshot.scope import LevelNotFoundError, TopologyNotFoundError
 
 EXIT_OK: Final = 0
@@ -38,6 +38,7 @@ EXPECTED: Final = (
     KubeError,
     TopologyNotFoundError,
     LevelNotFoundError,
+    DomainNotFoundError,
     SelectorError,
     CommandError,
 )

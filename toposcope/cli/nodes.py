@@ -86,13 +86,12 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if names:
         candidates = [snapshot.by_name[name] for name in names]
 
+    filters.check_domains(scope, arguments.domains)
     nodes = filters.filter_nodes(scope, candidates, selector, arguments.domains, arguments.states)
     shown = _Shown(snapshot, scope, nodes, _reach(arguments, snapshot, scope))
     is_for_people = arguments.output in ("table", "wide")
     if is_for_people and not nodes:
-        none = f"no matching nodes ({len(candidates):,} checked)"
-        unknown = filters.unknown_domains(scope, arguments.domains)
-        screen.show([none, *unknown])
+        screen.show([f"no matching nodes ({len(candidates):,} checked)"])
     else:
         _show(screen, arguments.output, shown)
 

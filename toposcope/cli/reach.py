@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.cli.errors import CommandError
@@ -10,10 +10,7 @@ from toposcope.cli.output import counted
 from toposcope.cli.terminal import Screen
 from toposcope.integrations.framework.constraints import Pods, pods_in
 from toposcope.integrations.framework.node_affinity import Toleration
-from toposcope.integrations.readings import readings
 from toposcope.kube.pod_resources import gpu_count
-from toposcope.placement.check import Checker
-from toposcope.planning.repelling import Repelling
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.problems import InputError, Problem
@@ -27,6 +24,9 @@ from toposcope.snapshot.reach import (
     Reach,
     typical_shape,
 )
+
+if TYPE_CHECKING:
+    from toposcope.planning.repelling import Repelling
 
 _BASES: Final = {
     Basis.MEDIAN: "the median of the pods with GPUs",
@@ -74,7 +74,7 @@ def _toleration(text: str) -> Toleration:
     return Toleration(key, operator, value, effect)
 
 
-def repelling_document(repelling: Iterable[Repelling]) -> list[dict[str, Any]]:
+def repelling_document(repelling: "Iterable[Repelling]") -> list[dict[str, Any]]:
     """The field `tainted` of a document: what is not counted because of taints."""
     entries = []
     for each in repelling:
@@ -113,6 +113,10 @@ def _gpus(pods: Pods) -> int:
 
 def _pods_of(arguments: argparse.Namespace, snapshot: Snapshot) -> Iterator[Pods]:
     """The pods with GPUs of the workloads in the files of `--like`."""
+    # Reading workloads takes as long as all the rest, and few ask for it.
+    from toposcope.integrations.readings import readings  # noqa: PLC0415
+    from toposcope.placement.check import Checker  # noqa: PLC0415
+
     problems: list[Problem] = []
     values = []
     for document in documents(arguments.like, problems.append, limit=arguments.from_limit):

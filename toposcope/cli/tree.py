@@ -148,7 +148,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Print the tree; 1 when a node is unhealthy or lacks a level."""
+    """Print the tree; 1 when a node is unhealthy or lacks a level, or without ClusterTopology."""
     depth = arguments.depth
     if depth is not None and depth < 0:
         parser.error(f"--depth {depth}: must not be negative")
@@ -218,9 +218,9 @@ def _reach(arguments: argparse.Namespace, snapshot: Snapshot, scope: Scope) -> R
 
 
 def _is_healthy(scope: Scope, root: Domain) -> bool:
-    """Whether no node is faulty, lacks a level or waits for its agent."""
+    """Whether no node is faulty, lacks a level or waits for its agent, in a ClusterTopology."""
     lacking, _ = left_out(root)
-    if lacking or scope.without_agent:
+    if lacking or scope.without_agent or scope.lacks_topology:
         return False
     return not any(root.marks[mark] for mark in FAULTS)
 

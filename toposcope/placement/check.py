@@ -67,6 +67,11 @@ class Checked:
         return self.verdict is None or self.verdict.fits
 
     @property
+    def asks_for_nothing(self) -> bool:
+        """Whether it is a workload without pods, of which nothing else is known either."""
+        return self.reading.workload is not None and self.verdict is None and not self.errors
+
+    @property
     def unclear(self) -> bool:
         """Whether nothing is wrong with it, and no more is known."""
         if self.errors or self.verdict is None:

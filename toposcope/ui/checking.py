@@ -24,8 +24,6 @@ from toposcope.snapshot.problems import InputError, Problem
 from toposcope.text import plural
 from toposcope.ui import protocol
 
-MAX_BYTES: Final = 256 << 10
-"""Of a request."""
 _MOST_OBJECTS: Final = 50
 _MOST_VALUES: Final = 100_000
 """Values of one object with every alias expanded."""

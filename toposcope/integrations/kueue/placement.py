@@ -108,9 +108,8 @@ def _decided(
         if not _is_on_nodes(decision):
             return verdict.limited("unclear", _NO_NODES)
         return Verdict("fits", _placed(decision))
-    if decision.partly:
-        return verdict
-    if verdict.fits and not _is_in_another_flavor(verdict, question, decision):
+    stands = verdict.fits and not _is_in_another_flavor(verdict, question, decision)
+    if stands or decision.partly:
         return verdict
     return _admitted(verdict, decision)
 
