@@ -302,7 +302,7 @@ def test_gpu_gone_from_the_bus_is_named(node: Remembered) -> None:
     *others, last = cards.gpus
     fewer = node.look(replace(cards, gpus=tuple(others)))
     address = last.function.address
-    assert fewer.reasons == (f"GPU {address} was here before and is gone",)
+    assert fewer.reasons == (f"GPU {address} is missing, but was here before",)
 
 
 def test_gpu_that_the_bus_still_shows_is_named_once(node: Remembered) -> None:

@@ -113,7 +113,7 @@ def test_gone_gpu_is_named_alone_though_buses_were_renumbered(raw: RawNode) -> N
     gone = raw.gpus[5]
     after = moved(raw, shifted(raw, 6), gone=[5])
     found = before_and_after(raw, after)
-    assert reasons(found) == (f"GPU {gone.pci} was here before and is gone",)
+    assert reasons(found) == (f"GPU {gone.pci} is missing, but was here before",)
 
     later = look_again(after, found)
     assert reasons(later) == reasons(found)
@@ -129,7 +129,7 @@ def test_gone_gpu_whose_address_another_has_is_named_by_uuid(raw: RawNode) -> No
     }
     after = moved(raw, closed_up, gone=[5])
     found = before_and_after(raw, after)
-    assert reasons(found) == (f"{gone.uuid} was here before and is gone",)
+    assert reasons(found) == (f"{gone.uuid} is missing, but was here before",)
 
     later = look_again(after, found)
     assert reasons(later) == reasons(found)
@@ -154,7 +154,7 @@ def test_gone_gpus_are_named_one_by_one(gone: list[int], raw: RawNode) -> None:
     expected = []
     for index in gone:
         address = raw.gpus[index].pci
-        expected.append(f"GPU {address} was here before and is gone")
+        expected.append(f"GPU {address} is missing, but was here before")
     assert list(reasons(found)) == expected
 
 
@@ -285,7 +285,7 @@ def test_lost_first_gpu_of_a_mixed_machine_starts_no_new_baseline(tmp_path: Path
     raw = probed(mixed, tmp_path)
     after = moved(raw, {}, gone=[0])
     found = before_and_after(raw, after)
-    assert reasons(found) == (f"GPU {raw.gpus[0].pci} was here before and is gone",)
+    assert reasons(found) == (f"GPU {raw.gpus[0].pci} is missing, but was here before",)
 
 
 def test_product_without_a_name_starts_no_new_baseline(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_product_without_a_name_starts_no_new_baseline(tmp_path: Path) -> None:
     after = moved(raw, {}, gone=[3])
     nameless = on_all_gpus(after, name=None)
     found = before_and_after(raw, nameless)
-    assert reasons(found) == (f"GPU {gone} was here before and is gone",)
+    assert reasons(found) == (f"GPU {gone} is missing, but was here before",)
 
 
 def test_driver_with_another_product_name_starts_no_new_baseline(tmp_path: Path) -> None:

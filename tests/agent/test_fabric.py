@@ -178,7 +178,7 @@ def test_tray_of_unknown_place_is_measured_by_its_past(tmp_path: Path) -> None:
     assert topology
     assert topology.fabric is Fabric.NOT_SUPPORTED
     assert topology.state is State.DEGRADED
-    assert topology.reasons == ("the node was in a multi-node NVLink fabric before and is in none now",)
+    assert topology.reasons == ("the node has left its multi-node NVLink fabric",)
     assert description.labels.known[label_keys.NVLINK_DOMAIN] == "n1"
 
     registered_again = probed(machine, tmp_path)

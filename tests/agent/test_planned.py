@@ -246,7 +246,7 @@ def test_another_owners_annotation_stays_and_the_label_is_written(site: Site, ca
 
     site.follow(NOTHING)
     assert site.carries() == (None, "mine")
-    why = "because it is of kubectl-annotate; remove it to have"
+    why = "because kubectl-annotate owns it; remove it to have"
     assert warnings_in(caplog) == [f"annotation {SLINKY} stays 'mine', {why} {UNIT!r} written"]
 
 
@@ -446,7 +446,7 @@ def test_agent_that_may_not_read_the_plan_logs_it_once(caplog: pytest.LogCapture
         if record.message.startswith("no watch of ConfigMap"):
             told.append(record.message)
     (message,) = told
-    assert "labels and annotations that ClusterTopologies ask for stay as they are" in message
+    assert "labels and annotations that ClusterTopologies ask for stay unchanged" in message
 
 
 def test_agent_that_runs_once_reads_the_plan_first(api: ApiUnderTest) -> None:

@@ -449,3 +449,16 @@ def test_level_that_kueue_will_not_get_is_an_error(toposcope: Command, save: Sav
     out = toposcope(f"check -f job.yaml --from {save(hgx)}", code=1).out
     assert "error: spec.template.metadata.annotations" in out
     assert "gpu.topology/nvlink-domain" in out
+
+
+@regression
+def test_files_without_limits_are_noted_once(toposcope: Command, tmp_path: Path) -> None:
+    cluster = write_cluster(tmp_path / "cluster.json", *demo_nodes(most=8), cluster_topology())
+    work = tmp_path / "work.yaml"
+    work.write_text(f"{SMALL}---\n{LARGE}")
+    err = toposcope(f"check -f {work} --from {cluster}", code=None).err
+    assert err.count("note: the files have no") == 1
+    assert (
+        "note: the files have no LimitRanges or ResourceQuotas, so their defaults and limits are not checked; "
+        "if the cluster has any, save them too: kubectl get limitranges,resourcequotas -A -o yaml"
+    ) in err

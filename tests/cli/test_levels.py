@@ -66,8 +66,8 @@ RACK_OF_ROOK = f"topology.rook.io/rack is on 4 of 4 nodes {YOURS.format('rack')}
 RETIRED = (
     "ib.coreweave.cloud/fabric is on 4 of 4 nodes and is retired: "
     "an older CoreWeave wrote it, and what came later leaves it behind; "
-    "the key now is backend.coreweave.cloud/fabric (on 0); "
-    "level 'fabric' is taken from it as long as it is there"
+    "its successor is backend.coreweave.cloud/fabric (on 0); "
+    "level 'fabric' uses it for as long as nodes carry it"
 )
 HINTS = [LEAF_SWITCH, CLIQUE, RACK_OF_KUBERNETES, RACK_OF_ROOK, RETIRED]
 

@@ -127,7 +127,7 @@ def test_node_with_a_configured_placeholder_lacks_the_level(toposcope_on: Comman
 def test_levels_name_a_configured_placeholder(toposcope_on: CommandOnCluster, write: Write) -> None:
     write("config.yaml", CONFIG)
     out = toposcope_on(own_levels_unassigned, "levels --config config.yaml", code=1).out
-    assert "1 node lacks it (1 with the value 'unassigned', which names no place) and all 3 must carry it: n1" in out
+    assert "1 node lacks it (1 with the placeholder 'unassigned') and all 3 must carry it: n1" in out
 
 
 def test_saved_snapshot_is_read_with_configured_levels(save: Save, toposcope: Command, write: Write) -> None:

@@ -89,7 +89,7 @@ def test_a_level_is_what_nearly_all_nodes_carry(without: int, total: int, percen
     assert covered.status == "False"
     assert covered.reason == "NodesMissingLevels"
     assert "bare-0" in covered.message
-    says_left_out = "Kueue and KAI leave a node without one of the levels out of the whole topology" in covered.message
+    says_left_out = "Kueue and KAI skip a node that lacks a level" in covered.message
     assert says_left_out == level
     no_level = f"({RACK}) is on {total - without} of {total} nodes and not a level"
     assert (no_level in covered.message) != level
@@ -293,16 +293,17 @@ def test_the_condition_names_the_largest_shares_first_and_not_all_of_them() -> N
     assert shared.status == "False"
     assert shared.reason == "NodesShared"
     assert shared.message.startswith(
-        "Of 12 nodes, 9 with 'c', 2 with 'a', 2 with 'b', 1 with 'x0', 1 with 'x1' and some with 2 more are shared"
+        "Other ClusterTopologies select these nodes too: "
+        "'c' 9 of 12, 'a' 2 of 12, 'b' 2 of 12, 'x0' 1 of 12, 'x1' 1 of 12 and 2 more; each is published"
     )
     five = disjoint_condition({**smallest, "x4": 1}, nodes=12)
-    assert "1 with 'x3', 1 with 'x4' are shared" in five.message
+    assert "'x3' 1 of 12, 'x4' 1 of 12; each is published" in five.message
     none = disjoint_condition({}, nodes=12)
     assert none == Condition(
         "SelectorsDisjoint", "True", "NoSharedNodes", "No other ClusterTopology selects these nodes"
     )
     one = disjoint_condition({"b": 1}, nodes=1)
-    assert one.message.startswith("Of 1 node, 1 with 'b' are shared with another ClusterTopology; each is published")
+    assert one.message.startswith("Other ClusterTopologies select these nodes too: 'b' 1 of 1; each is published")
     assert one.type == "SelectorsDisjoint"
 
 

@@ -220,7 +220,7 @@ def test_tray_that_fell_out_of_its_rack_is_found_by_the_chassis(history: History
     assert f"1 NVLink domain is smaller than its siblings: {FABRIC_1}.1 (68 GPUs, usual 72)" in message
     # The topology is as ready as it was.
     assert history.condition("Ready")["status"] == "Unknown"
-    assert history.message("Ready") == "Published: There is no level to publish yet"
+    assert history.message("Ready") == "Published: No level is in effect yet, so nothing is published"
 
 
 def test_one_fabric_over_two_chassis_is_whole(history: History) -> None:

@@ -103,7 +103,7 @@ def test_partly_covered_level_names_the_nodes_that_lack_it(history: History) -> 
         "nodes": 14,
         "message": (
             "level 'rack' (cloud.google.com/gce-topology-subblock) is on 14 of 16 nodes, so it is not published: "
-            "schedulers would leave out the others; lacking: x1, x2"
+            "schedulers would skip the others; lacking: x1, x2"
         ),
     }
 
@@ -130,7 +130,7 @@ def test_placeholder_is_no_place(history: History) -> None:
     assert found.effective.path == FULL
     assert says(
         history.hints["PartlyCovered", TIER]["message"],
-        "*is on 3 of 4 nodes*lacking: n9 (1 with the value 'no-topology', which names no place)*",
+        "*is on 3 of 4 nodes*lacking: n9 (1 with the placeholder 'no-topology')*",
     )
 
 
@@ -141,14 +141,14 @@ def test_placeholder_of_a_level_is_in_hint_and_condition(history: History) -> No
             gpu_node("n99", {"rack": "no-topology"}),
         ]
     )
-    placeholder = "(1 with the value 'no-topology', which names no place)"
+    placeholder = "(1 with the placeholder 'no-topology')"
     lacking = f"1 of 40 nodes lacks level 'rack' (cloud.google.com/gce-topology-subblock): n99 {placeholder}"
     assert history.verdict("LevelsCovered") == ("False", "NodesMissingLevels")
     assert lacking in history.message("LevelsCovered")
     hint = history.hints["PlaceholderValue", RACK]
     assert hint["nodes"] == 39
     assert hint["domain"] == "rack"
-    assert f"level 'rack' says unknown {placeholder}: n99" in hint["message"]
+    assert f"level 'rack' has no real value {placeholder} on n99" in hint["message"]
 
 
 def test_placeholder_among_selected_nodes_is_reported(history: History) -> None:
@@ -189,7 +189,7 @@ def test_retired_key_is_reported_beside_its_successor(history: History) -> None:
     assert "domain" not in hint
     assert hint["message"] == (
         "network.topology.nvidia.com/leaf is on 4 of 4 nodes and is retired: Topograph 0.3 to 0.5 wrote it, "
-        "and what came later leaves it behind; the key now is fabric.topograph.run/tier-0 (on 4)"
+        "and what came later leaves it behind; its successor is fabric.topograph.run/tier-0 (on 4)"
     )
 
 
@@ -198,7 +198,7 @@ def test_retired_key_alone_makes_the_level_and_is_reported(history: History) -> 
     assert found.effective.path == "zone > block > leaf > rack > nvlink-domain > host"
     hint = history.hints["RetiredKey", LEAF]
     assert hint["domain"] == "leaf"
-    assert hint["message"].endswith("level 'leaf' is taken from it as long as it is there")
+    assert hint["message"].endswith("level 'leaf' uses it for as long as nodes carry it")
 
 
 def test_retired_key_in_the_spec_is_reported_with_its_place(history: History) -> None:
@@ -220,7 +220,7 @@ def test_two_keys_that_group_nodes_differently_disagree(history: History) -> Non
     )
     hint = history.hints["KeysDisagree", LEAF]
     assert hint["domain"] == "leaf"
-    assert says(hint["message"], "*fabric.topograph.run/tier-0 is used*list it in spec.levels*")
+    assert says(hint["message"], "*from fabric.topograph.run/tier-0, which is used*list it in spec.levels")
 
 
 def with_both_keys(*values: tuple[str | None, str | None]) -> list[NodeFacts]:

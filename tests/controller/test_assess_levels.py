@@ -101,7 +101,7 @@ def test_level_of_few_nodes_must_be_on_all(history: History) -> None:
     assert verdict(history) == NODES_MISS_LEVELS
     assert message_of(history) == (
         "'rack' (cloud.google.com/gce-topology-subblock) is on 7 of 8 nodes and not a level, because all 8 must carry "
-        "it (spec.minCoveragePercent 95); lacking: n7; label it, or lower the percentage, and schedulers leave it out"
+        "it (spec.minCoveragePercent 95); lacking: n7; label it, or lower the percentage to have schedulers skip it"
     )
 
 
@@ -175,7 +175,7 @@ def test_two_labels_that_are_no_levels_are_both_told(history: History) -> None:
     assert verdict(history) == NODES_MISS_LEVELS
     assert says(
         message_of(history),
-        "'block' *; 'rack' *lacking: n7; label it, or lower the percentage, and schedulers leave it out",
+        "'block' *; 'rack' *lacking: n7; label it, or lower the percentage to have schedulers skip it",
     )
 
 
@@ -187,7 +187,7 @@ def test_three_labels_that_are_no_levels_are_two_and_a_number(history: History) 
         ]
     )
     assert verdict(history) == NODES_MISS_LEVELS
-    assert says(message_of(history), "*out; and 1 more such labels: toposcope levels")
+    assert says(message_of(history), "*skip it; and 1 more such labels: toposcope levels")
 
 
 def test_placeholder_of_a_label_too_few_carry_is_told(history: History) -> None:
@@ -198,7 +198,7 @@ def test_placeholder_of_a_label_too_few_carry_is_told(history: History) -> None:
         ]
     )
     assert verdict(history) == NODES_MISS_LEVELS
-    expected = "*lacking: n7 (1 with the value 'no-topology', which names no place); label it*"
+    expected = "*lacking: n7 (1 with the placeholder 'no-topology'); label it*"
     assert says(message_of(history), expected)
 
 
@@ -212,7 +212,8 @@ def test_label_of_a_minority_names_ten_nodes_and_a_number(history: History) -> N
     assert verdict(history) == ALL_COVERED
     assert says(
         message_of(history),
-        "All 42 nodes carry every level: zone > block > nvlink-domain > host; only 12 of 42*which is not a level: "
+        "All 42 nodes carry every level: zone > block > nvlink-domain > host; "
+        "'rack' *because only 12 of 42 nodes carry it: "
         "x0, x1, x10, x11, x2, x3, x4, x5, x6, x7 and 2 more",
     )
 
@@ -231,7 +232,7 @@ def test_label_of_a_minority_is_told_but_no_gap(history: History) -> None:
         ]
     )
     assert verdict(history) == ALL_COVERED
-    expected = "*only 1 of 4 carry 'rack' (cloud.google.com/gce-topology-subblock), which is not a level: n9"
+    expected = "*'rack' (cloud.google.com/gce-topology-subblock) is not a level, because only 1 of 4 nodes carry it: n9"
     assert says(message_of(history), expected)
 
 
@@ -284,7 +285,7 @@ def test_no_nodes_are_unknown(history: History) -> None:
     assert "fabric" not in history.status
     for kind in ("LevelsCovered", "HierarchyConsistent", "FabricHealthy"):
         assert history.verdict(kind) == ("Unknown", "NoNodes")
-        assert history.message(kind) == "No node is selected; an empty cluster says nothing about its levels"
+        assert history.message(kind) == "No node is selected, so the levels are unknown"
 
 
 # Agents

@@ -63,14 +63,13 @@ def test_reused_names_are_mixed_by_who_goes_by_the_value(history: History) -> No
     assert history.verdict("HierarchyConsistent") == ("False", "NamesMixed")
     message = history.message("HierarchyConsistent")
     assert says(message, R1_IN_TWO_BLOCKS)
-    assert "but PodGroup ml/a goes by the value alone and mixes them" in message
+    assert "but PodGroup ml/a groups by this label alone and would mix the domains" in message
 
     hint = history.hints["NamesMixed", RACK]
     assert hint["domain"] == "rack"
     assert hint["nodes"] == 5
     assert hint["message"].endswith(
-        "and PodGroup ml/a goes by the value alone; list rack in spec.uniqueValues, "
-        "and let it ask for gpu.topology/unique-rack"
+        "and PodGroup ml/a groups by this label alone; list rack in spec.uniqueValues and use gpu.topology/unique-rack"
     )
 
 
@@ -90,7 +89,7 @@ def test_one_reused_name_of_several_is_mixed_by_gangs(history: History) -> None:
     assert history.verdict("HierarchyConsistent") == ("False", "LevelsDoNotNest")
     message = history.message("HierarchyConsistent")
     assert says(message, R1_IN_TWO_BLOCKS)
-    assert "and mixes them" in message
+    assert "and would mix the domains" in message
 
 
 def test_values_that_kai_reads_as_one_domain_are_counted_apart(history: History) -> None:

@@ -66,7 +66,7 @@ def test_level_never_seen_is_waited_for_as_long_as_the_grace_period(history: His
     history.look(gpu_nodes("n", 2, NO_RACK))
     assert history.verdict("TopologyLevelsAvailable") == ("Unknown", "LevelsNotSeen")
     message = history.message("TopologyLevelsAvailable")
-    assert message.endswith("within gracePeriod (10m) counts as unavailable")
+    assert message.endswith("counts as unavailable after gracePeriod (10m)")
 
 
 def test_level_that_is_gone_is_unavailable_after_the_grace_period(history: History) -> None:

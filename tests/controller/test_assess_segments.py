@@ -67,9 +67,9 @@ def test_two_kinds_of_hardware_are_segments_after_the_grace_period(history: Hist
     assert history.verdict("SegmentsPublished") == ("True", "SegmentsOff")
     message = history.message("SegmentsPublished")
     assert "rack (4 nodes: zone > block > rack > nvlink-domain > host), leaf (2 nodes: zone > leaf" in message
-    assert "set spec.segments to Auto to get one for each segment" in message
+    assert "set spec.segments to Auto to get one ClusterTopology for each group" in message
     assert history.condition("Ready")["status"] == "Unknown"
-    assert history.message("Ready") == "Published: There is no level to publish yet"
+    assert history.message("Ready") == "Published: No level is in effect yet, so nothing is published"
 
 
 def test_levels_of_a_segment_are_missing_on_no_other_node(history: History) -> None:
@@ -97,7 +97,7 @@ def test_levels_of_a_segment_are_missing_on_no_other_node(history: History) -> N
     assert history.verdict("LevelsCovered") == ("True", "AllNodesCovered")
     expected = (
         "All 8 nodes carry every level: zone > nvlink-domain > host; "
-        "only 1 of 8 carry 'leaf' (*), which is not a level: new"
+        "'leaf' (*) is not a level, because only 1 of 8 nodes carry it: new"
     )
     assert says(history.message("LevelsCovered"), expected)
 
@@ -111,7 +111,7 @@ def test_node_that_joins_before_its_labels_is_no_segment(history: History) -> No
     assert history.segments == {"rack": 4, "leaf": 2}
     message = history.message("SegmentsPublished")
     assert "1 node is in no segment: h100-9" in message
-    assert "newer than gracePeriod (10m): h100-9 (1 node: zone > nvlink-domain > host)" in message
+    assert "older than gracePeriod (10m): h100-9 (1 node: zone > nvlink-domain > host)" in message
 
     # Its labels come, and there never was anything.
     history.look([*TWO_KINDS, gpu_node("h100-9")], after=60)

@@ -49,16 +49,13 @@ def look(history: History, nodes: list[NodeFacts], after: float = 0) -> Outcome:
 
 def check_no_nodes(history: History) -> None:
     assert history.verdict("TopologyLevelsAvailable") == ("Unknown", "NoNodes")
-    assert history.message("TopologyLevelsAvailable") == (
-        "No node is selected; an empty cluster says nothing about its levels"
-    )
+    assert history.message("TopologyLevelsAvailable") == ("No node is selected, so the levels are unknown")
 
 
 def check_not_seen(history: History) -> None:
     assert history.verdict("TopologyLevelsAvailable") == ("Unknown", "LevelsNotSeen")
     assert history.message("TopologyLevelsAvailable") == (
-        "No selected node has carried level 'rack' yet; a level that none carries within gracePeriod (1m) counts as "
-        "unavailable"
+        "No selected node has carried level 'rack' yet; without one it counts as unavailable after gracePeriod (1m)"
     )
 
 

@@ -62,7 +62,7 @@ def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(faults: 
     assert client._connection.timeout == 5, "so that no write arrives when another leads"
     assert client._user_agent.startswith("test/")
     turns.end()
-    with pytest.raises(NotLeaderError, match=f"does not lead, so it does not send POST {LEASES}"):
+    with pytest.raises(NotLeaderError, match=f"POST {LEASES} is not sent, because this process is not the leader"):
         client.call(MAKE)
     assert client.call(get(f"{LEASES}/x"))["metadata"]["name"] == "x"
     assert (faults.requests["POST", LEASES], codes) == (1, [201, 200])

@@ -107,7 +107,7 @@ def test_oldest_topologies_are_kept_and_the_others_say_why_not(
     expected = dict.fromkeys(statuses_by_type(before), "Unknown")
     assert statuses_by_type(after) == {**expected, "Ready": "False"}
     ready = condition(api, "Ready", "t0")
-    assert "the 3 oldest ClusterTopologies" in ready["message"]
+    assert "only the 3 oldest ClusterTopologies" in ready["message"]
     client.written.clear()
     reconcile()
     assert client.written == []

@@ -299,7 +299,7 @@ def test_the_status_says_which_nodes_their_agents_have_not_written_yet(site: Sit
     written = site.condition("UniqueValuesWritten")
     assert written["status"] == "Unknown"
     assert written["reason"] == "Writing"
-    assert written["message"].startswith(f"{RACKS} not up to date yet on 4 nodes, first n1; agents write it with")
+    assert written["message"].startswith(f"{RACKS} is not up to date yet on 4 nodes, first n1; the agents write it")
     values = {
         "n1": "z.b1.r1",
         "n2": "z.b1.r1",
@@ -326,7 +326,7 @@ def test_a_level_that_is_not_in_effect_is_named(site: Site) -> None:
     site.turn()
     written = site.condition("UniqueValuesWritten")
     assert written["reason"] == "LevelMissing"
-    assert "no level tray is in effect" in written["message"]
+    assert "level tray is not in effect" in written["message"]
 
 
 def test_a_dry_run_says_what_slinky_would_get_and_plans_nothing(site: Site) -> None:
@@ -368,7 +368,9 @@ def test_slinkys_annotation_of_another_owner_is_named_and_stays(site: Site) -> N
     annotate(site, "n4", "mine")
     site.turn()
     message = site.condition("SlinkyAnnotated")["message"]
-    assert message.startswith(f"{SLINKY} not up to date yet on 1 node, first n4, which carries 'mine'; agents write it")
+    assert message.startswith(
+        f"{SLINKY} is not up to date yet on 1 node, first n4, which carries 'mine'; the agents write it"
+    )
     annotate(site, "n4", of_b2)
     site.turn()
     annotated = site.condition("SlinkyAnnotated")

@@ -304,7 +304,7 @@ def test_no_nodes_and_a_lost_status_take_no_topology_away_at_once(segmented: Sit
     segmented.run_passes(601, 601)
     assert segmented.names(PATH) == ALL_THREE
     published = condition(segmented.api, "SegmentsPublished")
-    assert published["message"] == "No segment has nodes at the moment"
+    assert published["message"] == "No segment has any nodes now"
 
     segmented.make_nodes(TWO_KINDS)
     segmented.api.patch(f"{TOPOLOGY}/status", {"status": None})

@@ -156,7 +156,7 @@ def check_miscabled(history: History, fabric: Fabric, *wrong: Wrong) -> None:
 )
 def test_sound_fabric_meets_its_peers(history: History, fabric: Fabric) -> None:
     check_sound(history, fabric)
-    expected = "Every rail whose switch is known ends in that of its peers' rails"
+    expected = "Every rail with a known switch is cabled to the same switch as its peers"
     assert message_of(history) == expected
 
 
@@ -249,8 +249,8 @@ def test_node_of_which_half_the_rails_are_known_has_peers(history: History) -> N
     check_miscabled(history, fabric, (3, 2, "x", "u0r2"))
     assert says(
         message_of(history),
-        "1 rail ends in another switch than its peers: *; "
-        "move the cables, or give nodes that belong elsewhere all of theirs",
+        "1 rail is cabled to another switch than its peers: *; "
+        "move these cables, or all cables of a node that belongs elsewhere",
     )
 
 
@@ -344,7 +344,8 @@ def test_names_of_several_switches_are_told_with_their_ids(history: History) -> 
     assert shared_names(history) == {"sonic": 2}
     assert says(
         message_of(history),
-        "2 rails end in other switches: *; switches share a name: 2 are called sonic (id:u0r2, id:u1r2); "
+        "2 rails are cabled to other switches than their peers: *; "
+        "switches share a name: 2 are called sonic (id:u0r2, id:u1r2); "
         "give each a hostname of its own",
     )
     check_restart_changes_nothing(history, fabric)
@@ -397,7 +398,7 @@ def test_rails_are_unknown_where_nobody_knows_a_switch(history: History) -> None
     assert wrong_cables(rails) == []
     assert verdict(history) == ("Unknown", "NoRails")
     assert message_of(history) == (
-        "No Ready node knows the switches that its rails end in; docs/switches.md says how to find them"
+        "No Ready node knows which switches its rails are cabled to; docs/switches.md says how to find out"
     )
 
 

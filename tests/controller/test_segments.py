@@ -135,7 +135,7 @@ def test_no_more_than_eight_are_listed_and_the_rest_is_summed_up() -> None:
     check_counts(history.status, nodes)
     assert rest["gpus"] == rest["nodes"] * 8
     message = history.message("SegmentsPublished")
-    assert "more segments are left out: 8 is the limit" in message
+    assert "more segments are not published: the limit is 8" in message
     assert len(msgspec.json.encode(history.status)) < 16 << 10
     # Those that are listed stay so, whatever the others grow to.
     names = set(history.segments)
@@ -215,7 +215,7 @@ def test_segments_with_longest_keys_and_selector_leave_the_status_small() -> Non
     for segment in listed:
         assert segment["firstNodes"]
         assert "nodeSelector" not in segment
-    left_out = f"{rest['segments']} more segments are left out: {len(listed)} is the limit"
+    left_out = f"{rest['segments']} more segments are not published: the limit is {len(listed)}"
     assert left_out in str(status["conditions"])
     history.restart()
     history.look(nodes, after=1)

@@ -255,7 +255,7 @@ def test_commands_of_the_first_hour_print_what_they_should(real_api: ApiUnderTes
         "PATH": ":".join(map(str, path)),
         "CLUSTER": str(real_api.kubeconfig),
     }
-    for name in ("KUBECONFIG", "VIRTUAL_ENV"):
+    for name in ("KUBECONFIG", "PYTHONPATH", "VIRTUAL_ENV"):
         environment.pop(name, None)
 
     walk = [command for command in shown(FIRST_HOUR) if not runs_elsewhere(command)]

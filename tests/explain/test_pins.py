@@ -240,7 +240,7 @@ def test_pin_to_the_domain_of_an_unknown_leader_has_no_reason(
     assert explained.answer.message == f"{who} to {RACK}=rack-3, and none of those 4 nodes has room"
 
 
-def test_pin_to_another_label_than_that_of_the_annotation_is_not_the_leader_s(explain: Explain) -> None:
+def test_pin_to_a_label_that_no_annotation_names_is_nobody_s(explain: Explain) -> None:
     cluster = exclusive_leader_worker_set()
     cluster["LeaderWorkerSet/serve"]["metadata"]["annotations"] = {
         f"{LWS}/exclusive-topology": "",

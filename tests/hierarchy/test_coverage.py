@@ -59,7 +59,7 @@ def test_node_with_a_placeholder_lacks_the_level() -> None:
     (rack,) = cover([RACK], nodes)
     assert rack.missing == 2
     assert rack.missing_nodes == ("n1", "n2")
-    assert rack.placeholders == " (1 with the value '', 1 with the value 'no-topology', which names no place)"
+    assert rack.placeholders == " (1 with the placeholder '', 1 with the placeholder 'no-topology')"
     assert widely_carried([RACK.key], nodes, 1) == {}
 
 

@@ -72,7 +72,7 @@ def test_fault_domain_is_named_as_the_label_says_it(table_of_nodes: Any) -> None
     (coverage,) = cover([Level("zone", ZONE)], table)
 
     assert coverage.nodes == 1
-    assert coverage.placeholders == " (1 with the value '0', 1 with the value '1', which names no place)"
+    assert coverage.placeholders == " (1 with the placeholder '0', 1 with the placeholder '1')"
 
 
 @pytest.mark.parametrize("table_of_nodes", [of_controller, of_commands])

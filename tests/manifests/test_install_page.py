@@ -64,6 +64,16 @@ def test_prerequisites_name_what_the_agent_tolerates(base: Manifests) -> None:
     assert re.findall(r"`([^`]+)`", row) == expected
 
 
+def test_documented_patch_adds_a_toleration(base: Manifests, kubectl: str, tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(patches.*?)```", PAGE, re.DOTALL)
+    folder = write_overlay(tmp_path.resolve() / "overlay", (), **yaml.safe_load(block))
+
+    tolerations = built(kubectl, folder).pod_spec("agent")["tolerations"]
+
+    own = {"key": "example.com/gpu", "operator": "Exists"}
+    assert tolerations == [*base.pod_spec("agent")["tolerations"], own]
+
+
 def test_name_prefix_alone_renames_the_default_topology(kubectl: str, tmp_path: Path) -> None:
     folder = write_overlay(tmp_path.resolve() / "overlay", (), namePrefix="acme-")
     assert names_of(built(kubectl, folder), "ClusterTopology") == ["acme-cluster"]

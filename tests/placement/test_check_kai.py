@@ -799,7 +799,7 @@ def test_gang_without_a_topology_fits_anywhere(two_nodes: CheckedCluster) -> Non
     assert answer.findings == []
     assert answer.workload == text("""
         KAI job/train -n ml, a gang
-          train: 2 pods (nvidia.com/gpu=8) on nodes with tolerates  Exists
+          train: 2 pods (nvidia.com/gpu=8) on nodes with tolerates Exists
     """)
     assert answer.notes == []
     assert answer.verdict == TWO_PODS_FIT

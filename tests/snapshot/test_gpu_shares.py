@@ -392,8 +392,11 @@ def test_shares_are_not_called_gpus() -> None:
 
 def test_pods_that_ask_for_the_same_all_hold_shares() -> None:
     node = sharing_node("n", offers={GPU: 40})
-    whole = cluster(node, running("a", "n", {GPU: 3}), running("b", "n", {GPU: 3})).in_whole_gpus
-    assert [dict(pod.requests) for pod in whole.pods or ()] == [{SHARED_GPU: 3}, {SHARED_GPU: 3}]
+    first = running("a", "n", {GPU: 3})
+    second = running("b", "n", {GPU: 3})
+    whole = cluster(node, first, second).in_whole_gpus
+    requests = [dict(pod.requests) for pod in whole.pods or ()]
+    assert requests == [{SHARED_GPU: 3}, {SHARED_GPU: 3}]
 
 
 def test_cluster_without_shares_is_unchanged() -> None:

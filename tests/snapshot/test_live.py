@@ -276,7 +276,7 @@ def test_pods_that_the_server_cannot_list_are_an_error() -> None:
         look_at(pods=broken)
 
 
-def test_compute_domains_that_are_forbidden_are_missed_where_the_driver_is() -> None:
+def test_forbidden_compute_domains_are_missed_where_the_driver_is() -> None:
     daemon = {"name": "daemon-0", "attributes": attributes(type="daemon", id=0)}
     forbidden = ApiError(403, "Forbidden", "no")
     seen = look_at(pods=[], resourceslices=[slice_of("h200-1", DRIVER, [daemon])], computedomains=forbidden)
@@ -289,7 +289,7 @@ def test_compute_domains_that_are_forbidden_are_missed_where_the_driver_is() -> 
     )
 
 
-def test_compute_domains_that_are_forbidden_are_not_missed_without_the_driver() -> None:
+def test_forbidden_compute_domains_are_not_missed_without_the_driver() -> None:
     nic = {"name": "nic-0", "attributes": attributes(k8s__pcieRoot="pci0000:00")}
     forbidden = ApiError(403, "Forbidden", "no")
     seen = look_at(pods=[], resourceslices=[slice_of("h200-1", NICS, [nic])], computedomains=forbidden)

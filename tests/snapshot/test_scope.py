@@ -217,7 +217,7 @@ def test_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:
 def test_placeholder_of_a_level_is_named() -> None:
     levels = levels_of(view("a"), view("b", rack="no-topology"))
     last = levels[-1]
-    assert "because 1 node lacks it (1 with the value 'no-topology', which names no place)" in last.problem
+    assert "because 1 node lacks it (1 with the placeholder 'no-topology')" in last.problem
 
 
 def test_level_of_the_spec_is_kept_and_counts_who_falls_out() -> None:

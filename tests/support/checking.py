@@ -347,5 +347,6 @@ def _conditions_on_nodes(node_filter: NodeFilter) -> list[str]:
             values = " ".join(part.values)
             conditions.append(f"{part.key} {part.operator} {values}")
     for toleration in node_filter.tolerations:
-        conditions.append(f"tolerates {toleration.key} {toleration.operator} {toleration.effect}")
+        parts = ("tolerates", toleration.key, toleration.operator, toleration.effect)
+        conditions.append(" ".join(filter(None, parts)))
     return conditions

@@ -42,12 +42,12 @@ _SENTENCES: Final = {
     FaultKind.GPU_ABSENT: "{where} is on the PCI bus but not in NVML{detail}",
     FaultKind.GPU_LOST: "{where}: {detail}",
     FaultKind.GPUS_WITHHELD: "{detail}",
-    FaultKind.GPU_GONE: "{where} was here before and is gone",
+    FaultKind.GPU_GONE: "{where} is missing, but was here before",
     FaultKind.GPUS_GONE: "{detail}",
     FaultKind.LINKS_DOWN: "{where}: {detail} NVLinks active",
     FaultKind.PATH_WORSE: "{where}: {detail}",
     FaultKind.FABRIC: "{detail}",
-    FaultKind.FABRIC_LEFT: "the node was in a multi-node NVLink fabric before and is in none now",
+    FaultKind.FABRIC_LEFT: "the node has left its multi-node NVLink fabric",
 }
 
 _SAME_FAULT: Final = {FaultKind.GPU_LOST: FaultKind.GPU_ABSENT}

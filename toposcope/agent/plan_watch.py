@@ -38,7 +38,7 @@ class PlanWatch:
             path=self._path,
             name=CONFIG_MAP,
             handle=self._handle,
-            without="labels and annotations that ClusterTopologies ask for stay as they are",
+            without="labels and annotations that ClusterTopologies ask for stay unchanged",
         )
         self._watch = ObjectWatch(client, plan, self._take, runtime=runtime)
 
@@ -65,7 +65,9 @@ class PlanWatch:
             plan = decode(text)
         except ValueError as error:
             log.warning(
-                "%s is no plan, and the keys it is about stay as they are: %s", self._handle, error
+                "%s holds no valid plan, so labels and annotations stay unchanged: %s",
+                self._handle,
+                error,
             )
             return
         self._changed(plan)

@@ -149,7 +149,7 @@ class Planner:
             return
         self._logged = annotation
         owners = ", ".join(sorted(managers(metadata, "annotations", SLINKY))) or "an unknown owner"
-        text = "annotation %s stays %r, because it is of %s; remove it to have %r written"
+        text = "annotation %s stays %r, because %s owns it; remove it to have %r written"
         log.warning(text, SLINKY, annotation, owners, wanted)
 
 

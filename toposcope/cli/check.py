@@ -117,7 +117,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         return _without_cluster(screen, arguments, objects, error)
 
     if arguments.files:
-        _say_what_is_not_there(checker.known)
+        _note_missing_limits(checker.known)
     remarks = _dry_runs(arguments, documents) if arguments.server else {}
     answers = []
     with Progress(sys.stderr, doing="checking") as progress:
@@ -130,17 +130,21 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     return _shown(screen, arguments, answers, problems)
 
 
-def _say_what_is_not_there(known: ClusterFacts) -> None:
-    """Say once which kinds that change any pods are in no file; live, a missing right is said."""
+def _note_missing_limits(known: ClusterFacts) -> None:
+    """Print which kinds that change all pods the files lack.
+
+    Of a live cluster a missing right is reported instead.
+    """
     missing = []
     for kind in (LIMIT_RANGES, QUOTAS):
         if not known.surroundings.knows_all(kind):
-            missing.append(f"{kind.kind}s")
+            missing.append(kind)
     if missing:
-        kinds = " and ".join(missing)
+        kinds = " or ".join(f"{kind.kind}s" for kind in missing)
+        names = ",".join(kind.name for kind in missing)
         complain(
-            f"note: no {kinds} in the files: if the cluster has some, what they add to pods or "
-            "refuse is not counted"
+            f"note: the files have no {kinds}, so their defaults and limits are not checked; "
+            f"if the cluster has any, save them too: kubectl get {names} -A -o yaml"
         )
 
 

@@ -80,4 +80,4 @@ class FencedClient(ApiClient):
         if request.method == "GET" or self._may_write():
             return
         what = f"{request.method} {request.path}"
-        raise NotLeaderError(f"this process does not lead, so it does not send {what}")
+        raise NotLeaderError(f"{what} is not sent, because this process is not the leader")

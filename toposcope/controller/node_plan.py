@@ -199,12 +199,12 @@ def values_condition(
             missing.append(domain)
     if missing:
         text = (
-            f"spec.uniqueValues: no level {', '.join(missing)} is in effect; "
-            "its labels stay as they are"
+            f"spec.uniqueValues: level {', '.join(missing)} is not in effect; "
+            "its labels stay unchanged"
         )
         return Condition(UNIQUE_VALUES_WRITTEN, "False", "LevelMissing", text)
     keys = ", ".join(map(unique_key, topology.unique))
-    by = "the component unique-values"
+    by = "the component unique-values must be installed"
     return _progress(UNIQUE_VALUES_WRITTEN, keys, unwritten, by=by)
 
 
@@ -215,20 +215,20 @@ def slinky_condition(
     if entry is None or not topology.slinky:
         return None
     if entry.slurm is None:
-        text = "There is no level to name domains by yet; annotations stay as they are"
+        text = "No level is in effect yet, so annotations stay unchanged"
         return Condition(SLINKY_ANNOTATED, "Unknown", "NoLevels", text)
     if topology.mode("slinky") == DRY_RUN:
         return Condition(SLINKY_ANNOTATED, "True", DRY_RUN, _dry_run_text(unwritten))
     if refusal:
         return Condition(SLINKY_ANNOTATED, "False", "Rejected", refusal)
-    by = "the component slinky, and leave another owner's"
+    by = "the component slinky must be installed; annotations of other owners stay unchanged"
     return _progress(SLINKY_ANNOTATED, SLINKY, unwritten, by=by)
 
 
 def _progress(kind: str, keys: str, unwritten: Unwritten, *, by: str) -> Condition:
-    """The condition of keys that nothing keeps agents from writing; `by` says how they do it."""
+    """The condition of keys that the agents may write; `by` says what they need for it."""
     if unwritten.nodes:
-        text = f"{keys} not up to date yet on {unwritten.example}; agents write it with {by}"
+        text = f"{keys} is not up to date yet on {unwritten.example}; the agents write it: {by}"
         return Condition(kind, "Unknown", "Writing", text)
     text = f"Every selected node with these levels carries {keys}"
     return Condition(kind, "True", "InSync", text)

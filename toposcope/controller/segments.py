@@ -371,7 +371,7 @@ def _published_names(topology: Topology, segments: Segments) -> str:
         if segment.nodes:
             names.append(child_name(topology.name, segment.name))
     if not names:
-        return "No segment has nodes at the moment"
+        return "No segment has any nodes now"
     return f"Each segment has a ClusterTopology: {', '.join(names)}"
 
 
@@ -385,15 +385,15 @@ def _suggestion(segments: Segments) -> Condition | None:
         for segment in segments.listed:
             described.append(_description(segment.name, segment.nodes, segment.levels))
         text = (
-            "The nodes fall into segments that carry different levels: "
+            "Groups of nodes carry different levels: "
             f"{listing(described, _MOST_DESCRIBED)}. "
-            "One ClusterTopology can only have the levels they share: "
-            "set spec.segments to Auto to get one for each segment, "
+            "This ClusterTopology has only the levels that all share: "
+            "set spec.segments to Auto to get one ClusterTopology for each group, "
             "or create your own with the selectors in status.segments"
         )
         return Condition(SEGMENTS_PUBLISHED, "True", "SegmentsOff", text)
     if segments.settling:
-        text = "The nodes begin to fall into segments: " + _unnamed(segments.settling)
+        text = "Groups of nodes begin to carry different levels: " + _unnamed(segments.settling)
         return Condition(SEGMENTS_PUBLISHED, "True", "SegmentsOff", text)
     return None
 
@@ -404,13 +404,13 @@ def _about_nodes(topology: Topology, segments: Segments) -> str:
     if segments.settling:
         grace = topology.spec.get("gracePeriod") or "10m"
         text += (
-            f"; not established yet, because newer than gracePeriod ({grace}): "
+            f"; not published until they are older than gracePeriod ({grace}): "
             f"{_unnamed(segments.settling)}"
         )
     if segments.others:
         text += (
-            f"; {len(segments.others)} more segments are left out: "
-            f"{len(segments.listed)} is the limit"
+            f"; {len(segments.others)} more segments are not published: "
+            f"the limit is {len(segments.listed)}"
         )
     if segments.unassigned:
         count = segments.unassigned

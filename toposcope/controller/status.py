@@ -115,14 +115,16 @@ def published_condition(
     if published:
         return _in_sync(published)
     if set(topology.publish.values()) == {"Never"}:
-        text = "spec.publish says Never for every target"
+        text = "spec.publish is Never for every target"
         return Condition(PUBLISHED, "True", "PublishingOff", text)
     if anything_served:
-        return Condition(PUBLISHED, "Unknown", "NoLevels", "There is no level to publish yet")
+        return Condition(
+            PUBLISHED, "Unknown", "NoLevels", "No level is in effect yet, so nothing is published"
+        )
     systems = enumerated(PUBLISHING_TITLES, "or")
     text = (
-        f"This cluster serves no resource of {systems} that spec.publish allows; "
-        "install one of them to have it published"
+        f"The cluster has no CRD of {systems} that spec.publish allows, so nothing is published; "
+        "install the scheduler first"
     )
     return Condition(PUBLISHED, "True", "NothingServed", text)
 
@@ -255,11 +257,11 @@ def _within_int32(value: Any) -> Any:
 
 
 def left_out(topology: Topology, most: int, now: datetime) -> dict[str, Any]:
-    """The status of one that isn't kept up to date because there are more than `most`."""
+    """The status of a ClusterTopology beyond the `most` that are kept up to date."""
     text = (
-        f"Toposcope keeps the {most} oldest ClusterTopologies up to date, "
-        "and this is a younger one; what was published from it stays as it was; "
-        "delete ClusterTopologies that nobody needs"
+        f"Toposcope keeps only the {most} oldest ClusterTopologies up to date, "
+        "and this one is newer; what it published stays unchanged; "
+        "delete ClusterTopologies that are not needed"
     )
     types = [LEVELS_AVAILABLE]
     for stored in topology.status.get("conditions") or ():
@@ -274,9 +276,9 @@ def left_out(topology: Topology, most: int, now: datetime) -> dict[str, Any]:
 def refused_summary(refusal: ApiError) -> Condition:
     """The `Ready` of a topology whose status the API server refuses."""
     text = (
-        "The API server refuses the status, so everything but its conditions is stale; "
-        "apply the CRD of this version (manifests/crds), "
-        f"and if that does not help, report a bug with this message: {refusal.message}"
+        "The API server rejects the status, so all of it except the conditions is stale; "
+        "apply the CRD of this version (manifests/crds); "
+        f"if that does not help, report a bug with this message: {refusal.message}"
     )
     return Condition(READY, "False", STATUS_REFUSED, text)
 

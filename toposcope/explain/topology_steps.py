@@ -239,6 +239,8 @@ def check_levels(context: Context) -> Step:
 
 def why_unread(context: Context) -> str:
     """Why it is not known which topology and levels it asks for; empty: it is known."""
+    if context.asked_levels:
+        return ""
     for workload in context.workloads:
         reasons = (workload.unknown, *workload.notes)
         if not workload.placeable and any(reasons):

@@ -73,7 +73,7 @@ def some_names(names: Sequence[str], total: int | None = None) -> str:
 
 
 def placeholder_words(nodes: Table, key: str) -> str:
-    """How many nodes carry a label whose value names no place, and the value, in brackets.
+    """How many nodes carry a placeholder as the value of a label, and which, in brackets.
 
     Empty if none does.
     """
@@ -88,10 +88,10 @@ def placeholder_words(nodes: Table, key: str) -> str:
             counts[value] = before + count
     words = []
     for value in sorted(counts):
-        text = f"{counts[value]:,} with the value {value}"
+        text = f"{counts[value]:,} with the placeholder {value}"
         words.append(text)
     listed = ", ".join(words)
-    return f" ({listed}, which names no place)"
+    return f" ({listed})"
 
 
 def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage, ...]:

@@ -20,7 +20,7 @@ _WORDS: Final = "fault domain "
 """No label value has a space, so none can be taken for these words with a number."""
 
 FAULT_DOMAINS: Final = frozenset(f"{_WORDS}{number}" for number in range(_MOST))
-"""What stands for the zone of a node in a fault domain: it names no place."""
+"""Replaces the zone of a node in a fault domain: a placeholder."""
 
 
 def zone_of(value: str) -> str:

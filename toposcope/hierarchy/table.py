@@ -109,7 +109,7 @@ class Table:
         self._nodes = nodes
         self.placeholders = placeholders
         self.no_places = placeholders | FAULT_DOMAINS
-        """Values that name no place."""
+        """Placeholders: values with which a node lacks the level."""
         self._expanded_traits: dict[str, Traits] = {}
         """Traits of nodes that are groups of their own, by name."""
         groups, weights = _weighed(self)

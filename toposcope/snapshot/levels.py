@@ -55,7 +55,7 @@ class LevelView:
     missing_nodes: tuple[str, ...]
     """The first names of these."""
     placeholders: str
-    """A few words on nodes that carry the label with a value that names no place; empty: none."""
+    """A few words on nodes whose label has a placeholder as its value; empty: none."""
     needed: int
     """The number of nodes that must carry a label to make it a level."""
     usable: int
@@ -325,4 +325,8 @@ def _carried_paths(path: Sequence[Level], table: Table) -> Iterator[tuple[str | 
 
 def _workloads(status: Mapping[str, Any], field: str) -> dict[str, int]:
     """The number of workloads per level, as a field of a checked status has it."""
-    return {entry["domain"]: entry["workloads"] for entry in status.get(field) or ()}
+    counts: dict[str, int] = {}
+    for entry in status.get(field) or ():
+        domain = entry["domain"]
+        counts[domain] = entry["workloads"]
+    return counts

@@ -51,12 +51,12 @@ NO_RACKS = (
     "False",
     "NodesMissingLevels",
     (
-        "2 of 2 nodes lack level 'rack' (kubernetes.io/rack): worker-00, worker-01; Kueue and KAI leave a node without "
-        "one of the levels out of the whole topology, kube-scheduler leaves it out of gangs that ask for that level; "
-        "label it, or select other nodes (spec.nodeSelector)"
+        "2 of 2 nodes lack level 'rack' (kubernetes.io/rack): worker-00, worker-01; Kueue and KAI skip a node that "
+        "lacks a level, kube-scheduler skips it for gangs that ask for that level; "
+        "label the node, or exclude it with spec.nodeSelector"
     ),
 )
-NO_NODES = ("Unknown", "NoNodes", "No node is selected; an empty cluster says nothing about its levels")
+NO_NODES = ("Unknown", "NoNodes", "No node is selected, so the levels are unknown")
 RACK_LOST = ("Warning", "Topology level 'rack' is no longer available in the cluster topology")
 RACK_BACK = ("Normal", "Topology level 'rack' is available again in the cluster topology")
 STANDARD = Status(

@@ -171,14 +171,14 @@ def test_slices_ask_for_levels_of_their_own(at: World) -> None:
 def test_levels_come_with_the_first_node(at: World) -> None:
     at.begin([], [workload("wl1", {"required": KUEUE_RACK})])
     at.publish("default", INFERRED)
-    no_nodes = ("Unknown", "NoNodes", "No node is selected; an empty cluster says nothing about its levels")
+    no_nodes = ("Unknown", "NoNodes", "No node is selected, so the levels are unknown")
     assert at.status_of("default") == Status(
         required_by={"rack": 1},
         conditions={
             "TopologyLevelsAvailable": no_nodes,
             "LevelsCovered": no_nodes,
             "HierarchyConsistent": no_nodes,
-            "Published": ("Unknown", "NoLevels", "There is no level to publish yet"),
+            "Published": ("Unknown", "NoLevels", "No level is in effect yet, so nothing is published"),
         },
     )
 

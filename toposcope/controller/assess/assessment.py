@@ -42,7 +42,8 @@ from toposcope.hierarchy.table import Table, table_of
 from toposcope.integrations.registry import is_bound
 
 _MIXED: Final = (
-    "; but {} goes by the value alone and mixes them: let it ask for a label of spec.uniqueValues"
+    "; but {} groups by this label alone and would mix the domains: "
+    "list the level in spec.uniqueValues and use gpu.topology/unique-<level>"
 )
 
 

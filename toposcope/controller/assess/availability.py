@@ -59,7 +59,7 @@ def no_nodes() -> Condition:
         LEVELS_AVAILABLE,
         "Unknown",
         "NoNodes",
-        "No node is selected; an empty cluster says nothing about its levels",
+        "No node is selected, so the levels are unknown",
     )
 
 
@@ -183,7 +183,7 @@ def _waiting(topology: Topology, waiting: Sequence[str], unseen: Sequence[str]) 
     grace = topology.spec.get("gracePeriod") or "10m"
     text = (
         f"No selected node has carried level {names} yet; "
-        f"a level that none carries within gracePeriod ({grace}) counts as unavailable"
+        f"without one it counts as unavailable after gracePeriod ({grace})"
     )
     return Condition(LEVELS_AVAILABLE, "Unknown", "LevelsNotSeen", text)
 

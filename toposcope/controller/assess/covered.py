@@ -25,10 +25,9 @@ _MOST_LEVELS: Final = 2
 """Labels of each kind that are no level and are described: a message is read by people."""
 _NAMES_LENGTH: Final = 1200
 _LEFT_OUT: Final = (
-    f"{enumerated(LEAVING_OUT_FROM_ADMISSION)} leave a node without one of the levels "
-    "out of the whole topology, "
-    "kube-scheduler leaves it out of gangs that ask for that level; "
-    "label it, or select other nodes (spec.nodeSelector)"
+    f"{enumerated(LEAVING_OUT_FROM_ADMISSION)} skip a node that lacks a level, "
+    "kube-scheduler skips it for gangs that ask for that level; "
+    "label the node, or exclude it with spec.nodeSelector"
 )
 
 
@@ -162,8 +161,7 @@ def _below(topology: Topology, level: Level, carriers: _Carriers, nodes: Table) 
         f"and not a level, because {enough} must carry it "
         f"(spec.minCoveragePercent {percent}); "
         f"lacking: {names}{placeholders}; "
-        f"label {who}, or lower the percentage, "
-        f"and schedulers leave {who} out"
+        f"label {who}, or lower the percentage to have schedulers skip {who}"
     )
 
 
@@ -174,10 +172,8 @@ def _odd(nodes: Table, level: Level, carrying: int) -> str:
     first = nodes.first_names(is_carrying, MOST_NAMES)
     names = _names(first, carrying, _MOST_LEVELS)
     return (
-        f"only {carrying} of {len(nodes)} "
-        f"carry '{level.domain}' ({level.key}), "
-        "which is not a level: "
-        f"{names}"
+        f"'{level.domain}' ({level.key}) is not a level, "
+        f"because only {carrying} of {len(nodes)} nodes carry it: {names}"
     )
 
 

@@ -168,9 +168,9 @@ def _text(nodes: Table, key: str, advice: Advice, domain: str = "") -> str:
     instead = f"{advice.instead} (on {carrying_instead})"
     match advice.reason:
         case "RetiredKey":
-            text = f"{where} and is retired: {advice.why}; the key now is {instead}"
+            text = f"{where} and is retired: {advice.why}; its successor is {instead}"
             if domain:
-                text += f"; level '{domain}' is taken from it as long as it is there"
+                text += f"; level '{domain}' uses it for as long as nodes carry it"
             return text
         case "NotAccepted":
             return f"{where}, but {advice.why}"
@@ -182,7 +182,7 @@ def _text(nodes: Table, key: str, advice: Advice, domain: str = "") -> str:
 
 
 def _placeholders(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic]:
-    """Levels in effect that some nodes have a value of which names no place."""
+    """Levels in effect whose label is a placeholder on some nodes."""
     for level in levels:
         words = placeholder_words(nodes, level.key)
         if not words:
@@ -191,8 +191,8 @@ def _placeholders(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic]
         is_placeholder = [label in nodes.no_places for label in labels]
         names = ", ".join(nodes.first_names(is_placeholder, MOST_NAMES))
         text = (
-            f"{level.key} of level '{level.domain}' says unknown{words}: {names}; "
-            "they lack the level until its writer has a value for them"
+            f"{level.key} of level '{level.domain}' has no real value{words} on {names}; "
+            "these nodes lack the level until the label has a real value"
         )
         yield Diagnostic(
             key=level.key,
@@ -215,8 +215,9 @@ def _fault_domains(nodes: Table, levels: Sequence[Level]) -> Iterator[Diagnostic
             continue
         text = (
             f"{key} is a fault domain of Azure on {count} of {len(nodes)} "
-            f"{plural(len(nodes), 'node')} and not a level: their VMs are in no availability zone, "
-            "and nodes of one fault domain are no nearer to each other"
+            f"{plural(len(nodes), 'node')}, so it is not a level: "
+            "these VMs are in no availability zone, and nodes of one fault domain are not closer "
+            "to each other than to other nodes"
         )
         yield Diagnostic(
             key=key,
@@ -263,12 +264,12 @@ def _own_names(
 
 
 def _mixed(nodes: Table, level: Level, who: str) -> Diagnostic:
-    """A level of which somebody takes two domains for one."""
+    """A level whose values repeat, used by a workload that cannot tell its domains apart."""
     unique = unique_key(level.domain)
     text = (
-        f"{level.key} of level '{level.domain}' has one value in several domains, "
-        f"and {who} goes by the value alone; "
-        f"list {level.domain} in spec.uniqueValues, and let it ask for {unique}"
+        f"{level.key} of level '{level.domain}' has the same value in several domains, "
+        f"and {who} groups by this label alone; "
+        f"list {level.domain} in spec.uniqueValues and use {unique}"
     )
     return Diagnostic(
         key=level.key,
@@ -289,7 +290,7 @@ def _partly(nodes: Table, domain: str, key: str) -> Iterator[Diagnostic]:
     carrying = len(nodes) - column.missing
     text = (
         f"level '{domain}' ({key}) is on {carrying} of {len(nodes)} nodes, "
-        "so it is not published: schedulers would leave out the others; "
+        "so it is not published: schedulers would skip the others; "
         f"lacking: {some_names(lacking, column.missing)}{placeholder_words(nodes, key)}"
     )
     yield Diagnostic(
@@ -307,9 +308,9 @@ def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Dia
         return
     carrying = _carrying(nodes, key)
     text = (
-        f"{key} (on {carrying} of {len(nodes)} nodes) stands for level '{domain}' as {used} does, "
-        f"and groups the nodes differently; {used} is used. "
-        "Is one of them out of date? To use the other, list it in spec.levels"
+        f"{key} (on {carrying} of {len(nodes)} nodes) is a key of level '{domain}', "
+        f"but groups the nodes differently from {used}, which is used; "
+        f"check which of them is out of date; to use {key}, list it in spec.levels"
     )
     yield Diagnostic(
         key=key,

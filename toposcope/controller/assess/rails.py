@@ -348,8 +348,8 @@ def rails_condition(found: Rails) -> Condition:
     """The `RailsConsistent` condition."""
     if not found.nodes:
         text = (
-            "No Ready node knows the switches that its rails end in; "
-            "docs/switches.md says how to find them"
+            "No Ready node knows which switches its rails are cabled to; "
+            "docs/switches.md says how to find out"
         )
         return Condition(RAILS_CONSISTENT, "Unknown", NO_RAILS, text)
     reasons = []
@@ -362,17 +362,17 @@ def rails_condition(found: Rails) -> Condition:
         texts.append(_shared_names_words(found.shared_names))
     if reasons:
         return Condition(RAILS_CONSISTENT, "False", reasons[0], "; ".join(texts))
-    text = "Every rail whose switch is known ends in that of its peers' rails"
+    text = "Every rail with a known switch is cabled to the same switch as its peers"
     return Condition(RAILS_CONSISTENT, "True", "RailsMeetPeers", text)
 
 
 def _miscabled_words(miscabled: Sequence[Miscabled]) -> str:
     count = len(miscabled)
-    several = f"{count} rails end in other switches"
-    what = plural(count, "1 rail ends in another switch than its peers", several)
+    several = f"{count} rails are cabled to other switches than their peers"
+    what = plural(count, "1 rail is cabled to another switch than its peers", several)
     sentences = [rail.sentence for rail in miscabled]
     named = listing(sentences, MOST_FINDINGS)
-    return f"{what}: {named}; move the cables, or give nodes that belong elsewhere all of theirs"
+    return f"{what}: {named}; move these cables, or all cables of a node that belongs elsewhere"
 
 
 def _shared_names_words(shared_names: Sequence[SharedName]) -> str:

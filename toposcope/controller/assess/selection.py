@@ -13,7 +13,6 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import SELECTORS_DISJOINT, Condition
 from toposcope.hierarchy.table import Table, table_of
-from toposcope.text import plural
 
 _MOST_NAMED: Final = 5
 """How many other topologies a message names."""
@@ -112,25 +111,24 @@ def disjoint_condition(shared: Overlaps, nodes: int) -> Condition:
         text = "No other ClusterTopology selects these nodes"
         return Condition(SELECTORS_DISJOINT, "True", "NoSharedNodes", text)
     text = (
-        f"Of {nodes} {plural(nodes, 'node')}, {_most_shared(shared)} "
-        "are shared with another ClusterTopology; "
-        "each is published under its own name, and workloads must say which they mean; "
-        "give them selectors that exclude each other unless this is intended"
+        f"Other ClusterTopologies select these nodes too: {_most_shared(shared, nodes)}; "
+        "each is published under its own name, and workloads must name the one they mean; "
+        "unless this is intended, make the node selectors disjoint"
     )
     return Condition(SELECTORS_DISJOINT, "False", "NodesShared", text)
 
 
-def _most_shared(shared: Overlaps) -> str:
-    """The topologies that most nodes are shared with."""
+def _most_shared(shared: Overlaps, nodes: int) -> str:
+    """The topologies that select most of these nodes."""
     by_count = sorted(shared.items(), key=_most_nodes_first)
     first_ones = by_count[:_MOST_NAMED]
     texts = []
     for name, count in first_ones:
-        texts.append(f"{count} with {name!r}")
+        texts.append(f"{name!r} {count} of {nodes}")
     text = ", ".join(texts)
     more = len(by_count) - len(texts)
     if more:
-        text += f" and some with {more} more"
+        text += f" and {more} more"
     return text
 
 
