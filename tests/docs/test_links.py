@@ -91,3 +91,4 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     for page in docs.rglob("*.md"):
         path = page.relative_to(docs)
         assert str(path) in listed
+    assert {"source/CHANGELOG.md", "source/CONTRIBUTING.md", "source/SECURITY.md"} <= set(listed)
