@@ -23,6 +23,9 @@ HOST = "kubernetes.io/hostname"
 LWS = "leaderworkerset.sigs.k8s.io"
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 NO_NODE = "0/8 nodes are available: 1 Insufficient nvidia.com/gpu, 7 node(s) didn't match Pod's node affinity/selector."
+MAKE_ROOM = (
+    "make room on those nodes, or delete pod/sim-w-0-0 and the pods of its Job, so that the Job may go elsewhere"
+)
 PINNED_ROOM = "there is no room where its waiting pods have to go: see pinned"
 
 
@@ -116,6 +119,19 @@ def test_kueue_does_not_replace_a_node_whose_hostname_label_differs(explain: Exp
     assert explained.document["answer"]["next"][-1] == "kubectl get node h200-2"
 
 
+def test_pin_to_a_hostname_that_no_node_has_names_the_label(explain: Explain) -> None:
+    cluster = double_booked()
+    domains = assigned_pod_set(cluster)["topologyAssignment"]["domains"]
+    domains[1]["values"] = ["gone"]
+    cluster["Pod/train-1"]["spec"]["nodeSelector"] = {HOST: "gone"}
+    explained = explain(cluster, "job/train")
+
+    assert explained.step("pinned").message == (
+        f"Kueue pins pod/train-1 to {HOST}=gone, because workload/job-train -n ml is assigned to it, "
+        "and there is no such node"
+    )
+
+
 def test_kueue_pin_to_a_lost_node_is_answered_by_what_kueue_does_with_it(explain: Explain) -> None:
     cluster = double_booked()
     cluster.lose("h200-2")
@@ -206,8 +222,50 @@ def test_job_set_pins_a_pod_to_the_full_rack_of_its_leader(explain: Explain) -> 
         "h200-3: the pod needs 8 GPUs, and none of 8 GPUs is free; ml/busy-h200-3 holds 8 GPUs",
         "h200-4: the pod needs 8 GPUs, and none of 8 GPUs is free; ml/busy-h200-4 holds 8 GPUs",
         "h200-5, h200-6, h200-7, h200-8 have room, but the pod must not go there",
-        "make room on those nodes, or delete pod/sim-w-0-0 and the pods of its Job, so that the Job may go elsewhere",
+        MAKE_ROOM,
     )
+
+
+def test_each_node_of_a_pin_says_why_it_does_not_take_the_pod(explain: Explain) -> None:
+    cluster = exclusive_job_set()
+    cluster.remove("Pod/busy-h200-2", "Pod/busy-h200-3", "Pod/busy-h200-4")
+    cluster.cordon("h200-2")
+    cluster.taint("h200-3")
+    cluster.occupy("h200-4", gpus=5)
+    cluster.cordon("h200-5", "h200-6", "h200-7", "h200-8")
+    explained = explain(cluster, "jobset/sim")
+
+    assert explained.answer.name == "pinned"
+    assert explained.answer.details == [
+        "h200-1: the pod needs 8 GPUs, and none of 8 GPUs is free; ml/sim-w-0-0 holds 8 GPUs",
+        "h200-2: it is cordoned",
+        "h200-3: it has taint team=vision:NoSchedule",
+        "h200-4: the pod needs 8 GPUs, and 3 of 8 GPUs are free; ml/busy-h200-4 holds 5 GPUs",
+        MAKE_ROOM,
+    ]
+
+
+def test_pin_to_many_nodes_names_the_first_ones(explain: Explain) -> None:
+    cluster = exclusive_job_set()
+    for number in range(5, 9):
+        cluster.label(f"h200-{number}", RACK, "rack-3")
+        cluster.occupy(f"h200-{number}")
+    explained = explain(cluster, "jobset/sim")
+
+    *nodes, more, way_out = explained.answer.details
+    named_nodes = [line.partition(":")[0] for line in nodes]
+    assert named_nodes == ["h200-1", "h200-2", "h200-3", "h200-4", "h200-5"]
+    assert more == "and 3 more nodes"
+    assert way_out == MAKE_ROOM
+
+
+def test_node_without_a_resource_of_the_pod_says_so(explain: Explain) -> None:
+    cluster = exclusive_job_set()
+    limits = cluster["Pod/sim-w-0-1"]["spec"]["containers"][0]["resources"]["limits"]
+    limits["nvidia.com/imex"] = "1"
+    explained = explain(cluster, "jobset/sim")
+
+    assert explained.answer.details[0] == "h200-1: it has no nvidia.com/imex"
 
 
 def test_leader_worker_set_pins_a_worker_to_the_full_rack_of_its_leader(explain: Explain) -> None:

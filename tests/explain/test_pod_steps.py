@@ -160,6 +160,23 @@ def test_replica_failure_of_a_deployment_is_the_answer(explain: Explain) -> None
     assert explained.answer.message == (f"replicaset/chat-1 -n ml: ReplicaFailure=True (FailedCreate): {message}")
 
 
+def test_failed_state_of_an_owner_is_told_beside_other_errors(explain: Explain) -> None:
+    cluster = untried_grove_set()
+    graph = named("nvidia.com/v1beta1", "DynamoGraphDeployment", "llm", {"components": []})
+    graph["status"] = {"state": "failed", "message": "no such image"}
+    podcliqueset = cluster["PodCliqueSet/llm"]
+    podcliqueset["metadata"] = owned(podcliqueset, graph)["metadata"]
+    podcliqueset["status"]["lastErrors"] = [{"code": "ERR_SYNC", "description": "failed to sync"}]
+    cluster.add(graph)
+    explained = explain(cluster, "dgd/llm")
+
+    assert explained.answer == failed(
+        "owner",
+        "podcliqueset/llm -n ml: ERR_SYNC: failed to sync",
+        "dynamographdeployment/llm -n ml: status.state is failed: no such image",
+    )
+
+
 # The scheduler's refusal
 
 

@@ -63,7 +63,8 @@ def test_pod_with_more_gpus_than_are_idle_is_scaled_down() -> None:
     assert blocks(cluster, shape(8, cpu=120)) == [("cpu", "", 2, ["a"], ("u/web",))]
 
 
-def test_every_state_of_a_node_is_a_reason() -> None:
+def nodes_of_every_state() -> Snapshot:
+    """Four nodes that take no pods, each for another reason, among many that do."""
     nodes = [
         view("cordoned", cordoned=True),
         view("dead", ready=False),
@@ -71,12 +72,45 @@ def test_every_state_of_a_node_is_a_reason() -> None:
         view("tainted", taints=[DEDICATED]),
         *[view(f"good-{number:02}") for number in range(60)],
     ]
-    assert blocks(snapshot(nodes), shape(8)) == [
+    return snapshot(nodes)
+
+
+def test_every_state_of_a_node_is_a_reason() -> None:
+    assert blocks(nodes_of_every_state(), shape(8)) == [
         ("cordoned", "", 8, ["cordoned"], ()),
         ("level", "", 8, ["lacks"], ()),
         ("notReady", "", 8, ["dead"], ()),
         ("taint", "dedicated=x:NoSchedule", 8, ["tainted"], ()),
     ]
+
+
+def test_every_reason_has_a_sentence() -> None:
+    cluster = nodes_of_every_state()
+    reach = Reach(cluster, select_scope(cluster), shape(8))
+    assert [block.sentence() for block in reach.blocks()] == [
+        "8 GPUs on 1 node (cordoned), cordoned: not in FREE",
+        "8 GPUs on 1 node (lacks) that lacks a level: toposcope nodes --state left-out",
+        "8 GPUs on 1 node (dead), not Ready: not in FREE",
+        "8 GPUs on 1 node (tainted) that has the taint dedicated=x:NoSchedule",
+    ]
+
+
+def test_wide_sentence_names_every_node_and_pod() -> None:
+    nodes = [view(f"n{number}") for number in range(5)]
+    running = []
+    for number in range(5):
+        running.append(pod(f"web-{number}", f"n{number}", cpu="97"))
+    block = one_blocked(snapshot(nodes, running), shape(8, cpu=40))
+    assert block.sentence(is_wide=True) == (
+        "40 GPUs on 5 nodes (n0, n1, n2, n3, n4), where too little CPU is left: "
+        "u/web-0, u/web-1, u/web-2, u/web-3 and u/web-4 hold it"
+    )
+
+
+def test_pods_with_gpus_hold_what_is_scarce_where_no_other_pods_run() -> None:
+    running = [pod("train", "a", gpus="1", cpu="97")]
+    block = one_blocked(snapshot([view("a")], running), shape(8, cpu=80))
+    assert block.sentence() == "7 GPUs on 1 node (a), where too little CPU is left: pods with GPUs hold it"
 
 
 def test_taint_that_the_pod_tolerates_is_no_reason() -> None:

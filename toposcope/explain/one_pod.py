@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from toposcope.integrations.framework.amounts import amount, number_of
+from toposcope.integrations.framework.amounts import amount, is_bytes, number_of
 from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.placement.sentences import why
 from toposcope.placement.waiting_pod import Refusal
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
-from toposcope.text import listing
+from toposcope.text import listing, plural
 
 _MOST_HOLDERS: Final = 3
 _POD_COUNT: Final = "pods"
@@ -81,7 +81,10 @@ class Seeker:
             free = number_of(resource, shortage.free, total)
         needs = amount(resource, shortage.needs)
         offered = amount(resource, total)
-        words = f"the pod needs {needs}, and {free} of {offered} is free"
+        are = "is"
+        if shortage.free and not is_bytes(resource):
+            are = plural(shortage.free, "is", "are")
+        words = f"the pod needs {needs}, and {free} of {offered} {are} free"
         holders = list(self._holders(node, resource))
         if holders:
             words += f"; {listing(holders, _MOST_HOLDERS)}"
