@@ -143,7 +143,7 @@ def rehome(
             losing.append(gang)
     losing.sort(key=lambda gang: (-gang.gpus, gang.handle))
     if losing:
-        moving = []
+        moving: list[PodView] = []
         for gang in losing:
             moving += gang.placed
         rules = MovingRules(snapshot, moving)
