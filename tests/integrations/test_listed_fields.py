@@ -169,6 +169,13 @@ def test_unread_field_leaves_no_verdict_and_is_named(place: Place) -> None:
     assert silent == {}
 
 
+def test_queue_of_volcano_is_none_of_kai() -> None:
+    cluster = volcano_job()
+    kais = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "other"}, "spec": {}}
+    cluster.add(kais)
+    assert cluster.check().findings == []
+
+
 def test_affinity_of_a_volcano_queue_is_said_of_the_field_that_names_it() -> None:
     cluster = volcano_job()
     cluster.edit("Queue/team", "spec.parent", "all")

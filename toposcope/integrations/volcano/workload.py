@@ -19,7 +19,7 @@ from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kubernetes.gangs import largest
-from toposcope.integrations.volcano.api import JOBS, POD_GROUPS
+from toposcope.integrations.volcano.api import JOBS, POD_GROUPS, QUEUES
 from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES
 from toposcope.integrations.volcano.kuberay import (
     is_placed_by_volcano,
@@ -221,6 +221,7 @@ def _workload(gang: _Gang, topology: TopologyLevels | None) -> Workload:
         topology=topology.name if topology else None,
         notes=gang.notes,
         queue=gang.queue,
+        queue_group=QUEUES.group,
         queue_field=gang.queue_field,
         unread=gang.unread,
     )
