@@ -6,6 +6,7 @@ import pytest
 import yaml
 from toposcope.integrations.framework.document import UnreadField
 from toposcope.integrations.framework.field_uses import FieldUses
+from toposcope.integrations.unread import unread_fields, unread_pods
 
 NEW_FIELD = "Toposcope does not know this field, which may decide where pods run"
 NEW_KEY = "Toposcope does not know this key, which may decide where pods run"
@@ -125,3 +126,28 @@ def test_object_in_a_field_is_read_by_its_own_kind(uses: FieldUses) -> None:
 @pytest.mark.parametrize("spec", [None, 7, [], {"sizes": 3, "spread": []}, {"sizes": {"count": 1}}])
 def test_malformed_document_is_left_to_its_reader(uses: FieldUses, spec: Any) -> None:
     assert [unread.is_known for unread in uses.unread(gang(spec)) if unread.is_known] == []
+
+
+def dynamo_component(**checkpoint: object) -> dict[str, object]:
+    """A DynamoGraphDeployment of one component with a checkpoint."""
+    component = {"name": "decode", "type": "worker", "experimental": {"checkpoint": checkpoint}}
+    return {
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": {"name": "g", "namespace": "ml"},
+        "spec": {"components": [component]},
+    }
+
+
+@pytest.mark.regression
+def test_checkpoint_of_dynamo_counts_where_it_is_enabled_alone() -> None:
+    enabled = unread_fields(dynamo_component(enabled=True, startupPolicy="WaitForCheckpoint"))
+    assert [unread.field for unread in enabled] == ["spec.components[0].experimental.checkpoint.enabled"]
+    assert unread_fields(dynamo_component(enabled=False, startupPolicy="Immediate")) == ()
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize("kind", ["DynamoGraphDeploymentRequest", "LPXGraphDeployment", "DynamoCheckpoint"])
+def test_kind_from_which_dynamo_makes_pods_has_no_verdict(kind: str) -> None:
+    document = {"apiVersion": "nvidia.com/v1beta1", "kind": kind, "metadata": {"name": "r"}, "spec": {}}
+    assert [unread.field for unread in unread_pods(document)] == ["kind"]

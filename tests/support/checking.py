@@ -175,6 +175,16 @@ class CheckedWorkload(Read):
         return sentence_of(self._checked.verdict) if self._checked.verdict else ""
 
     @property
+    def unread(self) -> list[str]:
+        """The fields that may decide and are not read."""
+        return [unread.field for unread in self._checked.unread]
+
+    @property
+    def unread_lines(self) -> list[str]:
+        """The same with what they are for."""
+        return [f"{unread.field}: {unread.why}" for unread in self._checked.unread]
+
+    @property
     def advice(self) -> list[str]:
         """What would help."""
         return [*advice_on(self._checked.verdict)] if self._checked.verdict else []

@@ -106,7 +106,7 @@ def _by_systems(
         reading = system.read(document, cluster, before)
         reading = _without(reported, reading)
         reported.update(reading.findings)
-        reading = _with_unread(reading, unread)
+        reading = _with_unread(reading, _all_unread(reading, unread))
         results.append(_beside(reading, names))
     return tuple(_suspended(reading, document, names) for reading in results)
 
@@ -222,6 +222,12 @@ def _with_unread(reading: Reading, unread: tuple[UnreadField, ...]) -> Reading:
         alternatives=tuple(replace(other, unread=unread) for other in reading.alternatives),
         stages=tuple(replace(stage, unread=unread) for stage in reading.stages),
     )
+
+
+def _all_unread(reading: Reading, unread: Iterable[UnreadField]) -> tuple[UnreadField, ...]:
+    """These fields of a document, and what its system found unread in the objects around it."""
+    around = reading.workload.unread if reading.workload else ()
+    return (*unread, *around)
 
 
 def _prefixed(path: str, reading: Reading) -> Reading:

@@ -436,7 +436,8 @@ def test_scheduler_of_later_releases_needs_a_topology_of_its_own() -> None:
             "Grove makes no topology for kueue, and refuses the set unless its ClusterTopologyBinding names one",
             fix=(
                 "name it in spec.schedulerTopologyBindings with schedulerName: kueue, "
-                "or set topologyBindingPolicy: AutoCreate in its profile"
+                "or set topologyBindingPolicy: AutoCreate in its profile; "
+                "list kueue in spec.bindingSchedulers where Toposcope publishes the binding"
             ),
         )
     ]

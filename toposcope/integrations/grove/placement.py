@@ -52,7 +52,10 @@ def _unnamed(binding: ViewedResource) -> Finding:
         f"{binding.handle} names no Topology of {backend.TITLE}, "
         "and by its topologyBindingPolicy Grove makes none: it refuses the set"
     )
-    fix = f"name one in spec.schedulerTopologyBindings for {backend.SCHEDULER}"
+    fix = (
+        f"name one in spec.schedulerTopologyBindings for {backend.SCHEDULER}; list that in "
+        "spec.bindingSchedulers where Toposcope publishes the binding"
+    )
     return Finding("grove/scheduler-binding", "error", "", message, fix)
 
 

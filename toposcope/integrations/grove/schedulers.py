@@ -167,6 +167,8 @@ def _warn_of_reference(field: Field, name: str) -> None:
         f"name it in spec.schedulerTopologyBindings with schedulerName: {name}, "
         "or set topologyBindingPolicy: AutoCreate in its profile"
     )
+    if name == kueue_backend.SCHEDULER:
+        fix += f"; list {name} in spec.bindingSchedulers where Toposcope publishes the binding"
     field.warn("grove/scheduler-binding", text, fix)
 
 

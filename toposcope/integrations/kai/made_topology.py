@@ -26,7 +26,9 @@ OF_ANOTHER_BINDING: Final = (
 NOT_IN_LINE: Final = "Grove has not brought it in line with its ClusterTopologyBinding yet"
 NOT_MADE_YET: Final = (
     "Grove makes it from its ClusterTopologyBinding and has not yet; is Grove's operator "
-    f"running, with {KAI_SCHEDULER} enabled? If KAI is used without Grove, set "
+    f"running, with {KAI_SCHEDULER} enabled? Where its profile has topologyBindingPolicy "
+    f"ReferenceRequired, list {KAI_SCHEDULER} in spec.bindingSchedulers. "
+    "If KAI is used without Grove, set "
     f"spec.publish.{BINDINGS.option} to Never; "
     f"if it is not used, spec.publish.{TOPOLOGIES.option}"
 )

@@ -119,10 +119,11 @@ class _Placement(Placement):
     ) -> Iterator[Finding]:
         """The finding that its queue does not exist, or takes no pods."""
         del view
-        queue = NamedQueue(workload.queue, workload.queue_field)
-        finding = missing(cluster, queue) or not_a_leaf(cluster, queue)
-        if finding:
-            yield finding
+        if workload.queue_group in ("", QUEUES.group):
+            queue = NamedQueue(workload.queue, workload.queue_field)
+            finding = missing(cluster, queue) or not_a_leaf(cluster, queue)
+            if finding:
+                yield finding
         if workload.gang is not None and _is_spread(workload.groups):
             yield _NO_SPREAD
 

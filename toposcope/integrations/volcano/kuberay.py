@@ -30,10 +30,9 @@ def is_placed_by_volcano(root: Field) -> bool:
     return (labels / _SCHEDULER_LABEL).text() == _SCHEDULER
 
 
-def queue_of(root: Field) -> str:
-    """The queue in its labels; empty: none is named."""
-    label = root / "metadata" / "labels" / _QUEUE
-    return label.text() or ""
+def queue_of(root: Field) -> Field:
+    """The label with its queue."""
+    return root / "metadata" / "labels" / _QUEUE
 
 
 def tasks_of_cluster(root: Field, structure: Structure) -> Tasks:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from toposcope.integrations.framework.amounts import amount
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.containers import amounts_of
-from toposcope.integrations.framework.document import Field, name_of
+from toposcope.integrations.framework.document import Field, UnreadField, name_of
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.volcano.api import QUEUES
@@ -84,6 +84,21 @@ def note_on_queue(name: str, cluster: ClusterFacts) -> str:
         f"what other Volcano queues leave to {name} by weight, deserved and guarantee "
         "is not checked"
     )
+
+
+def unread_of(name: str, field: str, cluster: ClusterFacts) -> tuple[UnreadField, ...]:
+    """What a queue, or one above it, says of nodes, which is not read.
+
+    `field` is where the workload names its queue.
+    """
+    queues = _queues(cluster) or {}
+    unread = []
+    for queue in _upwards(name, queues):
+        affinity = queues[queue] / "spec" / "affinity"
+        if affinity.value:
+            why = f"queue {queue} sets {affinity.path}: its pods run on groups of nodes"
+            unread.append(UnreadField(field, why))
+    return tuple(unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +179,13 @@ def kept(queue: Mapping[str, Any]) -> Mapping[str, Any]:
     root = Field(queue)
     spec = root / "spec"
     status = root / "status"
+    counting = {}
+    for name in ("parent", "capability", "affinity"):
+        counting[name] = (spec / name).value
     return {
         "apiVersion": queue.get("apiVersion"),
         "kind": queue.get("kind"),
         "metadata": {"name": name_of(root)},
-        "spec": {"parent": (spec / "parent").value, "capability": (spec / "capability").value},
+        "spec": counting,
         "status": {"state": (status / "state").value, "allocated": (status / "allocated").value},
     }

@@ -8,12 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
+from toposcope.integrations.framework.document import (
+    Field,
+    UnreadField,
+    handle_of,
+    kind_of,
+    name_of,
+)
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kubernetes.gangs import largest
-from toposcope.integrations.volcano.api import JOBS, POD_GROUPS
+from toposcope.integrations.volcano.api import JOBS, POD_GROUPS, QUEUES
 from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES
 from toposcope.integrations.volcano.kuberay import (
     is_placed_by_volcano,
@@ -28,7 +34,12 @@ from toposcope.integrations.volcano.limits import (
     limit_of,
     limit_of_labels,
 )
-from toposcope.integrations.volcano.queues import DEFAULT, check_queue, note_on_queue
+from toposcope.integrations.volcano.queues import (
+    DEFAULT,
+    check_queue,
+    note_on_queue,
+    unread_of,
+)
 from toposcope.integrations.volcano.tasks import (
     REFUSED,
     Task,
@@ -75,6 +86,9 @@ class _Gang:
     later: tuple[Pods, ...] = ()
     """Pods outside of the gang, which start when it runs."""
     queue: str = DEFAULT
+    queue_field: str = ""
+    """Where its document names that queue, or may."""
+    unread: tuple[UnreadField, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -140,14 +154,23 @@ def _gang_of_job(root: Field, cluster: ClusterFacts) -> _Gang:
     field = spec / "queue"
     queue = field.text() or DEFAULT
     check_queue(field, queue, cluster)
-    notes = _notes(queue, soft, cluster)
-    return _Gang(root, limit, parts, tasks, queue=queue, notes=notes)
+    return _Gang(
+        root,
+        limit,
+        parts,
+        tasks,
+        queue=queue,
+        queue_field=field.path,
+        unread=unread_of(queue, field.path, cluster),
+        notes=_notes(queue, soft, cluster),
+    )
 
 
 def _gang_of_ray(root: Field, cluster: ClusterFacts) -> _Gang:
     labels = root / "metadata" / "labels"
     structure = structure_of(root) or Structure(())
-    queue = queue_of(root) or DEFAULT
+    field = queue_of(root)
+    queue = field.text() or DEFAULT
     later = []
     for pod_set in structure.later:
         later.append(pod_set.pods)
@@ -158,6 +181,8 @@ def _gang_of_ray(root: Field, cluster: ClusterFacts) -> _Gang:
         tasks_of_cluster(root, structure),
         later=tuple(later),
         queue=queue,
+        queue_field=field.path,
+        unread=unread_of(queue, field.path, cluster),
         notes=_notes(queue, [labels / MODE_LABEL], cluster),
     )
 
@@ -196,6 +221,9 @@ def _workload(gang: _Gang, topology: TopologyLevels | None) -> Workload:
         topology=topology.name if topology else None,
         notes=gang.notes,
         queue=gang.queue,
+        queue_group=QUEUES.group,
+        queue_field=gang.queue_field,
+        unread=gang.unread,
     )
     if gang.tasks is None:
         return _of_pod_group(workload, gang, topology)
