@@ -216,12 +216,14 @@ def load_snapshot(
     published: bool = False,
     node: str | None = None,
     others: Collector | None = None,
+    neighbours: bool = False,
     matrices: bool = False,
     on_topologies: Callable[[tuple["Topology", ...]], None] | None = None,
 ) -> Snapshot:
     """The snapshot that the flags ask for; its warnings go to standard error.
 
-    `node` is the node whose matrix is kept, `matrices` keeps those of all. `others` gets what it
+    `node` is the node whose matrix is kept, and the only one that is read of a live cluster unless
+    its `neighbours` are wanted too; `matrices` keeps those of all. `others` gets what it
     wants of other objects in files. `on_topologies` gets the ClusterTopologies of a live cluster
     before its nodes are read. Raises InputError, KubeError and CommandError.
     """
@@ -237,7 +239,7 @@ def load_snapshot(
     else:
         from toposcope.snapshot.live import Wanted  # noqa: PLC0415 - not for files
 
-        wanted = Wanted(pods, published, node, keep, on_topologies)
+        wanted = Wanted(pods, published, node, keep, on_topologies, neighbours)
         snapshot = _of_cluster(arguments, wanted, catalogue)
 
     if catalogue:

@@ -94,7 +94,7 @@ def _kind_of(store: object_store.ObjectStore, kinds: Sequence[Kind], name: str) 
 
 
 def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> int:
-    snapshot = command.load_snapshot(arguments, node=name)
+    snapshot = command.load_snapshot(arguments, node=name, neighbours=True)
     node = snapshot.by_name.get(name)
     if node is None:
         raise command.no_node(snapshot, name)

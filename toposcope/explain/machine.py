@@ -1,10 +1,11 @@
-"""The checks on one node: agent, hardware, what drivers offer to pods, and its NVLink domain."""
+"""The checks on one node: agent, hardware, what drivers offer to pods, NVLink domain, place."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from toposcope.api import label_keys
+from toposcope.explain.node_place import check_kubelet, check_place, check_scheduling
 from toposcope.hardware.matrix_annotation import MatrixError, parse, reasons
 from toposcope.hardware.topology import State
 from toposcope.hierarchy.node import spans_nodes
@@ -30,11 +31,14 @@ def _unlisted(snapshot: Snapshot) -> bool:
 def examine(snapshot: Snapshot, node: NodeView) -> tuple[Step, ...]:
     """All checks in their order; the first that failed is the answer."""
     checks = {
+        "kubelet": check_kubelet,
         "agent": _agent,
         "hardware": _hardware,
         "devices": _devices,
         "driver": _driver,
         "domain": _domain,
+        "place": check_place,
+        "scheduling": check_scheduling,
     }
     steps = []
     for name, check in checks.items():
@@ -43,18 +47,27 @@ def examine(snapshot: Snapshot, node: NodeView) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _agent(_: Snapshot, node: NodeView) -> Step:
+def _agent(snapshot: Snapshot, node: NodeView) -> Step:
     if not node.has_gpus:
         return passed("it has no GPUs that an agent, a device plugin or a DRA driver reports")
-    if not node.without_agent:
-        return passed("its agent has labelled it")
 
     here = "-l app.kubernetes.io/component=agent --field-selector spec.nodeName={}"
+    show = shell(f"kubectl get pods -A -o wide {here}", node.name)
+    why = snapshot.unready_agents.get(node.name)
+    if why and node.without_agent:
+        return failed(f"no agent has labelled it: its agent is not Ready ({why})", commands=(show,))
+    if why:
+        return failed(
+            f"its agent is not Ready ({why}): nothing checks that its labels are still true",
+            commands=(show,),
+        )
+    if not node.without_agent:
+        return passed("its agent has labelled it")
     return failed(
         f"it has GPUs and no label {label_keys.GPUS}: no agent has labelled it",
         "where GPUs come from a DRA driver alone, see docs/integrations/kube-scheduler.md "
         "for what the agent's pod needs",
-        commands=(shell(f"kubectl get pods -A -o wide {here}", node.name),),
+        commands=(show,),
     )
 
 

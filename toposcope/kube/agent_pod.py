@@ -8,8 +8,13 @@ import msgspec
 
 from toposcope.text import printable
 
-SELECTOR: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component=agent"
-"""Overlays rename objects (`namePrefix`), and keep labels."""
+LABELS: Final = {
+    "app.kubernetes.io/name": "toposcope",
+    "app.kubernetes.io/component": "agent",
+}
+"""Of the agents' pods and their DaemonSet. Overlays rename objects (`namePrefix`), and keep
+labels."""
+SELECTOR: Final = ",".join(f"{key}={value}" for key, value in LABELS.items())
 
 _STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Why a container waits that is about to start. All other reasons are failures, as
@@ -123,14 +128,19 @@ def _reason(pod: _Pod) -> str:
     scheduled = _condition(pod, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         return printable(scheduled.reason or _UNSCHEDULABLE, _LONGEST_REASON)
-    waiting = _waiting_reason(pod)
+    containers = pod.status.container_statuses or ()
+    is_running = bool(containers) and all(container.ready for container in containers)
+    return why_not_ready(_waiting_reason(pod), is_running=is_running)
+
+
+def why_not_ready(waiting: str, *, is_running: bool) -> str:
+    """Why a pod is not Ready, given why a container waits and what the kubelet said last.
+
+    Where the kubelet called all containers ready, the node controller has overruled it.
+    """
     if waiting:
         return printable(waiting, _LONGEST_REASON)
-    containers = pod.status.container_statuses or ()
-    if containers and all(container.ready for container in containers):
-        # The kubelet's last word; the node controller has overruled it.
-        return _NODE_SILENT
-    return _NOT_READY
+    return _NODE_SILENT if is_running else _NOT_READY
 
 
 def _since(metadata: _Meta, ready: _Condition | None) -> datetime:

@@ -32,6 +32,7 @@ from toposcope.integrations.framework.pod_rules import (
 )
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.registry import PLUGINS
+from toposcope.kube.agent_pod import LABELS, why_not_ready
 from toposcope.kube.pod_resources import (
     MOST,
     ContainerRequests,
@@ -206,8 +207,18 @@ class _PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     host_network: bool | None = None
 
 
+class _Waiting(msgspec.Struct, frozen=True, gc=False):
+    reason: str = ""
+
+
+class _ContainerState(msgspec.Struct, frozen=True, gc=False):
+    waiting: _Waiting | None = None
+
+
 class _ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
+    ready: bool = False
+    state: _ContainerState | None = None
     resources: _Resources | None = None
     allocated_resources: Quantities = None
 
@@ -450,6 +461,8 @@ class Decoder:
     )
     _repelled: dict[bytes, tuple[PodTerm, ...]] = field(default_factory=dict)
     _ports: dict[tuple[HostPort, ...], tuple[HostPort, ...]] = field(default_factory=dict)
+    unready_agents: dict[str, str] = field(default_factory=dict)
+    """By node: why the pod of its agent is not Ready, where it is not."""
     _capped: list[str] = field(default_factory=list)
     """Objects with an amount that counts as `MOST`."""
 
@@ -574,9 +587,6 @@ class Decoder:
         if self._places_matter(spec, annotations, requests):
             wants = self._wanted(spec)
 
-        why_waiting = ""
-        if not node:
-            why_waiting = _why_waiting(status.conditions)
         return PodView(
             namespace=self._share(meta.namespace),
             name=meta.name,
@@ -587,13 +597,34 @@ class Decoder:
             labels=self._kept(meta.labels),
             annotations=annotations,
             scheduler=self._share(spec.scheduler_name),
-            waiting=why_waiting,
+            waiting=self._why_waiting(node, meta.labels, status),
             wants=wants,
             priority=spec.priority or 0,
             selectable=self._selectable_of(meta.labels),
             repels=self._repels(spec, meta),
             ports=self._host_ports(spec),
         )
+
+    def _why_waiting(self, node: str, labels: Mapping[str, str] | None, status: _PodStatus) -> str:
+        """Why a pod has no node, as `_why_waiting`; of an agent's pod, note whether it is Ready."""
+        if not node:
+            return _why_waiting(status.conditions)
+        if labels and LABELS.items() <= labels.items():
+            self._look_at_agent(node, status)
+        return ""
+
+    def _look_at_agent(self, node: str, status: _PodStatus) -> None:
+        """Note whether the pod of a node's agent is Ready."""
+        self.unready_agents.pop(node, None)
+        if _is_true("Ready", status.conditions):
+            return
+        containers = status.container_statuses or ()
+        waiting = ""
+        for container in containers:
+            if container.state and container.state.waiting:
+                waiting = container.state.waiting.reason
+        is_running = bool(containers) and all(container.ready for container in containers)
+        self.unready_agents[node] = why_not_ready(waiting, is_running=is_running)
 
     def _selectable_of(self, labels: Mapping[str, str] | None) -> tuple[str, ...]:
         """Keys and values in turn, shared by pods with the same labels.
@@ -754,6 +785,13 @@ def _shared(kept: dict[_Pairs[_T], Mapping[str, _T]], pairs: _Pairs[_T]) -> Mapp
     if mapping is None:
         mapping = kept[pairs] = dict(pairs)
     return mapping
+
+
+def _is_true(kind: str, conditions: Iterable[_Condition] | None) -> bool:
+    for condition in conditions or ():
+        if condition.type == kind:
+            return condition.status == "True"
+    return False
 
 
 def _why_waiting(conditions: Iterable[_Condition] | None) -> str:

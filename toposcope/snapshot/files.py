@@ -227,6 +227,7 @@ class _Builder:
             taken_at=None,
             nodes=_by_name(self._nodes.values()),
             pods=pods,
+            unready_agents=self.decoder.unready_agents,
             topologies=_by_name(self._topologies.values()),
             published=tuple(self._published.values()),
             scheduler_profiles=decode.only(self._profiles),

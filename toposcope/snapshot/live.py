@@ -77,10 +77,12 @@ class Wanted:
     pods: bool = True
     published: bool = False
     node: str | None = None
-    """The only node to read."""
+    """The only node to read, with its pods and devices."""
     keep_matrix: decode.KeepMatrix = field(default=decode.degraded)
     on_topologies: Callable[[tuple[Topology, ...]], None] | None = None
     """Called with the ClusterTopologies before the nodes are read: they are few, nodes many."""
+    neighbours: bool = False
+    """Whether to read all other nodes too, which say what levels there are."""
 
 
 def load_live(
@@ -148,11 +150,15 @@ class _Reader:
             if wanted.on_topologies:
                 wanted.on_topologies(topologies)
 
-            nodes = self._nodes(wanted.node, topologies)
+            only = None if wanted.neighbours else wanted.node
+            nodes = self._nodes(only, topologies)
             devices: tuple[Mapping[str, Any], ...] = ()
             pods = None
             if wanted.pods:
-                devices = self.devices(nodes, wanted.node, claims=wanted.published)
+                asked = nodes
+                if wanted.node:
+                    asked = [node for node in nodes if node.name == wanted.node]
+                devices = self.devices(asked, wanted.node, claims=wanted.published)
                 pods = self._pods(wanted.node)
 
             published: tuple[Published, ...] = ()
@@ -168,6 +174,7 @@ class _Reader:
                 nodes=tuple(sorted(nodes, key=attrgetter("name"))),
                 topologies=topologies,
                 pods=pods,
+                unready_agents=self._decode.unready_agents,
                 published=published,
                 objects=(*objects, *devices),
                 served=self.served,

@@ -269,6 +269,8 @@ class Snapshot:
     """False: an older file, in which pods have neither all labels, nor anti-affinity and ports."""
     scheduler_profiles: SchedulerProfiles | None = None
     """The profiles of schedulers by an operator's configuration; None: not known."""
+    unready_agents: Mapping[str, str] = field(default_factory=dict)
+    """By node: why the pod of its agent is not Ready, where pods are known and it is not."""
 
     @cached_property
     def inventory(self) -> Inventory:
