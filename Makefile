@@ -10,10 +10,10 @@ ARGS ?=
 .PHONY: help audit demo ui ui-test pictures regressions test test-all schedulers e2e lint format bench chaos simulate model mutants lock rules chart reference docs fuzz growth uninstall clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 # With --keep there is time to look at the page.
-demo: $(VENV)/run $(if $(findstring --keep,$(ARGS)),ui) ## Simulate a cluster and watch the whole path (ARGS=--keep leaves it running for kubectl)
+demo: $(VENV)/run $(if $(findstring --keep,$(ARGS)),ui) ## Simulate a cluster and watch the whole path, in about a minute with the set-up (ARGS=--keep leaves it running for kubectl)
 	@$(BIN)/python -m toposcope.cli.main demo $(ARGS)
 
 # Node comes with the virtual environment: nobody has to install it, and everybody builds with the same.
@@ -62,13 +62,14 @@ schedulers: $(VENV)/dev ## Compare `toposcope check` and `whatif` with a real ku
 e2e: $(VENV)/dev ui ## Run agent, controller and page on real kubelets (Linux, root; says what else is missing)
 	$(BIN)/python -m tests.e2e $(ARGS)
 
-lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, the direction of imports, regular expressions, and the image's recipe
+lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, imports, regular expressions, the Dockerfile, and messages of new commits (BASE=origin/main)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.regexes
 	$(BIN)/python -m tools.density
+	$(BIN)/python -m tools.commits $(BASE)
 	$(BIN)/hadolint Dockerfile
 	cd $(PAGE) && $(NODE) npm run --silent check
 

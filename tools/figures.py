@@ -135,13 +135,17 @@ def part(page: str, *subjects: str) -> str:
         text = markdown(head, rows)
         parts.append(text)
 
-    runs = []
+    return "\n\n".join([*parts, *runs(tables)])
+
+
+def runs(tables: Iterable[Table]) -> list[str]:
+    """What made the tables, each run once, in small print."""
+    lines = []
     for table in tables:
-        run = f"`{table.command}`, {table.measured}"
-        if run not in runs:
-            runs.append(run)
-            parts.append(f"<small>{run}</small>")
-    return "\n\n".join(parts)
+        line = f"<small>`{table.command}`, {table.measured}</small>"
+        if line not in lines:
+            lines.append(line)
+    return lines
 
 
 def _file(page: str) -> Path:

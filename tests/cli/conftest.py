@@ -44,9 +44,9 @@ class Command(Protocol):
 
 
 class CommandOnCluster(Protocol):
-    """Runs a command line on a cluster of tests/cli/clusters.py, and checks its exit code."""
+    """Runs a command line on a cluster of tests/cli/clusters.py, and checks its exit code; `code=None` takes any."""
 
-    def __call__(self, cluster: Callable[[], SavedCluster], line: str, *, code: int = 0) -> Ran: ...
+    def __call__(self, cluster: Callable[[], SavedCluster], line: str, *, code: int | None = 0) -> Ran: ...
 
 
 Save = Callable[[Callable[[], SavedCluster]], str]
@@ -86,7 +86,7 @@ def save(tmp_path_factory: pytest.TempPathFactory) -> Save:
 def toposcope_on(toposcope: Command, save: Save) -> CommandOnCluster:
     """The program on a saved cluster: `toposcope_on(demo, "tree -o name", code=1)`."""
 
-    def run(cluster: Callable[[], SavedCluster], line: str, *, code: int = 0) -> Ran:
+    def run(cluster: Callable[[], SavedCluster], line: str, *, code: int | None = 0) -> Ran:
         __tracebackhide__ = True
         ran = toposcope(f"{line} --from {save(cluster)}", code=code)
         assert "Traceback" not in ran.out + ran.err

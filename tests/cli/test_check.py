@@ -43,6 +43,17 @@ MISSPELT = pod_clique_set("llm", required="rak", replicas=2, gpus=4)
 HUGE = pod_clique_set("huge", required="nvlink-domain", replicas=20, gpus=4)
 LARGE = pod_clique_set("large", required="nvlink-domain", replicas=18, gpus=4)
 SMALL = pod_clique_set("small", required="rack", replicas=4, gpus=8)
+NO_PODS = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: idle}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: idle}}
+  template:
+    metadata: {labels: {app: idle}}
+    spec: {containers: [{name: main, image: none}]}
+"""
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"
 WORKLOADS = f"{MISSPELT}---\n{HUGE}---\n{LARGE}---\n{SMALL}---\n{CONFIG_MAP}"
 
@@ -207,11 +218,21 @@ def test_check_of_nothing_ends_with_2(toposcope_on: CommandOnCluster, write: Wri
 
 
 @regression
-def test_check_of_kinds_without_rules_ends_with_2(toposcope_on: CommandOnCluster, write: Write) -> None:
+def test_check_of_kinds_without_rules_ends_with_3(toposcope_on: CommandOnCluster, write: Write) -> None:
     write("work.yaml", CONFIG_MAP)
-    ran = toposcope_on(busy, "check -f work.yaml", code=2)
+    ran = toposcope_on(busy, "check -f work.yaml", code=3)
     assert ran.out == "0 workloads checked, 1 object of other kinds skipped (ConfigMap)\n"
     assert "toposcope check: nothing was checked: there are no rules for ConfigMap\n" in ran.err
+
+
+@regression
+def test_check_of_workloads_without_pods_ends_with_3(toposcope_on: CommandOnCluster, write: Write) -> None:
+    write("work.yaml", NO_PODS)
+    ran = toposcope_on(busy, "check -f work.yaml", code=3)
+    assert ran.out.splitlines()[-1] == "1 workload checked"
+    assert "toposcope check: no room was looked for: the workloads ask for no pods\n" in ran.err
+    write("work.yaml", f"{NO_PODS}---\n{SMALL}")
+    assert toposcope_on(busy, "check -f work.yaml").out.splitlines()[-1] == "2 workloads checked"
 
 
 @regression

@@ -110,6 +110,14 @@ def test_domain_where_kueue_takes_label_keys_is_advice(toposcope: Command, write
     assert NOT_CHECKED in ran.out
 
 
+def test_hyper_nodes_that_only_a_cluster_has_are_not_missed(toposcope: Command, write: Write) -> None:
+    write("work.yaml", document("../volcano/job.yaml"))
+    ran = toposcope("check -f work.yaml", code=3)
+    assert_checked_alone(ran)
+    assert "HyperNode" not in ran.out
+    assert ran.out.endswith("1 workload checked\n")
+
+
 def test_two_annotations_of_kueue_need_no_cluster(toposcope: Command, write: Write) -> None:
     annotations = "{kueue.x-k8s.io/podset-required-topology: a.b/c, kueue.x-k8s.io/podset-preferred-topology: a.b/c}"
     write("work.yaml", kueue_job(annotations))

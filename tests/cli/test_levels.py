@@ -74,24 +74,23 @@ HINTS = [LEAF_SWITCH, CLIQUE, RACK_OF_KUBERNETES, RACK_OF_ROOK, RETIRED]
 
 @pytest.mark.parametrize("command", ["levels", "tree"])
 def test_labels_that_look_like_levels_are_hints(command: str, toposcope_on: CommandOnCluster) -> None:
-    out = toposcope_on(home_made, command).out
+    out = toposcope_on(home_made, command, code=1).out  # no ClusterTopology
     assert [line for line in out.splitlines() if line.startswith("hint: ")] == [f"hint: {hint}" for hint in HINTS]
 
 
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
-        pytest.param("levels -o json", 0, id="levels"),
-        pytest.param("tree -o json", 0, id="tree"),
-        pytest.param("status -o json", 1, id="status"),
-    ],
-)
-def test_hints_are_for_programs_too(line: str, code: int, toposcope_on: CommandOnCluster) -> None:
-    hints = toposcope_on(home_made, line, code=code).json["hints"]
+@pytest.mark.parametrize("command", ["levels", "tree", "status"])
+def test_hints_are_for_programs_too(command: str, toposcope_on: CommandOnCluster) -> None:
+    hints = toposcope_on(home_made, f"{command} -o json", code=1).json["hints"]
     assert [hint["message"] for hint in hints] == HINTS
     assert hints[0]["reason"] == "NearMiss"
     assert hints[0]["key"] == "example.com/leaf-switch"
     assert hints[0]["domain"] is None
+
+
+@pytest.mark.regression
+def test_levels_without_a_topology_are_a_problem(toposcope_on: CommandOnCluster) -> None:
+    said = "! there is no ClusterTopology, so nothing is published: these levels come from labels alone"
+    assert said in toposcope_on(home_made, "levels", code=1).out.splitlines()
 
 
 def two_platforms() -> SavedCluster:

@@ -1,7 +1,7 @@
 """`toposcope nodes`: nodes by place, label, name and state."""
 
 import pytest
-from tests.cli.clusters import demo, gaps, miscabled, sliced, tainted, tolerated, under_pressure
+from tests.cli.clusters import busy_cpus, demo, gaps, miscabled, sliced, tainted, tolerated, under_pressure
 from tests.cli.conftest import Command, CommandOnCluster
 from tests.support.pages import expected_page
 
@@ -26,9 +26,23 @@ def test_nodes_are_selected_by_labels(toposcope_on: CommandOnCluster) -> None:
     ]
 
 
-def test_nodes_of_a_missing_rack_are_none_with_a_suggestion(toposcope_on: CommandOnCluster) -> None:
-    out = toposcope_on(demo, "nodes --in rack=rack-33").out
-    assert "there is no rack 'rack-33'; did you mean 'rack-3'?" in out
+@pytest.mark.regression
+@pytest.mark.parametrize("flags", ["", " -o json", " -o name"])
+def test_missing_rack_is_an_error_with_the_nearest(flags: str, toposcope_on: CommandOnCluster) -> None:
+    ran = toposcope_on(demo, f"nodes --in rack=rack-33{flags}", code=2)
+    assert ran.out == ""
+    assert "there is no rack 'rack-33'; did you mean 'rack-3', 'rack-4' or 'rack-2'?" in ran.err
+
+
+@pytest.mark.regression
+def test_rack_unlike_any_other_is_an_error_with_some(toposcope_on: CommandOnCluster) -> None:
+    err = toposcope_on(demo, "nodes --in rack=typo", code=2).err
+    assert "there is no rack 'typo'; the 4 racks are rack-1, rack-2, rack-3, ..." in err
+
+
+def test_rack_without_matching_nodes_is_no_error(toposcope_on: CommandOnCluster) -> None:
+    out = toposcope_on(demo, "nodes --in rack=rack-4 --state unknown").out
+    assert out == "no matching nodes (30 checked)\n"
 
 
 def test_degraded_node_for_scripts_has_its_reasons(toposcope_on: CommandOnCluster) -> None:
@@ -87,6 +101,26 @@ def test_nodes_of_a_wrong_selector_are_an_error(line: str, message: str, toposco
 )
 def test_wrong_flag_of_nodes_is_named(line: str, message: str, toposcope: Command) -> None:
     assert message in toposcope(line, code=2).err
+
+
+@pytest.mark.regression
+def test_free_gpus_out_of_reach_have_a_column_and_a_reason(toposcope_on: CommandOnCluster) -> None:
+    """marin#8249: a Job without GPUs holds the CPU of two nodes."""
+    ran = toposcope_on(busy_cpus, "nodes n0 n1")
+    head, blocked, free, *remarks = ran.out.splitlines()
+    assert head.split()[:5] == ["NAME", "GPUS", "FREE", "BLOCKED", "STATE"]
+    assert blocked.split()[:5] == ["n0", "8", "8", "8", "ok"]
+    assert free.split()[:4] == ["n1", "8", "8", "ok"]
+    assert remarks[-1] == "  8 GPUs on 1 node (n0), where too little CPU is left: train/cpu-0 holds it"
+
+
+@pytest.mark.regression
+def test_free_gpus_out_of_reach_are_in_the_document(toposcope_on: CommandOnCluster) -> None:
+    found = toposcope_on(busy_cpus, "nodes n0 n1 -o json").json
+    first, second = found["nodes"]
+    assert first["blockedGpus"] == {"cpu": 8}
+    assert "blockedGpus" not in second
+    assert [(block["reason"], block["nodes"]) for block in found["blocked"]] == [("cpu", ["n0"])]
 
 
 def test_taints_of_an_admin_are_shown(toposcope_on: CommandOnCluster) -> None:

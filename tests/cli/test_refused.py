@@ -88,8 +88,8 @@ def grant(api: ApiUnderTest, name: str, group: str, resource: str) -> None:
 
 
 def documented_role() -> dict[str, Any]:
-    """The one in docs/cli.md."""
-    page = ROOT / "docs" / "cli.md"
+    """The one in docs/check.md."""
+    page = ROOT / "docs" / "check.md"
     text = page.read_text(encoding="utf-8")
     _, _, rights = text.partition("\n## Rights\n")
     _, _, example = rights.partition("```yaml\n")
@@ -170,7 +170,7 @@ def test_missing_right_is_named_with_what_to_ask_for(
     code, out, err = toposcope("explain", "job/x", *where, code=None)
     assert code == 2
     assert "jobs.batch" in err
-    assert err.count("ask an admin for the verb list on them in namespace default: docs/cli.md, section Rights") == 1
+    assert err.count("ask an admin for the verb list on them in namespace default: docs/check.md, section Rights") == 1
     for words in commands:
         code, out, err = toposcope(*words, *where, code=None)
         assert "Traceback" not in err, words

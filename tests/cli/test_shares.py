@@ -21,7 +21,7 @@ def figures(row: str) -> list[int]:
 
 @pytest.mark.regression
 def test_tree_never_has_more_free_gpus_than_gpus(mixed: str, toposcope: Command) -> None:
-    _topology, _titles, *lines = toposcope(f"tree --all --from {mixed}").out.splitlines()
+    _topology, _titles, *lines = toposcope(f"tree --all --from {mixed}", code=1).out.splitlines()
     rows = []
     for line in lines:
         numbers = figures(line)
@@ -43,12 +43,12 @@ def test_tree_never_has_more_free_gpus_than_gpus(mixed: str, toposcope: Command)
 def test_tree_without_pods_names_shares_all_the_same(tmp_path: Path, toposcope: Command) -> None:
     nodes = [document for document in mixed_cluster() if document["kind"] == "Node"]
     file = write_cluster(tmp_path / "nodes.json", *nodes)
-    out = toposcope(f"tree --from {file}").out
+    out = toposcope(f"tree --from {file}", code=1).out
     assert "as shares are no GPUs: 40 time slices (nvidia.com/gpu) on 1 node with 4 GPUs: sliced" in out
 
 
 def test_tree_for_scripts_has_shares(mixed: str, toposcope: Command) -> None:
-    found = toposcope(f"tree -o json --from {mixed}").json
+    found = toposcope(f"tree -o json --from {mixed}", code=1).json
     assert found["gpus"] == 28
     assert found["freeGpus"] == 11
     assert found["shares"][1] == {
@@ -64,9 +64,9 @@ def test_tree_for_scripts_has_shares(mixed: str, toposcope: Command) -> None:
 def test_cluster_without_shares_says_nothing_of_them(tmp_path: Path, toposcope: Command) -> None:
     whole = sharing_node("n", offers={"nvidia.com/gpu": 4})
     file = write_cluster(tmp_path / "cluster.json", whole)
-    printed = toposcope(f"tree --from {file}").out
+    printed = toposcope(f"tree --from {file}", code=1).out
     assert "share" not in printed
-    tree = toposcope(f"tree -o json --from {file}").json
+    tree = toposcope(f"tree -o json --from {file}", code=1).json
     assert "shares" not in tree
     nodes = toposcope(f"nodes -o json --from {file}").json
     (node,) = nodes["nodes"]
@@ -151,7 +151,7 @@ def test_check_judges_as_the_scheduler_and_warns(mixed: str, tmp_path: Path, top
     job.write_text(yaml.safe_dump(document))
     out = toposcope(f"check -f {job} --from {mixed}").out
     assert "fits: 1 pod on 1 node, on shares of GPUs and not on GPUs" in out
-    assert "warning: (line 1): it fits on shares of GPUs only" in out
+    assert "warning: job/j -n ml (line 1): it fits on shares of GPUs only" in out
     (workload,) = toposcope(f"check -f {job} -o json --from {mixed}").json["workloads"]
     rules = [finding["rule"] for finding in workload["findings"]]
     assert "gpus/shares" in rules

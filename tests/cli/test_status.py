@@ -216,6 +216,58 @@ def topology_with_one_level(*, generation: int) -> Object:
     return topology
 
 
+def troubled_without_topology() -> SavedCluster:
+    """The demo's nodes: three degraded, two that do not answer, one without a rack, and no ClusterTopology."""
+    cluster = SavedCluster()
+    states = ["degraded", "degraded", "degraded", "unknown", "unknown"]
+    for name, state in zip(sorted(cluster.nodes), states, strict=False):
+        cluster.nodes[name]["metadata"]["labels"]["gpu.topology/state"] = state
+    del cluster.nodes["h200-8"]["metadata"]["labels"]["cloud.google.com/gce-topology-subblock"]
+    return cluster
+
+
+@pytest.mark.regression
+def test_every_trouble_counts_without_a_topology(toposcope_on: CommandOnCluster) -> None:
+    lines = toposcope_on(troubled_without_topology, "status", code=1).out.splitlines()
+    assert lines[0] == "no ClusterTopology: 4 problems"
+    found = lines[lines.index("  next: toposcope suggest") + 1 :]
+    assert found == [
+        "! nodes: 3 nodes degraded: gb200-01, gb200-02, gb200-03",
+        "  next: toposcope nodes --state degraded",
+        "! nodes: 2 nodes whose hardware does not answer: gb200-04, gb200-05",
+        "  next: toposcope nodes --state unknown",
+        "! nodes: 1 node without a level of the others: h200-8",
+        "  next: toposcope nodes --state left-out",
+    ]
+
+
+def without_gpus() -> SavedCluster:
+    cluster = SavedCluster(most=0)
+    node = cluster.add_node("cpu-1", {"kubernetes.io/hostname": "cpu-1"})
+    node["status"]["allocatable"] = {"cpu": "8"}
+    return cluster
+
+
+@pytest.mark.regression
+def test_status_sends_nobody_to_a_suggestion_that_there_is_not(toposcope_on: CommandOnCluster) -> None:
+    out = toposcope_on(without_gpus, "status", code=1).out
+    assert "  next: kubectl get pods -A -o wide -l app.kubernetes.io/component=agent\n" in out
+    assert "suggest" not in out
+
+
+@pytest.mark.regression
+def test_agents_that_are_not_ready_are_shown_by_kubectl(tmp_path: Path, toposcope: Command) -> None:
+    reported = {
+        "type": "AgentsReporting",
+        "status": "False",
+        "reason": "AgentsNotReady",
+        "message": "1 agent is not Ready: gb200-01 (CrashLoopBackOff)",
+    }
+    file = write_cluster(tmp_path / "cluster.json", *demo_nodes(), cluster_topology({"conditions": [reported]}))
+    lines = toposcope(f"status --from {file}", code=1).out.splitlines()
+    assert "  next: kubectl get pods -A -o wide -l app.kubernetes.io/component=agent" in lines
+
+
 def before_agents() -> SavedCluster:
     """Two nodes with GPUs that no agent has labelled."""
     cluster = SavedCluster(most=0)

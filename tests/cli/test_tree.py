@@ -270,7 +270,7 @@ LIKE = """
 @pytest.mark.regression
 def test_tree_says_which_free_gpus_are_blocked_and_by_whom(toposcope_on: CommandOnCluster) -> None:
     """256 idle GPUs that 29 gangs could not use read as free."""
-    ran = toposcope_on(busy_cpus, "tree")
+    ran = toposcope_on(busy_cpus, "tree", code=1)
     _, head, whole, *_, blocked, by_whom = ran.out.splitlines()
     assert head.split() == ["NODES", "GPUS", "FREE", "BLOCKED"]
     assert whole.split() == ["all", "nodes", "4", "32", "32", "16"]
@@ -284,7 +284,8 @@ def test_tree_says_which_free_gpus_are_blocked_and_by_whom(toposcope_on: Command
 @pytest.mark.regression
 def test_tree_judges_free_gpus_by_a_given_workload(toposcope: Command, save: Save, write: Write, folder: Path) -> None:
     write("gang.yaml", LIKE)
-    tree = toposcope(f"tree --from {save(busy_cpus)} --like {folder / 'gang.yaml'} -o json").json
+    like = folder / "gang.yaml"
+    tree = toposcope(f"tree --from {save(busy_cpus)} --like {like} -o json", code=1).json
     assert tree["freeGpus"] == 32
     assert tree["blockedGpus"] == {"cpu": 16}
     assert tree["pod"] == {"gpus": 8, "cpu": 64.0, "memory": 400 << 30, "basis": "like"}

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tests.support import publishing
@@ -53,6 +54,8 @@ class Site:
         self.writes: list[str] = []
         """All so far."""
         self.seconds_per_write = 0.0
+        self.binding_schedulers: tuple[str, ...] | None = None
+        """`spec.bindingSchedulers`."""
         self._held = contextlib.ExitStack()
         self._client = client
         watched = publishing.WatchedClient(client, self._note)
@@ -107,7 +110,7 @@ class Site:
         `modes` is `spec.publish`; a publisher whose mode is Never takes back, and says nothing where nothing is left.
         """
         modes = modes or {}
-        wanted = topology(publish=modes)
+        wanted = replace(topology(publish=modes), binding_schedulers=self.binding_schedulers)
         results = []
         for name, publisher in self._publishers.items():
             if name not in publishers or not publisher.served():

@@ -1,4 +1,4 @@
-"""What docs/levels.md shows is what the code has."""
+"""What docs/concepts.md shows is what the code has."""
 
 import re
 
@@ -8,12 +8,12 @@ from toposcope.controller.segments import MOST
 from toposcope.hierarchy.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY
 from toposcope.hierarchy.controller_config import read_config
 
-PAGE = (DOCS / "levels.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "concepts.md").read_text(encoding="utf-8")
 
 
 def test_the_example_of_the_page_is_a_good_configuration() -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    found = read_config(example.encode(), "docs/levels.md")
+    (example,) = re.findall(r"```yaml\n(apiVersion: config\.gpu\.topology.*?)```", PAGE, re.DOTALL)
+    found = read_config(example.encode(), "docs/concepts.md")
     assert found.problems == ()
     assert found.catalogue != BUILT_IN
     wrong = example.replace("domain: rack", "domain: rock")

@@ -1,13 +1,14 @@
 """Pages with commands, as somebody reads them: each `$` line is run, and what it prints must stand below it.
 
-Commands are run in the repository's root, against the demo's nodes on an API server with the CRDs of other projects and
-one pass of the controller after each `kubectl` that writes. `...` on a line of its own stands for lines left out.
+`...` on a line of its own stands for lines left out. TOPOSCOPE_WRITE_GUIDES=1 writes the output into the pages.
 """
 
+import os
 import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from toposcope.cli.main import main
@@ -16,6 +17,24 @@ _BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
 _WRITES = ("apply", "label", "annotate", "create", "delete", "patch")
 
 Run = Callable[[str], str]
+
+
+def chapter_of(page: Path, heading: str) -> str:
+    """What stands on a page between this heading of the second level and the next one."""
+    text = page.read_text(encoding="utf-8")
+    _, found, rest = text.partition(f"\n## {heading}\n")
+    assert found, f"{page} has no chapter {heading}"
+    chapter, _, _ = rest.partition("\n## ")
+    return chapter
+
+
+def compare(page: Path, expected: str, printed: str) -> None:
+    """Compare a part of a page with what its commands printed; with TOPOSCOPE_WRITE_GUIDES=1 write that instead."""
+    if os.environ.get("TOPOSCOPE_WRITE_GUIDES") == "1":
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text.replace(expected, printed), encoding="utf-8")
+        return
+    assert printed == expected
 
 
 def as_run(page: str, run: Run) -> str:
@@ -70,8 +89,30 @@ def _abridged(shown: list[str], printed: list[str]) -> bool:
     return re.match(pattern, "\n".join(printed), re.DOTALL) is not None
 
 
+class SavedShell:
+    """Runs `toposcope` in this process, on a saved cluster where a command names none."""
+
+    def __init__(self, cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self._cluster = cluster
+        self._capsys = capsys
+
+    def __call__(self, command: str) -> str:
+        program, *arguments = shlex.split(command)
+        assert program == "toposcope", f"this page runs toposcope, not {program}"
+        if "--from" not in arguments:
+            arguments += ["--from", self._cluster]
+        self._capsys.readouterr()
+        main(arguments)
+        said = self._capsys.readouterr()
+        return said.out + said.err
+
+
 class Shell:
-    """Runs the commands of guides: `toposcope` in this process, `kubectl` as the program it is."""
+    """Runs the commands of guides: `toposcope` in this process, `kubectl` as the program it is.
+
+    The API server has the demo's nodes and the CRDs of other projects; after each `kubectl` that writes, `afterwards`
+    does what the cluster's programs would do.
+    """
 
     def __init__(self, kubectl: str, capsys: pytest.CaptureFixture[str], afterwards: Callable[[], None]) -> None:
         self._kubectl = kubectl

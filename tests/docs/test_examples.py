@@ -15,9 +15,6 @@ WRONG = {
     "kai-wrong.yaml": "label keys are taken here: write 'cloud.google.com/gce-topology-subblock'",
     "kube-scheduler-wrong.yaml": "no feasible placements found",
     "kueue-wrong.yaml": "must not contain more than one topology annotation",
-    "osmo-wrong.yaml": "required 'block' is lost",
-    "runai-wrong.yaml": "does not contain a level with this name",
-    "volcano-wrong.yaml": "failed to find hypernode tier name rak",
 }
 """Files that are wrong, and what is told of them."""
 

@@ -1,18 +1,15 @@
-"""docs/integrations/: every command was run and prints what the page shows.
-
-TOPOSCOPE_WRITE_GUIDES=1 writes what they print into the pages instead.
-"""
+"""docs/integrations/: every command was run and prints what the page shows."""
 
 import copy
-import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tests.docs.guide import Shell, as_run
+from tests.docs.guide import Shell, as_run, chapter_of, compare
 from tests.schedulers import programs, versions
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace
 from tests.support.paths import CRD, ROOT
@@ -26,24 +23,46 @@ from toposcope.cli.main import main
 pytestmark = pytest.mark.slow
 
 PAGES = ROOT / "docs" / "integrations"
-SYSTEMS: dict[str, list[str]] = {
-    "dynamo-grove": [
-        "grove-clustertopologybindings-alpha10",
-        "grove-podcliquesets-alpha12",
-        "kai-topologies-v0.17",
-        "dynamo-dynamographdeployments-v1beta1-reduced",
-    ],
-    "kai": ["kai-topologies-v0.17", "kai-podgroups-v0.17"],
-    "kube-scheduler": [],
-    "dra": [],
-    "kueue": ["kueue-topologies-v0.19", "kueue-resourceflavors-v0.19"],
-    "runai": ["kai-topologies-v0.17"],
-    "osmo": ["kai-topologies-v0.17"],
-    "side-by-side": [],
-    "slinky": [],
-    "volcano": ["volcano-hypernodes-v1.14"],
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A page, or a chapter of one, whose commands run on a cluster of their own, with the CRDs of its systems."""
+
+    page: str
+    chapter: str = ""
+    crds: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        return PAGES / f"{self.page}.md"
+
+    @property
+    def text(self) -> str:
+        if self.chapter:
+            return chapter_of(self.path, self.chapter)
+        return self.path.read_text(encoding="utf-8")
+
+
+GUIDES = {
+    "grove": Guide(
+        "grove",
+        crds=(
+            "grove-clustertopologybindings-alpha10",
+            "grove-podcliquesets-alpha12",
+            "kai-topologies-v0.17",
+            "dynamo-dynamographdeployments-v1beta1-reduced",
+        ),
+    ),
+    "kai": Guide("kai", crds=("kai-topologies-v0.17", "kai-podgroups-v0.17")),
+    "kueue": Guide("kueue", crds=("kueue-topologies-v0.19", "kueue-resourceflavors-v0.19")),
+    "kube-scheduler": Guide("kube-scheduler", "PodGroups"),
+    "dra": Guide("kube-scheduler", "Claims for devices (DRA)"),
+    "volcano": Guide("others", "Volcano", crds=("volcano-hypernodes-v1.14",)),
+    "slurm": Guide("others", "Slurm"),
+    "osmo": Guide("others", "OSMO", crds=("kai-topologies-v0.17",)),
+    "other-tools": Guide("others", "Other topology tools"),
 }
-"""Page to the CRDs of its system."""
 DEFAULT = ROOT / "manifests" / "base" / "clustertopology.yaml"
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 FOREIGN = {
@@ -54,12 +73,12 @@ FOREIGN = {
 """What GFD and Topograph would write on the demo's nodes, to the label that has the same value."""
 
 
-def nodes(page: str) -> list[dict[str, Any]]:
-    """The demo's nodes, as the page has them."""
-    if page == "dra":
+def nodes(name: str) -> list[dict[str, Any]]:
+    """The demo's nodes, as the guide has them."""
+    if name == "dra":
         return nodes_without_device_plugin()
     found = demo_nodes()
-    if page == "side-by-side":
+    if name == "other-tools":
         for node in found:
             label_by_others(node["metadata"]["labels"])
     return found
@@ -83,12 +102,12 @@ def label_by_others(labels: dict[str, str]) -> None:
     labels["feature.node.kubernetes.io/pci-10de.present"] = "true"
 
 
-def crds(page: str) -> list[dict[str, Any]]:
-    """Ours and those of the page's system; Kueue's Workload is not at hand, and takes any spec here."""
-    found = [yaml.safe_load(CRD.read_bytes()), *map(upstream_crd, SYSTEMS[page])]
-    if page == "volcano":
+def crds(name: str) -> list[dict[str, Any]]:
+    """Ours and those of the guide's systems; Kueue's Workload is not at hand, and takes any spec here."""
+    found = [yaml.safe_load(CRD.read_bytes()), *map(upstream_crd, GUIDES[name].crds)]
+    if name == "volcano":
         found.append(stand_in("batch.volcano.sh", "v1alpha1", "Job", "jobs", namespaced=True))
-    if page == "kueue":
+    if name == "kueue":
         for kind in ("Workload", "LocalQueue", "ClusterQueue"):
             crd = stand_in(
                 "kueue.x-k8s.io",
@@ -102,12 +121,12 @@ def crds(page: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def server(page: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApiUnderTest]:
-    """The usual API server; one of its own where a page needs feature gates, or objects that nobody clears away."""
-    if page not in ("dra", "kube-scheduler"):
+def server(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApiUnderTest]:
+    """The usual API server; one of its own where a guide needs feature gates, or objects that nobody clears away."""
+    if name not in ("dra", "kube-scheduler"):
         yield request.getfixturevalue("api")
         return
-    flags = versions.SERVED if page == "kube-scheduler" else ()
+    flags = versions.SERVED if name == "kube-scheduler" else ()
     with programs.api_server(tmp_path, *flags) as own:
         yield own
 
@@ -133,18 +152,18 @@ def offer_by_dra(api: ApiUnderTest) -> None:
 
 
 @pytest.mark.real_api("Jobs, and the validation that kubectl asks for before it applies")
-@pytest.mark.parametrize("page", SYSTEMS)
+@pytest.mark.parametrize("name", GUIDES)
 def test_commands_of_a_guide_print_what_it_shows(
-    server: ApiUnderTest, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    server: ApiUnderTest, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = server
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not on PATH")
-    path = PAGES / f"{page}.md"
-    for crd in crds(page):
+    guide = GUIDES[name]
+    for crd in crds(name):
         api.install_crd(crd)
-    for node in nodes(page):
+    for node in nodes(name):
         metadata = node["metadata"]
         del metadata["resourceVersion"]
         api.create(NODES, node)
@@ -159,7 +178,7 @@ def test_commands_of_a_guide_print_what_it_shows(
     for namespace in ("ml", "runai-research", "toposcope-system"):
         create_namespace(api, namespace)
     api.create(TOPOLOGIES, yaml.safe_load(DEFAULT.read_bytes()))
-    if page == "dra":
+    if name == "dra":
         offer_by_dra(api)
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig))
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -169,17 +188,17 @@ def test_commands_of_a_guide_print_what_it_shows(
     def work() -> None:
         """Do what the programs of the cluster would have done by now."""
         main(["controller", "--once"])
-        if page in ("kube-scheduler", "slinky"):
+        if name in ("kube-scheduler", "slurm"):
             follow_the_plan(api)
             main(["controller", "--once"])
-        if page == "dynamo-grove":
+        if name == "grove":
             start_grove(api)
             main(["controller", "--once"])
 
     work()
-    text = path.read_text(encoding="utf-8")
+    text = guide.text
     try:
-        found = as_run(text, Shell(kubectl, capsys, work))
+        printed = as_run(text, Shell(kubectl, capsys, work))
     finally:
         # Nobody collects garbage here: a Job would outlive its namespace, and be counted by the next guide.
         options = {
@@ -188,7 +207,11 @@ def test_commands_of_a_guide_print_what_it_shows(
             "propagationPolicy": "Background",
         }
         api.request("DELETE", "/apis/batch/v1/namespaces/ml/jobs", options)
-    if os.environ.get("TOPOSCOPE_WRITE_GUIDES") == "1":
-        path.write_text(found, encoding="utf-8")
-    else:
-        assert found == text
+    compare(guide.path, text, printed)
+
+
+def test_every_command_of_the_guides_belongs_to_one_that_is_run() -> None:
+    for path in PAGES.glob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        run = "".join(guide.text for guide in GUIDES.values() if guide.path == path)
+        assert run.count("```console") == text.count("```console"), path

@@ -175,7 +175,6 @@ def no_room_for_a_deployment() -> WaitingCluster:
 def assigned_node_gone() -> WaitingCluster:
     """Kueue assigned the four pods of a Job to nodes, of which one is gone; three of them run."""
     cluster = kueue_job()
-    cluster["ResourceFlavor/h200"]["spec"]["topologyName"] = "cluster"
     roots = {"individual": {"prefix": "h200-", "roots": ["1", "2", "3", "99"]}}
     assignment = {
         "levels": ["kubernetes.io/hostname"],
@@ -195,7 +194,6 @@ def assigned_node_gone() -> WaitingCluster:
 @cause(step="room", subject="wl/job-train")
 def no_room_for_kueue() -> WaitingCluster:
     cluster = kueue_job()
-    cluster["ResourceFlavor/h200"]["spec"]["topologyName"] = "cluster"
     cluster.occupy("h200-1", "h200-5", gpus=4)
     return cluster
 
@@ -344,7 +342,7 @@ def kai_strands_a_job() -> WaitingCluster:
 
 @cause(step="features", subject="job/train")
 def kueue_flavor() -> WaitingCluster:
-    cluster = kueue_job()
+    cluster = kueue_job(topology=None)
     reserved = cluster["Workload/job-train"]["status"]["conditions"][0]
     reserved["message"] = (
         'couldn\'t assign flavors to pod set main: Flavor "h200" does not support TopologyAwareScheduling'

@@ -22,6 +22,21 @@ class Step:
     details: list[str]
 
 
+def passed(name: str, message: str, *details: str) -> Step:
+    """A step of this name that found nothing wrong."""
+    return Step(name, "passed", message, list(details))
+
+
+def failed(name: str, message: str, *details: str) -> Step:
+    """A step of this name that found why."""
+    return Step(name, "failed", message, list(details))
+
+
+def unknown(name: str, message: str, *details: str) -> Step:
+    """A step of this name that could not tell."""
+    return Step(name, "unknown", message, list(details))
+
+
 @dataclass(frozen=True)
 class Explained:
     """The exit code of `toposcope explain`, and its answer for scripts."""
@@ -34,10 +49,15 @@ class Explained:
         return bool(self.document["well"])
 
     @property
-    def answer(self) -> Step | None:
-        """The step that says why; None where none does."""
-        answer = self.document["answer"]
-        return _step(answer) if answer else None
+    def has_answer(self) -> bool:
+        """Whether a step says why it waits: whether one failed."""
+        return self.document["answer"] is not None
+
+    @property
+    def answer(self) -> Step:
+        """The step that says why; an assertion fails where none does."""
+        assert self.has_answer, "nothing failed"
+        return _step(self.document["answer"])
 
     def step(self, name: str) -> Step:
         """The step of this name."""

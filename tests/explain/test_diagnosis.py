@@ -5,13 +5,14 @@ tests/support/decisions.py runs these tests too, with an `explain` of its own: e
 
 import pytest
 from tests.explain.causes import assigned_node_gone
-from tests.explain.explained import Explain
+from tests.explain.explained import Explain, Step, failed, passed
 from tests.explain.waiting import (
     LEVELS,
     RACK,
     ZONE,
     Object,
     WaitingCluster,
+    assigned_pod_set,
     condition,
     grove_set,
     kai_job,
@@ -39,22 +40,20 @@ REQUIRED_PLACEMENT = "kai.scheduler/topology-required-placement"
 # KAI: pods that wait for others of their gang
 
 
+def stranded(*ways_out: str) -> Step:
+    """Two pods of the Job run in rack-3, which has no room for the others."""
+    return failed("room", STRANDED, DOES_NOT_FIT, WOULD_FIT, *ways_out)
+
+
 def test_kai_job_stranded_in_a_rack_can_be_recreated_as_a_gang(explain: Explain) -> None:
     explained = explain(kai_job(), "job/train")
 
     assert explained.code == 1
-    room = explained.step("room")
-    assert room.outcome == "failed"
-    assert room.message == STRANDED
-    assert room.details == [
-        DOES_NOT_FIT,
-        WOULD_FIT,
+    assert explained.step("room") == stranded(
         ONE_BY_ONE.format("Job"),
-        (
-            f'or recreate the Job with {BATCH_MIN_MEMBER}: "4", so that its pods start together: '
-            "fits: rack rack-4 (4 nodes, 32 free GPUs)"
-        ),
-    ]
+        f'or recreate the Job with {BATCH_MIN_MEMBER}: "4", so that its pods start together: '
+        "fits: rack rack-4 (4 nodes, 32 free GPUs)",
+    )
 
 
 def test_kai_job_stranded_in_a_rack_cannot_be_recreated_without_room(explain: Explain) -> None:
@@ -63,10 +62,7 @@ def test_kai_job_stranded_in_a_rack_cannot_be_recreated_without_room(explain: Ex
     explained = explain(cluster, "job/train")
 
     assert explained.code == 1
-    room = explained.step("room")
-    assert room.outcome == "failed"
-    assert room.message == STRANDED
-    assert room.details == [DOES_NOT_FIT, WOULD_FIT, ONE_BY_ONE.format("Job")]
+    assert explained.step("room") == stranded(ONE_BY_ONE.format("Job"))
 
 
 def test_kai_gang_stranded_in_a_rack_needs_its_pods_deleted(explain: Explain) -> None:
@@ -75,14 +71,9 @@ def test_kai_gang_stranded_in_a_rack_needs_its_pods_deleted(explain: Explain) ->
     explained = explain(cluster, "job/train")
 
     assert explained.code == 1
-    room = explained.step("room")
-    assert room.outcome == "failed"
-    assert room.message == STRANDED
-    assert room.details == [
-        DOES_NOT_FIT,
-        WOULD_FIT,
-        "delete its pods, and KAI places all of them again: fits: rack rack-4 (4 nodes, 32 free GPUs)",
-    ]
+    assert explained.step("room") == stranded(
+        "delete its pods, and KAI places all of them again: fits: rack rack-4 (4 nodes, 32 free GPUs)"
+    )
 
 
 def test_kai_stateful_set_stranded_in_a_rack_needs_a_pod_group(explain: Explain) -> None:
@@ -97,18 +88,11 @@ def test_kai_stateful_set_stranded_in_a_rack_needs_a_pod_group(explain: Explain)
     explained = explain(cluster, "statefulset/train")
 
     assert explained.code == 1
-    room = explained.step("room")
-    assert room.outcome == "failed"
-    assert room.message == STRANDED
-    assert room.details == [
-        DOES_NOT_FIT,
-        WOULD_FIT,
+    assert explained.step("room") == stranded(
         ONE_BY_ONE.format("StatefulSet"),
-        (
-            "or make its pods a PodGroup with minMember: 4, so that they start together: "
-            "fits: rack rack-4 (4 nodes, 32 free GPUs)"
-        ),
-    ]
+        "or make its pods a PodGroup with minMember: 4, so that they start together: "
+        "fits: rack rack-4 (4 nodes, 32 free GPUs)",
+    )
 
 
 def test_kai_job_half_running_waits_well_where_its_rack_has_room(explain: Explain) -> None:
@@ -117,10 +101,9 @@ def test_kai_job_half_running_waits_well_where_its_rack_has_room(explain: Explai
     explained = explain(cluster, "job/train")
 
     assert explained.code == 0
-    room = explained.step("room")
-    assert room.outcome == "passed"
-    assert room.message == "rack rack-3, which holds 2 of its 4 pods, has room for the other 2"
-    assert room.details == []
+    assert explained.step("room") == passed(
+        "room", "rack rack-3, which holds 2 of its 4 pods, has room for the other 2"
+    )
 
 
 def test_kai_gang_running_in_two_racks_counts_as_still_to_be_placed(explain: Explain) -> None:
@@ -131,10 +114,9 @@ def test_kai_gang_running_in_two_racks_counts_as_still_to_be_placed(explain: Exp
     explained = explain(cluster, "job/train")
 
     assert explained.code == 1
-    room = explained.step("room")
-    assert room.outcome == "passed"
-    assert room.message == "fits: 2 racks could take it now, best rack-3 (4 nodes, 32 free GPUs)"
-    assert room.details == [PLACED_COUNT]
+    assert explained.step("room") == passed(
+        "room", "fits: 2 racks could take it now, best rack-3 (4 nodes, 32 free GPUs)", PLACED_COUNT
+    )
 
 
 def test_kai_preferred_level_strands_no_pod(explain: Explain) -> None:
@@ -186,10 +168,7 @@ def test_kai_queue_counts_what_the_running_pods_hold_for_them(explain: Explain) 
     cluster.add(kai_queue(32, allocated=16))
     explained = explain(cluster, "podgroup/pg")
 
-    room = explained.step("room")
-    assert room.outcome == "passed"
-    assert room.message == "fits: 4 pods on 4 nodes"
-    assert room.details == [PLACED_COUNT]
+    assert explained.step("room") == passed("room", "fits: 4 pods on 4 nodes", PLACED_COUNT)
 
 
 def test_kai_queue_counts_what_others_hold_against_the_group(explain: Explain) -> None:
@@ -245,7 +224,6 @@ def test_kube_scheduler_gang_names_a_label_of_no_node(explain: Explain) -> None:
     explained = explain(kube_scheduler_gang(), "podgroup/train")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.name == "levels"
     assert explained.answer.message == "spec.schedulingConstraints.topology[0].key: no feasible placements found"
 
@@ -257,7 +235,6 @@ def test_kube_scheduler_gang_waits_for_room(explain: Explain) -> None:
     explained = explain(cluster, "podgroup/train")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.name == "room"
     assert explained.answer.message == "does not fit now: train needs 32 GPUs in one rack, largest has 24 (rack-3)"
 
@@ -268,7 +245,6 @@ def test_kube_scheduler_gang_finds_every_node_of_its_level_cordoned(explain: Exp
     explained = explain(cluster, "podgroup/train")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.message == "none of 8 nodes with level rack takes pods: each is cordoned or not Ready"
 
 
@@ -288,7 +264,6 @@ def test_kube_scheduler_has_not_looked_at_a_gang_without_conditions(explain: Exp
     explained = explain(cluster, "podgroup/train")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.name == "features"
     assert explained.answer.message == (
         "kube-scheduler has not looked at podgroup/train -n ml: it has no condition PodGroupScheduled"
@@ -303,7 +278,6 @@ def test_kube_scheduler_pod_waits_for_a_missing_pod_group(explain: Explain) -> N
     explained = explain(cluster, "pod/p0")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.name == "rules"
     assert explained.answer.message == 'waiting for pods\'s pod group "train" to appear in scheduling queue'
 
@@ -315,7 +289,6 @@ def test_kube_scheduler_pod_leads_to_messages_about_its_group(explain: Explain) 
     explained = explain(cluster, "pod/p0")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.name == "scheduler"
     assert explained.messages == [
         {
@@ -348,7 +321,7 @@ def test_kube_scheduler_gang_in_one_rack_runs_as_it_asks(explain: Explain) -> No
     explained = explain(running_gang("h200-1", "h200-2", "h200-3", "h200-4"), "podgroup/train")
 
     assert explained.code == 0
-    assert explained.answer is None
+    assert not explained.has_answer
     assert explained.placements[0]["kept"] is True
 
 
@@ -356,7 +329,7 @@ def test_kube_scheduler_gang_in_two_racks_does_not_run_as_it_asks(explain: Expla
     explained = explain(running_gang("h200-3", "h200-4", "h200-5", "h200-6"), "podgroup/train")
 
     assert explained.code == 1
-    assert explained.answer is None
+    assert not explained.has_answer
     assert explained.placements[0]["kept"] is False
 
 
@@ -418,15 +391,12 @@ def test_grove_binding_names_a_kai_topology_that_its_author_must_create(explain:
     explained = explain(cluster, "pcs/llm")
 
     assert explained.code == 1
-    features = explained.step("features")
-    assert features.outcome == "failed"
-    assert features.message == "KAI has no Topology theirs, so it cannot keep Grove's pods together"
-    assert features.details == [
-        (
-            "clustertopologybinding.grove.io/cluster names it in spec.schedulerTopologyBindings, "
-            "so Grove does not create it: its author has to"
-        )
-    ]
+    assert explained.step("features") == failed(
+        "features",
+        "KAI has no Topology theirs, so it cannot keep Grove's pods together",
+        "clustertopologybinding.grove.io/cluster names it in spec.schedulerTopologyBindings, "
+        "so Grove does not create it: its author has to",
+    )
 
 
 def test_grove_binding_names_a_kai_topology_that_toposcope_creates(explain: Explain) -> None:
@@ -437,15 +407,12 @@ def test_grove_binding_names_a_kai_topology_that_toposcope_creates(explain: Expl
     explained = explain(cluster, "pcs/llm")
 
     assert explained.code == 1
-    features = explained.step("features")
-    assert features.outcome == "failed"
-    assert features.message == "KAI has no Topology cluster, so it cannot keep Grove's pods together"
-    assert features.details == [
-        (
-            "clustertopologybinding.grove.io/cluster names it in spec.schedulerTopologyBindings, "
-            "so Grove does not create it: Toposcope does, unless spec.publish.kai is Never"
-        )
-    ]
+    assert explained.step("features") == failed(
+        "features",
+        "KAI has no Topology cluster, so it cannot keep Grove's pods together",
+        "clustertopologybinding.grove.io/cluster names it in spec.schedulerTopologyBindings, "
+        "so Grove does not create it: Toposcope does, unless spec.publish.kai is Never",
+    )
 
 
 def test_older_grove_adds_a_constraint_only_when_the_set_changes(explain: Explain) -> None:
@@ -457,7 +424,6 @@ def test_older_grove_adds_a_constraint_only_when_the_set_changes(explain: Explai
     explained = explain(cluster, "podcliqueset/llm")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.name == "features"
     assert explained.step("features").details == [
         (
@@ -491,7 +457,7 @@ def test_grove_scaled_replica_may_run_in_another_rack_than_its_set(explain: Expl
     explained = explain(cluster, "podcliqueset/llm")
 
     assert explained.code == 0
-    assert explained.answer is None
+    assert not explained.has_answer
     assert explained.placements == [
         {
             "group": "llm",
@@ -519,7 +485,7 @@ REPLACES_ONLY_HOSTS = (
 def job_on_nodes() -> WaitingCluster:
     """Kueue assigned the four nodes of rack-3 to the Job, of which three run its pods."""
     cluster = assigned_node_gone()
-    assignment = assignment_of(cluster)
+    assignment = assigned_pod_set(cluster)["topologyAssignment"]
     assignment["slices"][0]["valuesPerLevel"][0]["individual"]["roots"][3] = "4"
     return cluster
 
@@ -527,16 +493,8 @@ def job_on_nodes() -> WaitingCluster:
 def job_in_rack(rack: str) -> WaitingCluster:
     """Kueue assigned a rack to the Job."""
     cluster = assigned_node_gone()
-    pod_set = cluster["Workload/job-train"]["status"]["admission"]["podSetAssignments"][0]
-    pod_set["topologyAssignment"] = {"levels": [RACK], "domains": [{"values": [rack], "count": 4}]}
+    assigned_pod_set(cluster)["topologyAssignment"] = {"levels": [RACK], "domains": [{"values": [rack], "count": 4}]}
     return cluster
-
-
-def assignment_of(cluster: WaitingCluster) -> Object:
-    """The nodes that Kueue assigned."""
-    pod_set = cluster["Workload/job-train"]["status"]["admission"]["podSetAssignments"][0]
-    assignment: Object = pod_set["topologyAssignment"]
-    return assignment
 
 
 def test_kueue_replaces_a_silent_node_once_no_pod_runs_there(explain: Explain) -> None:
@@ -545,16 +503,13 @@ def test_kueue_replaces_a_silent_node_once_no_pod_runs_there(explain: Explain) -
     explained = explain(cluster, "wl/job-train")
 
     assert explained.code == 1
-    availability = explained.step("availability")
-    assert availability.outcome == "failed"
-    assert availability.message == "Kueue assigned 1 pod of pod set main to node h200-4, which is not Ready"
-    assert availability.details == [
+    assert explained.step("availability") == failed(
+        "availability",
+        "Kueue assigned 1 pod of pod set main to node h200-4, which is not Ready",
         FAILED_NODE,
-        (
-            "Kueue 0.19 replaces the node once none of the Workload's pods runs there: Kubernetes deletes "
-            "them after their tolerationSeconds (5 minutes by default), or delete them yourself"
-        ),
-    ]
+        "Kueue 0.19 replaces the node once none of the Workload's pods runs there: Kubernetes deletes "
+        "them after their tolerationSeconds (5 minutes by default), or delete them yourself",
+    )
 
 
 def test_kueue_replaces_a_cordoned_node_once_no_pod_runs_there(explain: Explain) -> None:
@@ -563,26 +518,25 @@ def test_kueue_replaces_a_cordoned_node_once_no_pod_runs_there(explain: Explain)
     explained = explain(cluster, "wl/job-train")
 
     assert explained.code == 1
-    availability = explained.step("availability")
-    assert availability.outcome == "failed"
-    assert availability.message == "Kueue assigned 1 pod of pod set main to node h200-4, which is cordoned"
-    assert availability.details == [
+    assert explained.step("availability") == failed(
+        "availability",
+        "Kueue assigned 1 pod of pod set main to node h200-4, which is cordoned",
         FAILED_NODE,
-        (
-            "pods that run there stay; for those that cannot start there, Kueue 0.19 replaces the node once none "
-            "of the Workload's pods runs on it: uncordon it, or delete them"
-        ),
-    ]
+        "pods that run there stay; for those that cannot start there, Kueue 0.19 replaces the node once none "
+        "of the Workload's pods runs on it: uncordon it, or delete them",
+    )
 
 
 def test_kueue_does_not_replace_a_rack_that_is_gone(explain: Explain) -> None:
     explained = explain(job_in_rack("rack-9"), "wl/job-train")
 
     assert explained.code == 1
-    availability = explained.step("availability")
-    assert availability.outcome == "failed"
-    assert availability.message == (f"Kueue assigned 4 pods of pod set main to domain rack-9 ({RACK}), which is gone")
-    assert availability.details == [FAILED_NODE, REPLACES_ONLY_HOSTS]
+    assert explained.step("availability") == failed(
+        "availability",
+        f"Kueue assigned 4 pods of pod set main to domain rack-9 ({RACK}), which is gone",
+        FAILED_NODE,
+        REPLACES_ONLY_HOSTS,
+    )
 
 
 def test_kueue_job_on_available_nodes_is_well(explain: Explain) -> None:
@@ -621,7 +575,6 @@ def test_volcano_job_needs_more_than_a_hyper_node_has(explain: Explain) -> None:
     explained = explain(volcano_job(), "vcjob/train")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.name == "room"
     assert explained.answer.message == "cannot fit: train needs 48 GPUs in one rack, largest has 32 (rack-3)"
     assert explained.messages[0]["text"] == (
@@ -637,7 +590,6 @@ def test_volcano_job_names_a_tier_of_no_hyper_node(explain: Explain) -> None:
     explained = explain(cluster, "vcjob/train")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.name == "levels"
     assert explained.answer.message == (
         "spec.networkTopology.highestTierName: failed to find hypernode tier name rak: "
@@ -652,7 +604,6 @@ def test_volcano_holds_jobs_back_where_a_hyper_node_has_two_parents(explain: Exp
     explained = explain(cluster, "vcjob/train")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.name == "room"
     assert explained.answer.message == (
         "does not fit now: HyperNode r3 has 2 parents, and Volcano holds back all jobs with a topology: "

@@ -1,12 +1,26 @@
 """Pods that are bound to nodes by injected selectors, and by the pods that they have to be near."""
 
+from collections.abc import Callable
+
 import pytest
-from tests.explain.explained import Explain
-from tests.explain.waiting import RACK, Object, WaitingCluster, kueue_job, named, owned, pod, pod_spec, running_pod
+from tests.explain.explained import Explain, failed
+from tests.explain.waiting import (
+    RACK,
+    Object,
+    WaitingCluster,
+    assigned_pod_set,
+    kueue_job,
+    named,
+    owned,
+    pod,
+    pod_spec,
+    running_pod,
+)
 
 pytestmark = pytest.mark.regression
 
 HOST = "kubernetes.io/hostname"
+LWS = "leaderworkerset.sigs.k8s.io"
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 NO_NODE = "0/8 nodes are available: 1 Insufficient nvidia.com/gpu, 7 node(s) didn't match Pod's node affinity/selector."
 PINNED_ROOM = "there is no room where its waiting pods have to go: see pinned"
@@ -44,7 +58,6 @@ def double_booked() -> WaitingCluster:
     """Kueue assigned h200-1 and h200-2 to the Job `train`, and a pod of another Workload fills h200-2."""
     cluster = kueue_job()
     cluster.remove("Workload/job-train")
-    cluster["ResourceFlavor/h200"]["spec"]["topologyName"] = "cluster"
     job = cluster["Job/train"]
     job["spec"] |= {"parallelism": 2, "completions": 2}
     cluster.add(owned(admitted("train", "h200-1", "h200-2"), job))
@@ -58,21 +71,16 @@ def test_kueue_pins_a_pod_to_a_node_that_another_workload_fills(explain: Explain
     explained = explain(double_booked(), "job/train")
 
     assert explained.code == 1
-    assert explained.answer is not None
-    assert explained.answer.name == "pinned"
-    assert explained.answer.message == (
+    assert explained.answer == failed(
+        "pinned",
         "Kueue pins pod/train-1 to node h200-2, because workload/job-train -n ml is assigned to it, "
-        "and that node has no room"
-    )
-    assert explained.answer.details == [
+        "and that node has no room",
         "h200-2: the pod needs 8 GPUs, and none of 8 GPUs is free; ml/other-0 holds 8 GPUs",
         "h200-3, h200-4, h200-5, h200-6, h200-7 and 1 more have room, but the pod must not go there",
         "Kueue assigned h200-2 to workload/job-other -n ml (1 pod), too",
-        (
-            "Kueue keeps an assignment while its Workload is admitted; to have it assign again, set spec.active of "
-            "workload/job-train -n ml to false, and to true again"
-        ),
-    ]
+        "Kueue keeps an assignment while its Workload is admitted; to have it assign again, set spec.active of "
+        "workload/job-train -n ml to false, and to true again",
+    )
     room = explained.step("room")
     assert (room.outcome, room.message) == ("failed", PINNED_ROOM)
 
@@ -80,12 +88,11 @@ def test_kueue_pins_a_pod_to_a_node_that_another_workload_fills(explain: Explain
 def test_kueue_pin_names_the_node_and_not_its_hostname_label(explain: Explain) -> None:
     cluster = double_booked()
     cluster.label("h200-2", HOST, "x2")
-    pod_set = cluster["Workload/job-train"]["status"]["admission"]["podSetAssignments"][0]
+    pod_set = assigned_pod_set(cluster)
     pod_set["topologyAssignment"]["domains"][1]["values"] = ["x2"]
     cluster["Pod/train-1"]["spec"]["nodeSelector"] = {HOST: "x2"}
     explained = explain(cluster, "job/train")
 
-    assert explained.answer is not None
     assert explained.answer.message == (
         f"Kueue pins pod/train-1 to node h200-2 ({HOST}=x2), because workload/job-train -n ml is assigned to it, "
         "and that node has no room"
@@ -98,11 +105,10 @@ def test_kueue_does_not_replace_a_node_whose_hostname_label_differs(explain: Exp
     cluster.run("train-1", on="h200-2")
     cluster.label("h200-2", HOST, "x2")
     cluster.lose("h200-2")
-    pod_set = cluster["Workload/job-train"]["status"]["admission"]["podSetAssignments"][0]
+    pod_set = assigned_pod_set(cluster)
     pod_set["topologyAssignment"]["domains"][1]["values"] = ["x2"]
     explained = explain(cluster, "job/train")
 
-    assert explained.answer is not None
     assert explained.answer.name == "availability"
     assert explained.answer.message == (
         f"Kueue assigned 1 pod of pod set main to node h200-2 ({HOST}=x2), which is not Ready"
@@ -115,7 +121,6 @@ def test_kueue_pin_to_a_lost_node_is_answered_by_what_kueue_does_with_it(explain
     cluster.lose("h200-2")
     explained = explain(cluster, "job/train")
 
-    assert explained.answer is not None
     assert explained.answer.name == "availability"
     assert explained.answer.message == "Kueue assigned 1 pod of pod set main to node h200-2, which is not Ready"
     assert explained.step("pinned").outcome == "failed"
@@ -137,13 +142,12 @@ def test_kueue_pin_to_a_node_with_room_is_no_failure(explain: Explain) -> None:
 
 def test_labels_of_a_flavor_are_a_pin_of_kueue(explain: Explain) -> None:
     cluster = double_booked()
-    pod_set = cluster["Workload/job-train"]["status"]["admission"]["podSetAssignments"][0]
+    pod_set = assigned_pod_set(cluster)
     del pod_set["topologyAssignment"]
     cluster["ResourceFlavor/h200"]["spec"]["nodeLabels"] = {"pool": "none"}
     cluster["Pod/train-1"]["spec"]["nodeSelector"] = {"pool": "none"}
     explained = explain(cluster, "job/train")
 
-    assert explained.answer is not None
     assert explained.answer.message == (
         "Kueue pins pod/train-1 to pool=none, because ResourceFlavor h200 has it in spec.nodeLabels, "
         "and there is no such node"
@@ -153,62 +157,99 @@ def test_labels_of_a_flavor_are_a_pin_of_kueue(explain: Explain) -> None:
 # JobSet and LeaderWorkerSet
 
 
+def exclusive(
+    owner: Object, controller: Object, names: tuple[str, str], labels: list[dict[str, str]]
+) -> WaitingCluster:
+    """Of two pods the leader runs in rack-3, where all other nodes are taken, and its follower is pinned there."""
+    leader = owned(running_pod(names[0], "h200-1"), controller)
+    follower = owned(selecting(names[1], **{RACK: "rack-3"}), controller)
+    leader["metadata"]["labels"], follower["metadata"]["labels"] = labels
+    cluster = WaitingCluster(owner, leader, follower)
+    cluster.occupy("h200-2", "h200-3", "h200-4")
+    return cluster
+
+
 def exclusive_job_set() -> WaitingCluster:
-    """The first pod of the Job runs in rack-3, where all other nodes are taken."""
+    """A JobSet of one Job with two pods."""
     template = {"spec": {**pod_spec(), "restartPolicy": "Never"}}
     jobs = {"name": "w", "replicas": 1, "template": {"spec": {"parallelism": 2, "template": template}}}
     job_set = named("jobset.x-k8s.io/v1alpha2", "JobSet", "sim", {"replicatedJobs": [jobs]})
     job_set["metadata"]["annotations"] = {EXCLUSIVE: RACK}
     job = owned(named("batch/v1", "Job", "sim-w-0", {"parallelism": 2, "template": template}), job_set)
-    leader = owned(running_pod("sim-w-0-0", "h200-1"), job)
-    follower = owned(selecting("sim-w-0-1", **{RACK: "rack-3"}), job)
-    for member in (leader, follower):
-        member["metadata"]["labels"] = {"jobset.sigs.k8s.io/job-key": "key"}
-    cluster = WaitingCluster(job_set, job, leader, follower)
-    cluster.occupy("h200-2", "h200-3", "h200-4")
+    labels = {"jobset.sigs.k8s.io/job-key": "key"}
+    cluster = exclusive(job_set, job, ("sim-w-0-0", "sim-w-0-1"), [labels, dict(labels)])
+    cluster.add(job)
     return cluster
+
+
+def exclusive_leader_worker_set() -> WaitingCluster:
+    """A LeaderWorkerSet of one group of two."""
+    spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": {"spec": pod_spec()}}}
+    serve = named("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve", spec)
+    serve["metadata"]["annotations"] = {f"{LWS}/exclusive-topology": RACK}
+    labels = []
+    for number in range(2):
+        labels.append({f"{LWS}/group-index": "0", f"{LWS}/worker-index": str(number)})
+    return exclusive(serve, serve, ("serve-0", "serve-0-1"), labels)
 
 
 def test_job_set_pins_a_pod_to_the_full_rack_of_its_leader(explain: Explain) -> None:
     explained = explain(exclusive_job_set(), "jobset/sim")
 
     assert explained.code == 1
-    assert explained.answer is not None
-    assert explained.answer.name == "pinned"
-    assert explained.answer.message == (
+    assert explained.answer == failed(
+        "pinned",
         f"JobSet pins pod/sim-w-0-1 to {RACK}=rack-3, because the first pod of its Job, pod/sim-w-0-0, runs there, "
-        "and none of those 4 nodes has room"
-    )
-    assert explained.answer.details == [
+        "and none of those 4 nodes has room",
         "h200-1: the pod needs 8 GPUs, and none of 8 GPUs is free; ml/sim-w-0-0 holds 8 GPUs",
         "h200-2: the pod needs 8 GPUs, and none of 8 GPUs is free; ml/busy-h200-2 holds 8 GPUs",
         "h200-3: the pod needs 8 GPUs, and none of 8 GPUs is free; ml/busy-h200-3 holds 8 GPUs",
         "h200-4: the pod needs 8 GPUs, and none of 8 GPUs is free; ml/busy-h200-4 holds 8 GPUs",
         "h200-5, h200-6, h200-7, h200-8 have room, but the pod must not go there",
-        ("make room on those nodes, or delete pod/sim-w-0-0 and the pods of its Job, so that the Job may go elsewhere"),
-    ]
+        "make room on those nodes, or delete pod/sim-w-0-0 and the pods of its Job, so that the Job may go elsewhere",
+    )
 
 
 def test_leader_worker_set_pins_a_worker_to_the_full_rack_of_its_leader(explain: Explain) -> None:
-    template = {"spec": pod_spec()}
-    spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template}}
-    serve = named("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve", spec)
-    serve["metadata"]["annotations"] = {"leaderworkerset.sigs.k8s.io/exclusive-topology": RACK}
-    leader = owned(running_pod("serve-0", "h200-1"), serve)
-    worker = owned(selecting("serve-0-1", **{RACK: "rack-3"}), serve)
-    for number, member in enumerate((leader, worker)):
-        member["metadata"]["labels"] = {
-            "leaderworkerset.sigs.k8s.io/group-index": "0",
-            "leaderworkerset.sigs.k8s.io/worker-index": str(number),
-        }
-    cluster = WaitingCluster(serve, leader, worker)
-    cluster.occupy("h200-2", "h200-3", "h200-4")
-    explained = explain(cluster, "lws/serve")
+    explained = explain(exclusive_leader_worker_set(), "lws/serve")
 
-    assert explained.answer is not None
     assert explained.answer.message == (
         f"LeaderWorkerSet pins pod/serve-0-1 to {RACK}=rack-3, because its leader, pod/serve-0, runs there, "
         "and none of those 4 nodes has room"
+    )
+
+
+@pytest.mark.parametrize(
+    ("build", "subject", "leader", "who"),
+    [
+        pytest.param(exclusive_job_set, "jobset/sim", "sim-w-0-0", "JobSet pins pod/sim-w-0-1", id="jobset"),
+        pytest.param(
+            exclusive_leader_worker_set, "lws/serve", "serve-0", "LeaderWorkerSet pins pod/serve-0-1", id="lws"
+        ),
+    ],
+)
+def test_pin_to_the_domain_of_an_unknown_leader_has_no_reason(
+    build: Callable[[], WaitingCluster], subject: str, leader: str, who: str, explain: Explain
+) -> None:
+    cluster = build()
+    cluster.remove(f"Pod/{leader}")
+    cluster.occupy("h200-1")
+    explained = explain(cluster, subject)
+
+    assert explained.answer.name == "pinned"
+    assert explained.answer.message == f"{who} to {RACK}=rack-3, and none of those 4 nodes has room"
+
+
+def test_pin_to_another_label_than_that_of_the_annotation_is_not_the_leader_s(explain: Explain) -> None:
+    cluster = exclusive_leader_worker_set()
+    cluster["LeaderWorkerSet/serve"]["metadata"]["annotations"] = {
+        f"{LWS}/exclusive-topology": "",
+        f"{LWS}/subgroup-exclusive-topology": HOST,
+    }
+    explained = explain(cluster, "lws/serve")
+
+    assert explained.answer.message == (
+        f"pod/serve-0-1 has a node selector that its template lacks: {RACK}=rack-3, and none of those 4 nodes has room"
     )
 
 
@@ -217,10 +258,22 @@ def test_selector_that_nobody_known_added_is_a_bond_too(explain: Explain) -> Non
     del cluster["JobSet/sim"]["metadata"]["annotations"]
     explained = explain(cluster, "jobset/sim")
 
-    assert explained.answer is not None
     assert explained.answer.message == (
         f"pod/sim-w-0-1 has a node selector that its template lacks: {RACK}=rack-3, and none of those 4 nodes has room"
     )
+
+
+def test_cordoned_and_lost_nodes_of_a_pin_take_no_pod(explain: Explain) -> None:
+    cluster = exclusive_job_set()
+    cluster.remove("Pod/busy-h200-2", "Pod/busy-h200-3")
+    cluster.cordon("h200-2")
+    cluster.lose("h200-3")
+    explained = explain(cluster, "jobset/sim")
+
+    assert explained.answer is not None
+    assert explained.answer.message.endswith("and none of those 4 nodes has room")
+    assert "h200-2: it is cordoned" in explained.answer.details
+    assert "h200-3: it is not Ready" in explained.answer.details
 
 
 # Pod affinity
@@ -249,7 +302,6 @@ def test_follower_has_no_room_in_the_domain_of_its_mate(explain: Explain) -> Non
     explained = explain(pod_and_its_mate(), "pod/worker-1")
 
     assert explained.code == 1
-    assert explained.answer is not None
     assert explained.answer.name == "pinned"
     assert explained.answer.message == (
         f"pod/worker-1 has to share {RACK} with ml/worker-0, by its pod affinity: rack-3, "
@@ -311,7 +363,6 @@ def test_node_of_a_domain_is_out_where_a_pod_is_avoided(explain: Explain) -> Non
     cluster.add(noisy)
     explained = explain(cluster, "pod/worker-1")
 
-    assert explained.answer is not None
     assert explained.answer.name == "pinned"
     assert explained.answer.details[2] == "h200-3: node(s) didn't match pod anti-affinity rules: ml/noisy"
 
@@ -325,7 +376,6 @@ def test_refused_pod_names_the_pods_that_it_avoids(explain: Explain) -> None:
     waiting["status"]["conditions"][0]["message"] = message
     explained = explain(cluster, "pod/worker-1")
 
-    assert explained.answer is not None
     assert explained.answer.name == "scheduler"
     assert explained.answer.details[1:] == [
         "h200-1, h200-2, h200-3 and 1 more: node(s) didn't match pod anti-affinity rules, because of ml/worker-0"

@@ -153,9 +153,18 @@ def untried_grove_set() -> WaitingCluster:
     return grove_set(message="")
 
 
-def kueue_job() -> WaitingCluster:
-    """Kueue cannot admit the Job `train`, whose four pods must share a rack: its flavor names no topology."""
-    return cluster_with("kueue")
+def kueue_job(*, topology: str | None = "cluster") -> WaitingCluster:
+    """Kueue cannot admit the Job `train`, whose four pods must share a rack; `topology` is that of its flavor."""
+    cluster = cluster_with("kueue")
+    if topology:
+        cluster["ResourceFlavor/h200"]["spec"]["topologyName"] = topology
+    return cluster
+
+
+def assigned_pod_set(cluster: WaitingCluster) -> Object:
+    """What Kueue assigned to the pods of the Job `train`, to be edited in place."""
+    pod_set: Object = cluster["Workload/job-train"]["status"]["admission"]["podSetAssignments"][0]
+    return pod_set
 
 
 def kai_job(*, message: str = NOT_ENOUGH) -> WaitingCluster:

@@ -9,113 +9,83 @@ from toposcope.hardware.topology import DataDirect, Nic, Port
 
 EACH_ITS_OWN = ("PIX  NODE NODE", "NODE PIX  NODE", "NODE NODE PIX")
 """Paths of three GPUs, each of which has one NIC beside it."""
+HALF_WITH_STORAGE = ("PIX  NODE PIX  NODE", "NODE PIX  NODE PIX")
+"""Paths of two GPUs, each of which has a NIC for computing and one for storage beside it."""
 
 
-def nic(name: str, link_layer: str = "Ethernet", state: str = "ACTIVE") -> Nic:
+def nic(name: str, *ports: Port) -> Nic:
     return Nic(
         name=name,
         pci=f"0000:{name}:00.0",
         numa=0,
         guid="",
         path=(),
-        ports=(Port(1, link_layer, state),),
+        ports=ports,
     )
 
 
-def roce(name: str, state: str = "ACTIVE") -> Nic:
-    return nic(name, "Ethernet", state)
+def nics(names: str) -> list[Nic]:
+    """NICs by their names: InfiniBand begins with `i`, all others are of Ethernet; `!` after it: its port is down."""
+    found = []
+    for word in names.split():
+        name = word.rstrip("!")
+        link_layer = "InfiniBand" if name.startswith("i") else "Ethernet"
+        state = "DOWN" if word.endswith("!") else "ACTIVE"
+        found.append(nic(name, Port(1, link_layer, state)))
+    return found
 
 
-def infiniband(name: str, state: str = "ACTIVE") -> Nic:
-    return nic(name, "InfiniBand", state)
-
-
-def rails(*gpus: str, nics: Sequence[Nic]) -> list[list[str]]:
-    """The names of each GPU's rails, by its paths to the NICs, as in `PIX NODE`."""
+def rails(columns: Sequence[Nic], *gpus: str) -> list[list[str]]:
+    """The names of each GPU's rails, by its paths to these NICs, as in `PIX NODE`."""
     paths = [gpu.split() for gpu in gpus]
-    usable_by_gpu = usable_nics(paths, nics)
+    usable_by_gpu = usable_nics(paths, columns)
     names = []
     for row, usable in zip(paths, usable_by_gpu, strict=True):
         rail_numbers = nearest(row, usable)
-        names.append([nics[number].name for number in rail_numbers])
+        names.append([columns[number].name for number in rail_numbers])
     return names
 
 
 @pytest.mark.regression
 def test_one_infiniband_port_near_one_gpu_takes_nobodys_roce_rails() -> None:
-    nics = [
-        roce("r0"),
-        roce("r1"),
-        roce("r2"),
-        infiniband("i0"),
-    ]
     names = rails(
+        nics("r0 r1 r2 i0"),
         "PIX  NODE NODE PIX",
         "NODE PIX  NODE NODE",
         "NODE NODE PIX  NODE",
-        nics=nics,
     )
     assert names == [["r0"], ["r1"], ["r2"]]
 
 
 def test_ethernet_beside_infiniband_is_for_storage() -> None:
-    nics = [
-        infiniband("i0"),
-        infiniband("i1"),
-        roce("s0"),
-    ]
     names = rails(
+        nics("i0 i1 s0"),
         "PXB  NODE PIX",
         "NODE PXB  NODE",
-        nics=nics,
     )
     assert names == [["i0"], ["i1"]]
 
 
 def test_ethernet_beside_infiniband_near_all_gpus_is_for_storage_too() -> None:
-    nics = [
-        infiniband("i0"),
-        infiniband("i1"),
-        roce("s0"),
-        roce("s1"),
-    ]
-    names = rails(
-        "PIX  NODE PIX  NODE",
-        "NODE PIX  NODE PIX",
-        nics=nics,
-    )
+    names = rails(nics("i0 i1 s0 s1"), *HALF_WITH_STORAGE)
     assert names == [["i0"], ["i1"]]
 
 
 def test_gpu_with_infiniband_alone_keeps_it_among_gpus_with_roce() -> None:
-    nics = [
-        roce("r0"),
-        roce("r1"),
-        infiniband("i0"),
-    ]
-    names = rails(*EACH_ITS_OWN, nics=nics)
+    names = rails(nics("r0 r1 i0"), *EACH_ITS_OWN)
     assert names == [["r0"], ["r1"], ["i0"]]
 
 
 def test_gpu_with_storage_alone_among_gpus_with_infiniband_has_no_rail() -> None:
-    nics = [
-        infiniband("i0"),
-        infiniband("i1"),
-        roce("s0"),
-    ]
-    names = rails(*EACH_ITS_OWN, nics=nics)
+    names = rails(nics("i0 i1 s0"), *EACH_ITS_OWN)
     assert names == [["i0"], ["i1"], []]
 
 
 def test_halves_of_a_node_keep_their_own_network() -> None:
-    nics = [
-        infiniband("i0"),
-        roce("r0"),
-    ]
     names = rails(
+        nics("i0 r0"),
         "PIX  NODE",
         "NODE PIX",
-        nics=nics,
     )
     assert names == [["i0"], ["r0"]]
 
@@ -123,40 +93,21 @@ def test_halves_of_a_node_keep_their_own_network() -> None:
 @pytest.mark.regression
 def test_port_that_goes_down_gives_no_rail_to_storage() -> None:
     """Rails of InfiniBand and as many of storage: one is down, and nothing else changes."""
-    nics = [
-        infiniband("i0", "DOWN"),
-        infiniband("i1"),
-        roce("s0"),
-        roce("s1"),
-    ]
-    names = rails(
-        "PIX  NODE PIX  NODE",
-        "NODE PIX  NODE PIX",
-        nics=nics,
-    )
+    names = rails(nics("i0! i1 s0 s1"), *HALF_WITH_STORAGE)
     assert names == [[], ["i1"]]
 
 
 def test_infiniband_of_which_nothing_is_up_is_not_the_compute_network() -> None:
-    nics = [
-        infiniband("i0", "DOWN"),
-        roce("r0"),
-    ]
-    names = rails("PIX PXB", nics=nics)
-    assert names == [["r0"]]
+    columns = nics("i0! r0")
+    assert rails(columns, "PIX PXB") == [["r0"]]
 
-    cabled = compute_nics([["PIX", "PXB"]], nics)
+    cabled = compute_nics([["PIX", "PXB"]], columns)
     assert cabled == [[0]]  # cables stay where they are
 
 
 def test_nic_with_a_port_of_each_kind_is_of_the_kind_that_is_up() -> None:
-    ports = (
-        Port(1, "InfiniBand", "DOWN"),
-        Port(2, "Ethernet", "ACTIVE"),
-    )
-    mixed = roce("m0")._replace(ports=ports)
-    pure = roce("r0")
-    names = rails("PIX PIX", nics=[mixed, pure])
+    mixed = nic("m0", Port(1, "InfiniBand", "DOWN"), Port(2, "Ethernet", "ACTIVE"))
+    names = rails([mixed, *nics("r0")], "PIX PIX")
     assert names == [["m0", "r0"]]
 
 
@@ -168,9 +119,8 @@ def test_nic_with_a_port_of_each_kind_is_of_the_kind_that_is_up() -> None:
     ],
 )
 def test_nic_that_says_nothing_of_its_ports_is_no_infiniband(ports: tuple[Port, ...]) -> None:
-    silent = roce("m0")._replace(ports=ports)
-    other = infiniband("i0")
-    names = rails("PIX PIX", nics=[silent, other])
+    silent = nic("m0", *ports)
+    names = rails([silent, *nics("i0")], "PIX PIX")
     assert names == [["i0"]]
 
 
@@ -186,51 +136,28 @@ NODE PXB  NODE NODE X    NODE
 PXB  NODE NODE NODE NODE X
 """.strip().splitlines()
 MATRIX = LinkMatrix(tuple(_HEADER.split()), tuple(tuple(row.split()) for row in _ROWS))
-NICS = [infiniband("mlx5_0"), infiniband("mlx5_1")]
+NICS = nics("i0 i1")
 
 
-def direct(*names: str) -> DataDirect:
-    return DataDirect(pci="0000:01:00.0", numa=0, path=(), nics=names)
+def paths_by(*functions: str, matrix: LinkMatrix = MATRIX) -> list[str]:
+    """The paths from both GPUs to both NICs, by functions DD0 and DD1 of these NICs."""
+    direct = []
+    for names in functions:
+        direct.append(DataDirect(pci="0000:01:00.0", numa=0, path=(), nics=tuple(names.split())))
+    return [" ".join(paths) for paths in nic_paths(matrix, NICS, direct)]
 
 
-def test_path_to_a_nic_is_that_of_its_data_direct_function() -> None:
-    functions = [
-        direct("mlx5_0"),
-        direct("mlx5_1"),
-    ]
-    first, second = nic_paths(MATRIX, NICS, functions)
-    assert first == ["NODE", "PXB"]
-    assert second == ["PXB", "NODE"]
-
-
-def test_function_of_an_unknown_nic_is_nobodys_path() -> None:
-    functions = [
-        direct(),
-        direct("mlx5_1"),
-    ]
-    first, second = nic_paths(MATRIX, NICS, functions)
-    assert first == ["NODE", "PXB"]
-    assert second == ["NODE", "NODE"]
-
-
-def test_two_ports_of_a_card_go_by_the_same_function() -> None:
-    functions = [
-        direct("mlx5_0", "mlx5_1"),
-        direct(),
-    ]
-    first, second = nic_paths(MATRIX, NICS, functions)
-    assert first == ["NODE", "NODE"]
-    assert second == ["PXB", "PXB"]
-
-
-def test_nearest_of_several_functions_counts() -> None:
-    functions = [
-        direct("mlx5_0"),
-        direct("mlx5_0"),
-    ]
-    first, second = nic_paths(MATRIX, NICS, functions)
-    assert first == ["PXB", "NODE"]
-    assert second == ["PXB", "NODE"]
+@pytest.mark.parametrize(
+    ("functions", "paths"),
+    [
+        pytest.param(["i0", "i1"], ["NODE PXB", "PXB NODE"], id="each-its-own"),
+        pytest.param(["", "i1"], ["NODE PXB", "NODE NODE"], id="of-an-unknown-nic"),
+        pytest.param(["i0 i1", ""], ["NODE NODE", "PXB PXB"], id="two-ports-of-a-card"),
+        pytest.param(["i0", "i0"], ["PXB NODE", "PXB NODE"], id="nearest-of-several"),
+    ],
+)
+def test_path_to_a_nic_is_that_of_its_data_direct_function(functions: list[str], paths: list[str]) -> None:
+    assert paths_by(*functions) == paths
 
 
 def test_function_counts_also_where_the_nic_is_nearer() -> None:
@@ -239,10 +166,6 @@ def test_function_counts_also_where_the_nic_is_nearer() -> None:
     rows[0][2] = "PIX"
     rows[2][0] = "PIX"
     cells = tuple(tuple(row) for row in rows)
-    matrix = LinkMatrix(MATRIX.devices, cells)
-    functions = [
-        direct("mlx5_0"),
-        direct("mlx5_1"),
-    ]
-    first, _second = nic_paths(matrix, NICS, functions)
-    assert first == ["NODE", "PXB"]
+    nearer = LinkMatrix(MATRIX.devices, cells)
+    first, _second = paths_by("i0", "i1", matrix=nearer)
+    assert first == "NODE PXB"

@@ -86,6 +86,39 @@ def test_fewer_pods_are_no_help_without_quota_for_the_least(kueue: CheckedCluste
     assert answer.notes == []
 
 
+def with_pool_to_borrow(kueue: CheckedCluster) -> None:
+    """Two nodes in rack r2, of a flavor that the queue has no quota of and may borrow, before its own."""
+    for name in ("n2", "n3"):
+        kueue.apply(f"""
+            apiVersion: v1
+            kind: Node
+            metadata: {{name: {name}, labels: {{kubernetes.io/hostname: {name}, pool: b, example.com/rack: r2}}}}
+            status:
+              allocatable: {{nvidia.com/gpu: '8', cpu: '64', memory: 64Gi, pods: '110'}}
+              conditions: [{{type: Ready, status: 'True'}}]
+        """)
+    kueue.add(flavor("borrowed", pool="b"), lender(quotas("borrowed")))
+    kueue.edit("ClusterQueue/cq", "spec.cohortName", "c")
+    kueue.edit("ClusterQueue/cq", "spec.resourceGroups[0].flavors", [quotas("borrowed", "0"), quotas("f")])
+
+
+@pytest.mark.parametrize("fungibility", [{}, {"whenCanBorrow": "Borrow"}], ids=["default", "borrow"])
+def test_queue_borrows_in_a_flavor_before_it_tries_the_next(kueue: CheckedCluster, fungibility: dict[str, str]) -> None:
+    with_pool_to_borrow(kueue)
+    kueue.edit("ClusterQueue/cq", "spec.flavorFungibility", fungibility)
+
+    assert kueue.check().verdict == "fits: example.com/rack r2 (2 nodes, 16 free GPUs)"
+
+
+def test_queue_that_tries_the_next_flavor_first_borrows_nothing(kueue: CheckedCluster) -> None:
+    with_pool_to_borrow(kueue)
+    kueue.edit("ClusterQueue/cq", "spec.flavorFungibility", {"whenCanBorrow": "TryNextFlavor"})
+
+    assert kueue.check().verdict == "fits: 2 pods on 2 nodes"
+    kueue.edit("Node/n0", "spec.unschedulable", True)
+    assert kueue.check().verdict.startswith("does not fit now"), "the borrowed flavor has room, and is not tried"
+
+
 def with_lender(kueue: CheckedCluster) -> None:
     kueue.add(lender(quotas("f", "8")), admitted(gpus=4, queue="lender"))
     kueue.edit("ClusterQueue/cq", "spec.cohortName", "c")

@@ -19,7 +19,9 @@ from tests.support.paths import ROOT
 from tests.support.recipe import PAGE, missing_steps
 from tests.support.saved import demo_nodes, pod, saved
 from tests.support.upstream_crds import stand_in
+from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.plugin import Plugin
+from toposcope.integrations.readings import IncompleteSystemError, resource_read_for
 
 BLOCK = re.compile(r'```(?:python|text|yaml) title="(.+?)"\n(.*?)```', re.DOTALL)
 RACK = "cloud.google.com/gce-topology-subblock"
@@ -149,8 +151,42 @@ def test_steps_that_were_left_out_are_named(plugin: Plugin) -> None:
     assert missing_steps(plugin) == [
         "Step 6: rights: the controller may not list, watch gangs.slotwise.example.com",
         "Step 6: rights: the controller may not create, delete, get, list, patch, watch fabrics.slotwise.example.com",
+        "Step 6: rights: toposcope uninstall may not delete fabrics.slotwise.example.com",
         "Step 6: rights: the page may not list fabrics.slotwise.example.com",
         "Step 6: rights: no policy confines the controller's fabrics.slotwise.example.com",
         "Step 7: the resource: spec.publish has no field slotwise",
-        "Step 8: documentation: no page of docs/integrations/ is about Slotwise",
+        "Step 8: documentation: no page of docs/ is about Slotwise",
+        "Step 9: tests: no file of tests/integrations/ names Slotwise",
     ]
+
+
+@pytest.fixture
+def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugin]:
+    """A system that reads workloads and has taken no other step."""
+    folder = tmp_path / "acme"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "plugin.py").write_text(
+        "from toposcope.integrations.framework.plugin import Plugin\n"
+        "PLUGIN = Plugin(package=__package__, name='acme', title='Acme')\n"
+    )
+    (folder / "workload.py").write_text("READERS = ()\n")
+    monkeypatch.setattr(toposcope.integrations, "__path__", [*toposcope.integrations.__path__, str(tmp_path)])
+    yield importlib.import_module("toposcope.integrations.acme.plugin").PLUGIN
+    for name in [name for name in sys.modules if name.startswith("toposcope.integrations.acme")]:
+        del sys.modules[name]
+
+
+def test_reader_alone_lacks_its_watch_fields_docs_and_tests(acme: Plugin) -> None:
+    assert missing_steps(acme) == [
+        "Step 1: kinds and names: the controller watches no kind of Acme",
+        "Step 2: workloads: no field_uses.yaml lists the fields of Acme",
+        "Step 8: documentation: no page of docs/ is about Acme",
+        "Step 9: tests: no file of tests/integrations/ names Acme",
+    ]
+
+
+def test_reader_that_declares_no_resource_names_its_step() -> None:
+    workload = Workload(system="Acme", handle="gang/train", groups=(), topology="cluster")
+    with pytest.raises(IncompleteSystemError, match=r"no reader called Acme .* take step 2 of docs/maintainers/"):
+        resource_read_for(workload)

@@ -1,5 +1,6 @@
 """Leases over real connections and as data."""
 
+import json
 from typing import Any
 
 import pytest
@@ -120,6 +121,18 @@ def test_a_write_is_a_post_once_and_a_put_ever_after() -> None:
 )
 def test_an_answer_that_is_no_lease_is_no_answer(body: bytes) -> None:
     with ScriptedServer([answer(body)]) as server, pytest.raises(UnreachableError):
+        read(server.client(), "default", "leader")
+
+
+@pytest.mark.parametrize("field", ["name", "namespace", "uid", "resourceVersion"])
+def test_an_object_without_what_every_lease_has_is_no_lease(field: str) -> None:
+    metadata = {"name": "leader", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+    metadata[field] = ""
+    body = json.dumps({"metadata": metadata, "spec": {"holderIdentity": "a"}})
+    with (
+        ScriptedServer([answer(body.encode())]) as server,
+        pytest.raises(UnreachableError, match="the answer to a request for a Lease is not a Lease: "),
+    ):
         read(server.client(), "default", "leader")
 
 

@@ -11,6 +11,7 @@ LEASE = f"{LEASES}/toposcope-controller"
 ONLY_SEGMENTS = "the controller may only write ClusterTopologies that it made for segments of another"
 ITS_EVENTS = "the controller may only write Events of its own"
 PLAIN_EVENTS = "Events of the controller name no related object"
+AGENT_PODS = "/api/v1/namespaces/toposcope-system/pods"
 NO_NODES = 'cannot patch resource "nodes"'
 
 
@@ -102,6 +103,7 @@ WORK = (
     ),
     rights.get("read the agents' plan", PLAN),
     rights.get("look at the agents' DaemonSet", AGENTS),
+    rights.get("look at the agents' pods", AGENT_PODS),
     rights.get("read why it has no pods", f"{HOME}/events"),
 )
 
@@ -240,6 +242,11 @@ CROWDED_EVENTS = (
     crowd_its_event("give an Event of its own an owner", ownerReferences=[rights.OWNER]),
 )
 
+PODS = (
+    rights.get("look at pods elsewhere", "/api/v1/pods", 'cannot list resource "pods"'),
+    rights.get("look at one agent's pod", f"{AGENT_PODS}/toposcope-agent-1", 'cannot get resource "pods"'),
+)
+
 DAEMON_SETS = (
     rights.get("look at DaemonSets elsewhere", "/apis/apps/v1/daemonsets", 'cannot list resource "daemonsets"'),
     rights.merge(
@@ -254,6 +261,7 @@ FORBIDDEN = {
     "topologies-of-admins": TOPOLOGIES_OF_ADMINS,
     "events-of-others": EVENTS_OF_OTHERS,
     "crowded-events": CROWDED_EVENTS,
+    "pods": PODS,
     "daemon-sets": DAEMON_SETS,
     "anyone": rights.anyone_may_not("toposcope-controller"),
 }

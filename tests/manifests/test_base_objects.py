@@ -189,4 +189,5 @@ def test_controller_role_elects_plans_and_looks_at_agents(base: Manifests) -> No
         },
         {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
     ]

@@ -13,7 +13,7 @@ from tests.support.paths import ROOT
 
 COMPONENTS = ROOT / "manifests" / "components"
 RULES = COMPONENTS / "prometheus-rule" / "rules.yaml"
-MONITORING = ROOT / "docs" / "monitoring.md"
+MONITORING = ROOT / "docs" / "programs.md"
 DASHBOARD = COMPONENTS / "grafana-dashboard" / "dashboard.json"
 UNIT_TESTS = sorted(Path(__file__).parent.glob("*_test.yaml"))
 
@@ -91,7 +91,7 @@ def documented_metrics() -> set[str]:
 
 
 def documented(word: str) -> dict[str, Any]:
-    """The one piece of YAML in docs/monitoring.md that holds a word."""
+    """The one piece of YAML in docs/programs.md that holds a word."""
     page = MONITORING.read_text(encoding="utf-8")
     blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     (block,) = [block for block in blocks if word in block]

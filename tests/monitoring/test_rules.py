@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 
 RUNBOOKS = (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8")
 RESOURCE = support.COMPONENTS / "prometheus-rule" / "prometheusrule.yaml"
-PARTS = ("**What it means.**", "**What breaks.**", "**What to check.**", "**How it ends.**")
+PARTS = ("**Meaning:**", "**Impact:**", "**Check:**", "**Resolves:**")
 
 
 @pytest.fixture(params=support.alerts())

@@ -60,9 +60,12 @@ def queue() -> CheckedCluster:
     return CheckedCluster("placement/clusters/kai-queues", "placement/kai-job-in-queue")
 
 
-def no_queue(name: str, *, fix: str) -> Finding:
+QUEUE_LABEL = "metadata.labels[kai.scheduler/queue]"
+
+
+def no_queue(name: str, *, fix: str, field: str = QUEUE_LABEL) -> Finding:
     """KAI does not know the queue."""
-    return error("kai/queue", "", f"Queue '{name}' does not exist", fix=fix)
+    return error("kai/queue", field, f"Queue '{name}' does not exist", fix=fix)
 
 
 def osmo_topology(message: str, *, fix: str) -> Finding:
@@ -127,7 +130,7 @@ def test_queue_with_queues_below_it_takes_no_pods(queue: CheckedCluster) -> None
     assert answer.findings == [
         error(
             "kai/queue-leaf",
-            "",
+            QUEUE_LABEL,
             "queue all has children: KAI schedules nothing that is in it",
             fix="name one of the queues below it: team",
         )
@@ -324,7 +327,9 @@ def test_node_pool_is_part_of_the_name_of_the_queue(queue: CheckedCluster) -> No
 
     answer = queue.check()
 
-    assert answer.findings == [no_queue("team-a", fix="did you mean 'team'?")]
+    assert answer.findings == [
+        no_queue("team-a", fix="did you mean 'team'?", field="spec.template.metadata.labels.project")
+    ]
     assert answer.verdict == (
         "unclear: spec.template.metadata.labels[kai.scheduler/node-pool] is not read; "
         "without it: fits: 2 pods on 2 nodes"

@@ -22,6 +22,10 @@ NEVER_40_OF_32 = "cannot fit: train needs 40 GPUs in one rack, largest has 32 (r
 MAY_MISS_A_PLACE = (
     "unclear: kube-scheduler takes pods of different sizes one by one and takes none back, so it may miss a place"
 )
+OTHER_PRIORITY = (
+    "unclear: its pods have another priorityClassName than their PodGroup, and kube-scheduler 1.37 schedules no "
+    "group whose pods have another priority than the group"
+)
 NO_PODS_NOTE = "no pods of the PodGroup are known: room is not checked; give the files of its pods, too"
 NAMES_MIXED = warning(
     "levels/names-mixed",
@@ -227,15 +231,91 @@ def test_minimum_above_the_known_pods_is_warned_of(gang: CheckedCluster) -> None
     ]
 
 
-def test_pods_of_another_priority_than_their_group_are_unclear(gang: CheckedCluster) -> None:
-    """Kubernetes 1.37: schedule_one_podgroup.go, validatePodGroup."""
-    gang.beside["Job/large"]["spec"]["template"]["spec"]["priorityClassName"] = "system-cluster-critical"
-    different = gang.check().verdict
-    gang.edit_workload("spec.priorityClassName", "system-cluster-critical")
-    assert different == (
-        "unclear: its pods have another priorityClassName than their PodGroup, and kube-scheduler 1.37 schedules no "
-        "group whose pods have another priority than the group"
+def priority_class(name: str, value: int, **more: Any) -> Object:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        **more,
+    }
+
+
+@pytest.fixture
+def ranked(gang: CheckedCluster) -> CheckedCluster:
+    """The gang on Kubernetes 1.37, and three PriorityClasses, of which two have one value."""
+    gang.edit_workload("apiVersion", "scheduling.k8s.io/v1beta1")
+    gang.add(
+        priority_class("urgent", 1000),
+        priority_class("important", 1000),
+        priority_class("polite", 1000, preemptionPolicy="Never"),
     )
+    return gang
+
+
+def of_class(name: str, gang: CheckedCluster) -> CheckedCluster:
+    """Have the pods of the gang be of a PriorityClass."""
+    gang.beside["Job/large"]["spec"]["template"]["spec"]["priorityClassName"] = name
+    return gang
+
+
+def errors_of(cluster: CheckedCluster) -> list[str]:
+    """The messages of errors."""
+    return [finding.message for finding in cluster.check().findings if finding.severity == "error"]
+
+
+def priority_error(field: str, message: str, fix: str) -> Any:
+    return error("kube-scheduler/priority", field, message, fix=fix)
+
+
+def test_gang_when_its_pods_have_another_priority_is_refused(ranked: CheckedCluster) -> None:
+    """As kube-scheduler 1.37.2 did."""
+    answer = of_class("urgent", ranked).check()
+    assert [finding for finding in answer.findings if finding.severity == "error"] == [
+        priority_error(
+            "spec.priorityClassName",
+            "all pods in a single pod group should have the same priority as the pod group's priority, got 1000 and 0",
+            fix="give pods and PodGroup the same priorityClassName",
+        )
+    ]
+
+
+@pytest.mark.parametrize("of_group", ["urgent", "important"])
+def test_gang_when_its_pods_have_its_priority_fits(ranked: CheckedCluster, of_group: str) -> None:
+    ranked.edit_workload("spec.priorityClassName", of_group)
+    assert of_class("urgent", ranked).check().verdict == TWO_RACKS_FIT
+
+
+def test_gang_that_can_start_before_a_pod_of_another_priority_is_unclear(ranked: CheckedCluster) -> None:
+    """kube-scheduler 1.37.2 placed it where it saw that pod last."""
+    ranked.edit_workload("spec.priorityClassName", "urgent")
+    ranked.edit_workload(POLICY, min_count(3))
+    of_class("urgent", ranked).beside["Job/large"]["spec"]["parallelism"] = 3
+    ranked.beside["Job/odd"] = job("odd", pods=1, gpus=8)
+    assert ranked.check().verdict == OTHER_PRIORITY
+
+
+def test_priority_of_a_tree_is_that_of_its_outermost_group(tree: CheckedCluster) -> None:
+    tree.add(priority_class("urgent", 1000))
+    tree.edit_workload("spec.priorityClassName", "urgent")
+    for job in ("Job/w0", "Job/w1"):
+        tree.beside[job]["spec"]["template"]["spec"]["priorityClassName"] = "urgent"
+    assert errors_of(tree) == []
+    del tree.beside["Job/w0"]["spec"]["template"]["spec"]["priorityClassName"]
+    assert errors_of(tree) == [
+        "all pods in a single pod group should have the same priority as the pod group's priority, got 0 and 1000"
+    ]
+
+
+def test_gang_of_1_36_may_have_pods_of_another_priority(ranked: CheckedCluster) -> None:
+    ranked.edit_workload("apiVersion", "scheduling.k8s.io/v1alpha2")
+    assert of_class("urgent", ranked).check().verdict == TWO_RACKS_FIT
+
+
+def test_gang_when_a_priority_class_is_not_read_is_unclear(gang: CheckedCluster) -> None:
+    gang.edit_workload("apiVersion", "scheduling.k8s.io/v1beta1")
+    assert of_class("system-cluster-critical", gang).check().verdict == OTHER_PRIORITY
+    gang.edit_workload("spec.priorityClassName", "system-cluster-critical")
     assert gang.check().verdict == TWO_RACKS_FIT
 
 

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.regression
 
 Object = dict[str, Any]
 SERVED = {"topologies.kueue.x-k8s.io": True}
+BLOCK = "example.com/block"
 RACK = "example.com/rack"
 REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 SLICE_LEVEL = "kueue.x-k8s.io/podset-slice-required-topology"
@@ -660,6 +661,19 @@ def test_assignment_in_slices_holds_a_pod_on_each_node(kueue: CheckedCluster) ->
     assert answer.notes == []
     assert answer.verdict == (
         "does not fit now: a pod of pod set pods needs 8 GPUs, and no node that it may use has more than 4 free (n0)"
+    )
+
+
+def test_assignment_to_a_rack_holds_a_part_of_it(kueue: CheckedCluster) -> None:
+    """A topology that ends with racks: Kueue assigns these, and no nodes."""
+    kueue.edit("Topology/t", "spec.levels", [{"nodeLabel": BLOCK}, {"nodeLabel": RACK}])
+    kueue.label_node("n0", BLOCK, "b1")
+    kueue.label_node("n1", BLOCK, "b1")
+    assert kueue.check().verdict == FITS_IN_R1
+
+    kueue.add(admitted(gpus=4, on={"levels": [BLOCK, RACK], "domains": [{"values": ["b1", "r1"], "count": 2}]}))
+    assert kueue.check().verdict == (
+        "does not fit now: Kueue 0.19 finds no nodes for pod set pods: there is room for 1 of 2 pods"
     )
 
 

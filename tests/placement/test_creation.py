@@ -13,6 +13,7 @@ SPEC = "spec.template.spec"
 RESOURCES = f"{SPEC}.containers[0].resources"
 FITS = "fits: 2 pods on 2 nodes"
 REFUSED = "cannot fit: the API server refuses its pods"
+SUSPENDED = "does not fit now: spec.suspend is true: it has no pods until somebody sets it to false"
 
 
 @pytest.fixture
@@ -21,45 +22,44 @@ def cluster() -> CheckedCluster:
     return CheckedCluster("placement/clusters/two-nodes", "placement/plain-job")
 
 
+def named(version: str, kind: str, name: str, **fields: Any) -> Object:
+    """An object without a namespace."""
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": name},
+        **fields,
+    }
+
+
+def in_ml(kind: str, name: str, **fields: Any) -> Object:
+    """An object of the Job's namespace."""
+    return {**named("v1", kind, name, **fields), "metadata": {"name": name, "namespace": "ml"}}
+
+
 def quota(hard: Object, used: Object | None = None, **spec: Any) -> Object:
     """A ResourceQuota of the Job's namespace."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "team", "namespace": "ml"},
-        "spec": {"hard": hard, **spec},
-        "status": {"hard": hard, "used": used or {}},
-    }
+    return in_ml("ResourceQuota", "team", spec={"hard": hard, **spec}, status={"hard": hard, "used": used or {}})
 
 
 def limit_range(**container: Any) -> Object:
     """A LimitRange of the Job's namespace, for each container."""
-    return {
-        "apiVersion": "v1",
-        "kind": "LimitRange",
-        "metadata": {"name": "bounds", "namespace": "ml"},
-        "spec": {"limits": [{"type": "Container", **container}]},
-    }
+    return in_ml("LimitRange", "bounds", spec={"limits": [{"type": "Container", **container}]})
 
 
 def runtime_class(**fields: Any) -> Object:
-    return {
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {"name": "kata"},
-        "handler": "kata",
-        **fields,
-    }
+    """The RuntimeClass `kata`."""
+    return named("node.k8s.io/v1", "RuntimeClass", "kata", handler="kata", **fields)
 
 
-def priority_class(name: str, **fields: Any) -> Object:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": 1000,
-        **fields,
-    }
+def priority_class(name: str) -> Object:
+    """A PriorityClass of 1000."""
+    return named("scheduling.k8s.io/v1", "PriorityClass", name, value=1000)
+
+
+def is_held(cluster: CheckedCluster) -> bool:
+    """Whether the Job does not fit any more."""
+    return cluster.check().verdict != FITS
 
 
 def test_plain_job_fits_where_nothing_holds_it_back(cluster: CheckedCluster) -> None:
@@ -84,9 +84,7 @@ def test_gate_that_its_system_removes_does_not_count(cluster: CheckedCluster) ->
 def test_suspended_job_has_no_pods(cluster: CheckedCluster) -> None:
     cluster.edit_workload("spec.suspend", True)
 
-    assert cluster.check().verdict == (
-        "does not fit now: spec.suspend is true: it has no pods until somebody sets it to false"
-    )
+    assert cluster.check().verdict == SUSPENDED
 
 
 def test_unknown_scheduler_is_unclear(cluster: CheckedCluster) -> None:
@@ -128,11 +126,19 @@ def test_quota_of_cpu_wants_each_container_to_name_it(cluster: CheckedCluster) -
     )
 
 
-def test_quota_of_another_namespace_does_not_count(cluster: CheckedCluster) -> None:
-    cluster.add(quota({"pods": "1"}))
-    cluster.edit("ResourceQuota/team", "metadata.namespace", "web")
+@pytest.mark.parametrize(
+    "bound",
+    [
+        pytest.param(quota({"pods": "1"}), id="quota"),
+        pytest.param(limit_range(default={"memory": "2Ti"}), id="limit-range"),
+    ],
+)
+def test_bound_of_another_namespace_does_not_count(cluster: CheckedCluster, bound: Object) -> None:
+    cluster.add(bound)
+    assert is_held(cluster)
 
-    assert cluster.check().verdict == FITS
+    cluster.edit(f"{bound['kind']}/{bound['metadata']['name']}", "metadata.namespace", "web")
+    assert not is_held(cluster)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +156,7 @@ def test_scope_of_a_quota_selects_pods(cluster: CheckedCluster, spec: Object, co
     cluster.add(quota({"pods": "1"}, **spec))
     cluster.edit_workload(f"{RESOURCES}.requests", {"cpu": "1"})
 
-    is_held = cluster.check().verdict != FITS
-    assert is_held is counts
+    assert is_held(cluster) is counts
 
 
 @pytest.mark.parametrize(
@@ -172,8 +177,7 @@ def test_quota_selects_priority_classes(
     cluster.add(quota({"pods": "1"}, scopeSelector={"matchExpressions": [requirement]}))
     cluster.edit_workload(f"{SPEC}.priorityClassName", "high")
 
-    is_held = cluster.check().verdict != FITS
-    assert is_held is counts
+    assert is_held(cluster) is counts
 
 
 def test_limit_range_defaults_count_as_requests(cluster: CheckedCluster) -> None:
@@ -182,13 +186,6 @@ def test_limit_range_defaults_count_as_requests(cluster: CheckedCluster) -> None
     assert cluster.check().verdict == (
         "cannot fit: a pod of train needs 2048 GiB of memory, and no node that it may use has more than 1024 GiB (n0)"
     )
-
-
-def test_limit_range_of_another_namespace_does_not_count(cluster: CheckedCluster) -> None:
-    cluster.add(limit_range(default={"memory": "2Ti"}))
-    cluster.edit("LimitRange/bounds", "metadata.namespace", "web")
-
-    assert cluster.check().verdict == FITS
 
 
 def test_limit_range_refuses_what_is_over_its_maximum(cluster: CheckedCluster) -> None:
@@ -206,22 +203,28 @@ def test_limit_range_refuses_what_is_over_its_maximum(cluster: CheckedCluster) -
     assert answer.verdict == REFUSED
 
 
-def test_limit_range_refuses_a_large_pod(cluster: CheckedCluster) -> None:
-    cluster.add(limit_range(type="Pod", max={"cpu": "1500m"}))
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        pytest.param(
+            {"type": "Pod", "max": {"cpu": "1500m"}},
+            "maximum cpu usage per Pod is 1500m, but limit is 2",
+            id="large-pod",
+        ),
+        pytest.param(
+            {"maxLimitRequestRatio": {"cpu": "1.5"}},
+            "cpu max limit to request ratio per Container is 1.5, but provided ratio is 2.000000",
+            id="limit-far-above-request",
+        ),
+    ],
+)
+def test_limit_range_refuses_two_cores_for_one(cluster: CheckedCluster, limits: Object, message: str) -> None:
+    cluster.add(limit_range(**limits))
     cluster.edit_workload(f"{RESOURCES}.requests", {"cpu": "1"})
     cluster.edit_workload(f"{RESOURCES}.limits.cpu", "2")
 
     messages = [finding.message for finding in cluster.check().findings]
-    assert messages == ["maximum cpu usage per Pod is 1500m, but limit is 2"]
-
-
-def test_limit_range_refuses_limits_far_above_requests(cluster: CheckedCluster) -> None:
-    cluster.add(limit_range(maxLimitRequestRatio={"cpu": "1.5"}))
-    cluster.edit_workload(f"{RESOURCES}.requests", {"cpu": "1"})
-    cluster.edit_workload(f"{RESOURCES}.limits.cpu", "2")
-
-    messages = [finding.message for finding in cluster.check().findings]
-    assert messages == ["cpu max limit to request ratio per Container is 1.5, but provided ratio is 2.000000"]
+    assert messages == [message]
 
 
 def test_runtime_class_adds_its_overhead(cluster: CheckedCluster) -> None:
@@ -267,29 +270,57 @@ def test_runtime_class_against_the_own_selector_is_refused(cluster: CheckedClust
     assert answer.verdict == REFUSED
 
 
-def test_missing_runtime_class_refuses_the_pods(cluster: CheckedCluster) -> None:
-    cluster.edit_workload(f"{SPEC}.runtimeClassName", "gvisor")
-    cluster.add(runtime_class())
+@pytest.mark.parametrize(
+    ("field", "existing", "rule", "message"),
+    [
+        pytest.param(
+            "runtimeClassName",
+            runtime_class(),
+            "pods/runtime-class-exists",
+            'pod rejected: RuntimeClass "missing" not found',
+            id="runtime-class",
+        ),
+        pytest.param(
+            "priorityClassName",
+            priority_class("low"),
+            "pods/priority-class-exists",
+            "no PriorityClass with name missing was found",
+            id="priority-class",
+        ),
+    ],
+)
+def test_missing_class_refuses_the_pods(
+    cluster: CheckedCluster, field: str, existing: Object, rule: str, message: str
+) -> None:
+    cluster.edit_workload(f"{SPEC}.{field}", "missing")
+    cluster.add(existing)
 
     answer = cluster.check()
 
-    missing = error(
-        "pods/runtime-class-exists",
-        f"{SPEC}.runtimeClassName",
-        'pod rejected: RuntimeClass "gvisor" not found',
-        fix="create it, or name one that exists",
-    )
+    missing = error(rule, f"{SPEC}.{field}", message, fix="create it, or name one that exists")
     assert answer.findings == [missing]
     assert answer.verdict == REFUSED
 
 
-def test_unread_runtime_class_is_unclear(cluster: CheckedCluster) -> None:
-    cluster.edit_workload(f"{SPEC}.runtimeClassName", "kata")
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        pytest.param(
+            "runtimeClassName",
+            "RuntimeClass any was not read, so the overhead, node selector and tolerations that it adds are not known",
+            id="runtime-class",
+        ),
+        pytest.param(
+            "priorityClassName",
+            "PriorityClass any was not read: the API server refuses the pods if it is missing",
+            id="priority-class",
+        ),
+    ],
+)
+def test_unread_class_is_unclear(cluster: CheckedCluster, field: str, why: str) -> None:
+    cluster.edit_workload(f"{SPEC}.{field}", "any")
 
-    assert cluster.check().verdict == (
-        "unclear: RuntimeClass kata was not read, so the overhead, node selector and tolerations that it adds "
-        "are not known"
-    )
+    assert cluster.check().verdict == f"unclear: {why}"
 
 
 def test_class_beside_the_workload_does_not_stand_for_all(cluster: CheckedCluster) -> None:
@@ -301,34 +332,10 @@ def test_class_beside_the_workload_does_not_stand_for_all(cluster: CheckedCluste
     assert answer.verdict.startswith("unclear: RuntimeClass gvisor was not read")
 
 
-def test_missing_priority_class_refuses_the_pods(cluster: CheckedCluster) -> None:
-    cluster.edit_workload(f"{SPEC}.priorityClassName", "high")
-    cluster.add(priority_class("low"))
-
-    answer = cluster.check()
-
-    missing = error(
-        "pods/priority-class-exists",
-        f"{SPEC}.priorityClassName",
-        "no PriorityClass with name high was found",
-        fix="create it, or name one that exists",
-    )
-    assert answer.findings == [missing]
-    assert answer.verdict == REFUSED
-
-
 def test_priority_classes_of_kubernetes_itself_exist(cluster: CheckedCluster) -> None:
     cluster.edit_workload(f"{SPEC}.priorityClassName", "system-cluster-critical")
 
     assert cluster.check().verdict == FITS
-
-
-def test_unread_priority_class_is_unclear(cluster: CheckedCluster) -> None:
-    cluster.edit_workload(f"{SPEC}.priorityClassName", "high")
-
-    assert cluster.check().verdict == (
-        "unclear: PriorityClass high was not read: the API server refuses the pods if it is missing"
-    )
 
 
 @pytest.mark.parametrize(
@@ -414,40 +421,25 @@ def test_suspended_jobset_is_left_to_its_queue(cluster: CheckedCluster) -> None:
 
 def test_suspended_wrapper_holds_what_is_in_it(cluster: CheckedCluster) -> None:
     spec = {"suspend": True, "components": [{"template": cluster.workload}]}
-    cluster.workload = {
-        "apiVersion": "workload.codeflare.dev/v1beta2",
-        "kind": "AppWrapper",
-        "metadata": {"name": "whole", "namespace": "ml"},
-        "spec": spec,
-    }
+    cluster.workload = named("workload.codeflare.dev/v1beta2", "AppWrapper", "whole", spec=spec)
 
-    assert cluster.check().verdict == (
-        "does not fit now: spec.suspend is true: it has no pods until somebody sets it to false"
-    )
+    assert cluster.check().verdict == SUSPENDED
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec"),
-    [
-        pytest.param("JobSet", {"suspend": True}, id="jobset"),
-        pytest.param("PyTorchJob", {"runPolicy": {"suspend": True}}, id="kubeflow"),
-    ],
-)
-def test_suspended_kinds_have_no_pods(cluster: CheckedCluster, kind: str, spec: Object) -> None:
-    template = cluster.workload["spec"]["template"]
-    versions = {"JobSet": "jobset.x-k8s.io/v1alpha2", "PyTorchJob": "kubeflow.org/v1"}
-    pods: Object = {
-        "JobSet": {"replicatedJobs": [{"name": "w", "template": {"spec": {"template": template}}}]},
-        "PyTorchJob": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": template}}},
-    }
-    cluster.workload = {
-        "apiVersion": versions[kind],
-        "kind": kind,
-        "metadata": {"name": "train", "namespace": "ml"},
-        "spec": {**pods[kind], **spec},
-    }
+def test_suspended_jobset_has_no_pods(cluster: CheckedCluster) -> None:
+    jobs = [{"name": "w", "template": {"spec": {"template": cluster.workload["spec"]["template"]}}}]
+    spec = {"suspend": True, "replicatedJobs": jobs}
+    cluster.workload = named("jobset.x-k8s.io/v1alpha2", "JobSet", "train", spec=spec)
 
-    assert "is true: it has no pods until somebody sets it to false" in cluster.check().verdict
+    assert cluster.check().verdict == SUSPENDED
+
+
+def test_suspended_job_of_kubeflow_has_no_pods(cluster: CheckedCluster) -> None:
+    worker = {"replicas": 1, "template": cluster.workload["spec"]["template"]}
+    spec = {"runPolicy": {"suspend": True}, "pytorchReplicaSpecs": {"Worker": worker}}
+    cluster.workload = named("kubeflow.org/v1", "PyTorchJob", "train", spec=spec)
+
+    assert cluster.check().verdict == SUSPENDED.replace("spec.suspend", "spec.runPolicy.suspend")
 
 
 @pytest.mark.parametrize("nonsense", [7, "x", [], [1], {}, {"a": 1}], ids=repr)

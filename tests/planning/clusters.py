@@ -7,6 +7,7 @@ from toposcope.api.cluster_topology import read
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.gangs import Gang, gangs_of
 from toposcope.snapshot.model import NodeView, Owner, PodView, Snapshot
+from toposcope.snapshot.reach import Basis, PodShape
 from toposcope.snapshot.scope import select_scope
 
 BLOCK, RACK, HOST = "example.com/block", "example.com/rack", "kubernetes.io/hostname"
@@ -48,6 +49,8 @@ def node_without_levels(name: str) -> NodeView:
     )
 
 
+GPUS_ALONE = PodShape(gpus=1, cpu=0, memory=0, basis=Basis.LIKE)
+"""Of gangs whose pods request nothing else."""
 RACKS = [node(f"n{number}", f"b{number // 4}", f"r{number // 2}") for number in range(8)]
 """Two blocks of two racks of two nodes."""
 

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from tests.planning.clusters import RACKS, at_random, capacity, cluster, pods
+from tests.planning import clusters
+from tests.planning.clusters import GPUS_ALONE, RACKS, at_random, capacity, cluster, pods
 from toposcope.planning.budgets import Budget, Budgets, budget_of
 from toposcope.planning.capacity import View
 from toposcope.planning.changes import drained
-from toposcope.planning.drain_order import DrainOrder, Step, faults, units_of
+from toposcope.planning.drain_order import DrainOrder, Step, faults, over_budget, units_of
 from toposcope.planning.slots import slots
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.packed import write_packed
+from toposcope.snapshot.reach import Basis, PodShape
 
 TWO_SIZES = (16, 8)
 
@@ -32,8 +34,20 @@ def order(
     table, gangs = capacity(snapshot)
     kept = budgets or Budgets()
     units = units_of(snapshot, table, gangs, kept, depth)
-    drain_order = DrainOrder(table, kept, sizes, per_pod)
+    drain_order = DrainOrder(table, kept, sizes, per_pod, GPUS_ALONE)
     return list(drain_order.steps(units))
+
+
+def test_node_without_cpu_costs_no_slot() -> None:
+    """Its GPUs are free, but no pod can get them: it goes first."""
+    hungry = PodShape(gpus=8, cpu=32, memory=0, basis=Basis.LIKE)
+    web = clusters.pod("web", 0, "n3", gpus=0, cpu=60, kind="StatefulSet")
+    snapshot = cluster(RACKS, [web])
+    table, gangs = capacity(snapshot)
+    units = units_of(snapshot, table, gangs, Budgets(), 0)
+    first, *_others = DrainOrder(table, Budgets(), (8,), 8, hungry).steps(units)
+    assert first.unit.name == "n3"
+    assert first.losses == ()
 
 
 def names(steps: list[Step]) -> list[str]:
@@ -200,6 +214,18 @@ def test_budget_blocks_the_second_pod_that_it_covers() -> None:
     assert last.blocked == ("ml/keep",)
 
 
+def test_budget_is_exceeded_by_one_pod_more_than_it_lets_go() -> None:
+    budgets = Budgets()
+    budgets.budgets.append(Budget("ml", "keep", (), 1))
+    running = pods("g", "n0", "n2")
+    for pod in running:
+        budgets.labelled(f"{pod.namespace}/{pod.name}", {})
+    snapshot = cluster(RACKS[:4], running)
+
+    assert over_budget(snapshot, budgets, ["n0"]) == {}
+    assert over_budget(snapshot, budgets, ["n0", "n2"]) == {"ml/keep": (2, 1)}
+
+
 @pytest.mark.parametrize(
     ("selector", "labels", "is_covered"),
     [
@@ -307,7 +333,7 @@ def fitting(snapshot: Snapshot, sizes: tuple[int, ...], per_pod: int) -> Fitting
     """How many gangs of each size fit now, by level."""
     table, _ = capacity(snapshot)
     counts = {}
-    for row in slots(table, sizes, per_pod):
+    for row in slots(table, sizes, per_pod, GPUS_ALONE):
         size_and_level = (row.gpus, row.level.domain)
         counts[size_and_level] = row.fitting[View.NOW]
     return counts

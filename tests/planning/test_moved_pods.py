@@ -1,22 +1,22 @@
-"""Pods that a drain moves do not go beside pods that they must not meet without a word about it."""
+"""Pods that a drain moves go where the rules between pods let them, or it is said that they may not."""
 
 import pytest
 from msgspec import structs
 from tests.planning.clusters import HOST, RACKS, capacity, cluster, pod
 from toposcope.integrations.framework.node_affinity import Expression
 from toposcope.integrations.framework.pod_rules import HostPort, PodTerm, Rule
-from toposcope.planning.rehoming import Rehomed
+from toposcope.planning.rehoming import Outcome, Rehomed
 from toposcope.planning.whatif import Changes, whatif
 from toposcope.snapshot.model import PodView
 
 pytestmark = pytest.mark.regression
 
 
-def drained(*running: PodView) -> Rehomed:
-    """What becomes of the gang on n0 where only n0 and n1 are left."""
-    snapshot = cluster(RACKS[:2], running)
+def drained(*running: PodView, nodes: int = 2, also: str = "n0") -> Rehomed:
+    """What becomes of the gang on n0, and on another node that is drained, too, of so many nodes."""
+    snapshot = cluster(RACKS[:nodes], running)
     table, gangs = capacity(snapshot)
-    (rehomed,) = whatif(snapshot, None, table, gangs, Changes(drain=frozenset(["n0"]))).rehomed
+    (rehomed,) = whatif(snapshot, None, table, gangs, Changes(drain=frozenset(["n0", also]))).rehomed
     return rehomed
 
 
@@ -25,21 +25,54 @@ def test_pod_finds_another_node_without_rules() -> None:
     assert (rehomed.broken, rehomed.worse) == ((), False)
 
 
-def test_pod_with_a_port_that_is_taken_there_may_wait() -> None:
-    port = HostPort(8080)
-    moving = structs.replace(pod("g", 0, "n0", 4), ports=(port,))
-    there = structs.replace(pod("other", 0, "n1", 1), ports=(port,))
-    rehomed = drained(moving, there)
-    assert rehomed.broken == (Rule.PORTS,)
+def with_port(view: PodView) -> PodView:
+    """The pod with host port 8080."""
+    return structs.replace(view, ports=(HostPort(8080),))
+
+
+def moved_to(rehomed: Rehomed) -> list[str]:
+    """The nodes of the pods that move."""
+    return [view.node for view in rehomed.placed]
+
+
+def test_pod_waits_where_its_port_is_taken_on_all_nodes() -> None:
+    rehomed = drained(with_port(pod("g", 0, "n0", 4)), with_port(pod("other", 0, "n1", 1)))
+    assert (rehomed.outcome, rehomed.broken) == (Outcome.WAITS, (Rule.PORTS,))
     assert rehomed.worse
     assert rehomed.sentence == (
-        "ml/g (Job, 4 GPUs, 1 of 1 pod): may wait: there is room, but hostPort keeps pods from it"
+        "ml/g (Job, 4 GPUs, 1 of 1 pod): waits, as hostPort keeps pods from the nodes that have room"
     )
 
 
-def test_pod_that_a_running_pod_keeps_away_may_wait() -> None:
+def test_pod_that_a_running_pod_keeps_away_waits() -> None:
     about_g = (Expression("app", "In", ("g",)),)
     term = PodTerm(HOST, about_g, frozenset(["ml"]))
     moving = structs.replace(pod("g", 0, "n0", 4), selectable=("app", "g"))
     there = structs.replace(pod("other", 0, "n1", 1), repels=(term,))
-    assert drained(moving, there).broken == (Rule.OTHERS,)
+    rehomed = drained(moving, there)
+    assert (rehomed.outcome, rehomed.broken) == (Outcome.WAITS, (Rule.OTHERS,))
+
+
+def test_pod_goes_to_the_node_where_its_port_is_free() -> None:
+    """n1 is the fullest node that has room for it."""
+    running = with_port(pod("g", 0, "n0", 4)), with_port(pod("other", 0, "n1", 1))
+    rehomed = drained(*running, nodes=3)
+    assert (rehomed.outcome, moved_to(rehomed)) == (Outcome.MOVES, ["n2"])
+
+
+def test_pods_of_one_gang_go_to_nodes_of_their_own() -> None:
+    """Both would fit onto n1."""
+    running = [with_port(pod("g", 0, "n0", 4)), with_port(pod("g", 1, "n3", 4))]
+    rehomed = drained(*running, nodes=4, also="n3")
+    assert (rehomed.outcome, sorted(moved_to(rehomed))) == (Outcome.STAYS, ["n1", "n2"])
+
+
+def test_gang_with_room_that_no_order_tried_gets_is_unclear() -> None:
+    running = [with_port(pod("g", 0, "n0", 4)), with_port(pod("g", 1, "n2", 4))]
+    rehomed = drained(*running, nodes=3, also="n2")
+    assert (rehomed.outcome, rehomed.broken) == (Outcome.UNCLEAR, (Rule.PORTS,))
+    assert rehomed.worse
+    assert rehomed.sentence == (
+        "ml/g (Job, 8 GPUs, 2 of 2 pods): unclear: there is room, "
+        "but hostPort keeps pods from the nodes that were tried"
+    )

@@ -7,7 +7,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.planning.clusters import GPU, RACKS, at_random, capacity, cluster, node, node_without_levels, pods
+from tests.planning.clusters import (
+    GPU,
+    GPUS_ALONE,
+    RACKS,
+    at_random,
+    capacity,
+    cluster,
+    node,
+    node_without_levels,
+    pods,
+)
 from tests.support.saved import pod, saved
 from toposcope.cli.main import main
 from toposcope.integrations.framework.node_affinity import Taint
@@ -20,7 +30,7 @@ def counted(snapshot: Snapshot, gpus: int, per_pod: int = 8) -> dict[str, tuple[
     """How many gangs fit, by level: now, when Jobs have ended, and in the empty cluster."""
     table, _ = capacity(snapshot)
     fitting = {}
-    for row in slots(table, (gpus,), per_pod):
+    for row in slots(table, (gpus,), per_pod, GPUS_ALONE):
         fitting[row.level.domain] = tuple(row.fitting[view] for view in View)
     return fitting
 
@@ -40,7 +50,7 @@ def test_gpus_that_no_gang_can_use_are_fragmented() -> None:
     snapshot = cluster(RACKS, running)
     table, _ = capacity(snapshot)
 
-    block, rack = slots(table, (16,), 8)
+    block, rack = slots(table, (16,), 8, GPUS_ALONE)
 
     assert block.level.domain == "block"
     of_block = pytest.approx(1 - 32 / 40)
@@ -105,7 +115,7 @@ def test_default_sizes_are_powers_of_two_and_whole_racks() -> None:
     table, _ = capacity(cluster(nodes))
 
     assert gpus_per_pod(table) == 4
-    assert sizes_of(table, 4) == (
+    assert sizes_of(table, 4, GPUS_ALONE) == (
         4,
         8,
         16,
@@ -125,10 +135,10 @@ def test_slots_are_those_of_brute_force(seed: int) -> None:
     per_pod = rng.randint(1, 3)
     table, _ = capacity(snapshot)
     counts = {}
-    for row in slots(table, (gpus,), per_pod):
+    for row in slots(table, (gpus,), per_pod, GPUS_ALONE):
         counts[row.level.domain] = row.fitting[View.NOW]
 
-    pod_kind, wanted = shape_of(gpus, per_pod)
+    pod_kind, wanted = shape_of(gpus, per_pod, GPUS_ALONE)
     each = dict(pod_kind.requests)[GPU]
     for depth, domain in enumerate(("block", "rack", "host"), 1):
         gangs = 0
@@ -243,7 +253,7 @@ def test_document_without_slots_is_written(
 
 def test_rows_that_repeat_a_narrower_level_are_left_out() -> None:
     table, _ = capacity(cluster(RACKS[:2]))
-    rows = list(slots(table, (8, 16), 8))
+    rows = list(slots(table, (8, 16), 8, GPUS_ALONE))
 
     on_a_host, in_a_rack = without_repeats(rows)
 
@@ -255,7 +265,7 @@ def test_rows_that_repeat_a_narrower_level_are_left_out() -> None:
 
 def test_one_row_repeats_none() -> None:
     table, _ = capacity(cluster(RACKS[:2]))
-    in_block, *_others = slots(table, (8, 16), 8)
+    in_block, *_others = slots(table, (8, 16), 8, GPUS_ALONE)
     assert without_repeats([in_block]) == [in_block]
     assert without_repeats([]) == []
 
@@ -264,7 +274,7 @@ def test_rows_of_another_size_are_kept_though_as_many_fit() -> None:
     large = node("a", gpus=8)
     small = node("b", gpus=4)
     table, _ = capacity(cluster([large, small]))
-    rows = list(slots(table, (8, 12), 4))
+    rows = list(slots(table, (8, 12), 4, GPUS_ALONE))
 
     on_a_host, in_a_rack = without_repeats(rows)
 
@@ -280,7 +290,7 @@ def test_node_with_less_than_no_gpus_offers_none() -> None:
     snapshot = cluster([negative])
     table, _ = capacity(snapshot)
     assert gpus_per_pod(table) == 1
-    assert sizes_of(table, 1) == ()
+    assert sizes_of(table, 1, GPUS_ALONE) == ()
 
 
 @pytest.mark.regression

@@ -8,7 +8,21 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from tests.planning.clusters import BLOCK, GPU, HOST, RACK, RACKS, at_random, busy, capacity, cluster, node, pods
+from tests.planning import clusters
+from tests.planning.clusters import (
+    BLOCK,
+    GPU,
+    GPUS_ALONE,
+    HOST,
+    RACK,
+    RACKS,
+    at_random,
+    busy,
+    capacity,
+    cluster,
+    node,
+    pods,
+)
 from tests.support.workloads import job
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.planning.capacity import Capacity, View
@@ -17,9 +31,10 @@ from toposcope.planning.freeing import freeings
 from toposcope.planning.gangs import Gang, gangs_of, named
 from toposcope.planning.rehoming import Outcome
 from toposcope.planning.required import RequiredLevels
-from toposcope.planning.slots import one_pod, slots
+from toposcope.planning.slots import one_pod, shape_of, slots
 from toposcope.planning.whatif import Changes, NewNodes, WhatIf, vacated, whatif
 from toposcope.snapshot.model import PodView, Snapshot
+from toposcope.snapshot.reach import Basis, PodShape
 
 Object = dict[str, Any]
 
@@ -52,7 +67,7 @@ def room(result: WhatIf, gpus: int, domain: str) -> tuple[int, int]:
 
 def fitting_now(table: Capacity, gpus: int, domain: str) -> int:
     """How many gangs fit at a level."""
-    for row in slots(table, (gpus,), 8):
+    for row in slots(table, (gpus,), 8, GPUS_ALONE):
         if row.level.domain == domain:
             return row.fitting[View.NOW]
     return 0
@@ -404,6 +419,7 @@ def test_fewest_pods_are_moved_to_free_a_slot(seed: int) -> None:
         snapshot.pods or (),
         gpus=gpus,
         per_pod=per_pod,
+        like=GPUS_ALONE,
         depth=depth,
         movable=lambda _: True,
     )
@@ -451,6 +467,7 @@ def test_pods_that_are_moved_to_free_a_rack_find_another_node() -> None:
         snapshot.pods or (),
         gpus=16,
         per_pod=8,
+        like=GPUS_ALONE,
         depth=2,
         movable=lambda _: True,
     )
@@ -464,12 +481,51 @@ def test_pods_that_are_moved_to_free_a_rack_find_another_node() -> None:
         table,
         gangs,
         freeing=freeing,
-        gpus=16,
-        per_pod=8,
+        gang=shape_of(16, 8, GPUS_ALONE),
     )
     assert moved.outcome is Outcome.MOVES
     (placed,) = moved.placed
     assert placed.node == "n4"
+
+
+def test_domain_whose_cpu_others_hold_is_not_freed_for_nothing() -> None:
+    """The pods with GPUs of n0 could go, but a pod without any holds the CPU that the gang needs there."""
+    hungry = PodShape(gpus=8, cpu=32, memory=0, basis=Basis.LIKE)
+    web = clusters.pod("web", 0, "n0", gpus=0, cpu=60, kind="StatefulSet")
+    snapshot = cluster(RACKS[:4], [web, clusters.pod("g", 0, "n0", cpu=4), clusters.pod("h", 0, "n2", cpu=4)])
+    table, _ = capacity(snapshot)
+    found = freeings(
+        table,
+        snapshot.pods or (),
+        gpus=16,
+        per_pod=8,
+        like=hungry,
+        depth=2,
+        movable=lambda _: True,
+    )
+    (freeing,) = found
+    assert freeing.domain == ("b0", "r1")
+    (leaving,) = freeing.pods
+    assert leaving.name == "h-0"
+
+
+def test_pod_with_much_cpu_is_moved_before_one_with_as_many_gpus() -> None:
+    """Of two pods with four GPUs each, only one holds the CPU that is short."""
+    frugal = PodShape(gpus=4, cpu=30, memory=0, basis=Basis.LIKE)
+    running = [clusters.pod("a", 0, "n0", gpus=4, cpu=4), clusters.pod("z", 0, "n0", gpus=4, cpu=50)]
+    snapshot = cluster(RACKS[:1], running)
+    table, _ = capacity(snapshot)
+    (freeing,) = freeings(
+        table,
+        snapshot.pods or (),
+        gpus=4,
+        per_pod=4,
+        like=frugal,
+        depth=2,
+        movable=lambda _: True,
+    )
+    (leaving,) = freeing.pods
+    assert leaving.name == "z-0"
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,7 +1,7 @@
 """Plans are made of whole GPUs: shares that go by the name of GPUs hold no gang."""
 
 import pytest
-from tests.planning.clusters import GPU, PLACES, cluster, node, pod, pods
+from tests.planning.clusters import GPU, GPUS_ALONE, PLACES, cluster, node, pod, pods
 from toposcope.planning.capacity import Capacity, View
 from toposcope.planning.freeing import freeings
 from toposcope.planning.gangs import gangs_of
@@ -35,7 +35,7 @@ def fitting(snapshot: Snapshot, gpus: int, per_pod: int) -> dict[str, int]:
     """Gangs that fit now, by level."""
     capacity = plan(snapshot).capacity
     counts = {}
-    for row in slots(capacity, (gpus,), per_pod):
+    for row in slots(capacity, (gpus,), per_pod, GPUS_ALONE):
         counts[row.level.domain] = row.fitting[View.NOW]
     return counts
 
@@ -121,6 +121,7 @@ def test_pods_on_shares_are_not_moved_to_free_gpus() -> None:
         drawn.counted.pods or (),
         gpus=8,
         per_pod=8,
+        like=GPUS_ALONE,
         depth=3,
         movable=lambda _: True,
     )
@@ -136,5 +137,5 @@ def test_pods_that_end_give_no_gpus_back_where_they_hold_shares() -> None:
         select_scope(snapshot),
         gangs_of(snapshot),
     )
-    rows = list(slots(capacity, (4,), 4))
+    rows = list(slots(capacity, (4,), 4, GPUS_ALONE))
     assert rows == []

@@ -229,7 +229,7 @@ def test_installer_of_commands_installs_the_wheel(
 
 @pytest.mark.slow
 def test_wheel_is_installed_without_a_network(wheel: Path, tmp_path: Path) -> None:
-    """The commands of docs/get.md, with the wheel's file for its address."""
+    """The commands of docs/install.md, with the wheel's file for its address."""
     away = tmp_path / "toposcope-wheels"
     venv = tmp_path / "venv"
     run(
@@ -288,8 +288,8 @@ def test_kustomize_builds_the_documented_overlay_from_afar(tmp_path: Path) -> No
     if not (kubectl and git):
         pytest.skip("kubectl and git are not on PATH")
     serve_by_git(git, tmp_path / "toposcope.git")
-    page = (ROOT / "docs" / "get.md").read_text(encoding="utf-8")
-    (overlay,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    (overlay,) = re.findall(r"```yaml\n([^`]*//manifests/base[^`]*)```", page)
     (tmp_path / "kustomization.yaml").write_text(overlay)
     (crds,) = re.findall(r'-k "(https:[^"]+)"', page)
     crds = crds.replace("$OWNER", "OWNER")
@@ -306,7 +306,7 @@ def test_kustomize_builds_the_documented_overlay_from_afar(tmp_path: Path) -> No
         by_kind[item["kind"]] = item
     template = by_kind["DaemonSet"]["spec"]["template"]
     (container,) = template["spec"]["containers"]
-    assert container["image"] == f"ghcr.io/OWNER/toposcope:{__version__}"
+    assert container["image"] == f"registry.example.com/toposcope:{__version__}"
     assert "NetworkPolicy" in by_kind
 
     built = run(kubectl, "kustomize", crds, **mirror)
@@ -329,7 +329,7 @@ def registry(crane: str) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_image_and_chart_are_carried_to_where_there_is_no_network(tmp_path: Path) -> None:
-    """The commands of docs/get.md between registries of this machine."""
+    """The commands of docs/install.md between registries of this machine."""
     helm = find("helm")
     crane = find("crane")
     chart = tmp_path / "toposcope"

@@ -16,6 +16,8 @@ from toposcope import __version__
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 HEADINGS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+DATED = re.compile(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d")
+"""A version that is released."""
 RELEASED = f"""# Changelog
 
 ## [Unreleased]
@@ -61,12 +63,18 @@ def test_version_is_a_semantic_one_and_the_same_everywhere() -> None:
 
 def test_changelog_has_versions_dates_and_known_headings() -> None:
     text = CHANGELOG.read_text(encoding="utf-8")
-    unreleased, *versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert unreleased == "[Unreleased]"
+    newest, *versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert newest in ("[Unreleased]", f"[{__version__}]") or DATED.fullmatch(newest)
     for version in versions:
-        assert re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version)
+        assert DATED.fullmatch(version)
     headings = re.findall(r"^### (.*)$", text, re.MULTILINE)
     assert set(headings) <= set(HEADINGS)
+
+
+def test_first_version_is_described_in_forty_lines() -> None:
+    _, _, after = CHANGELOG.read_text(encoding="utf-8").partition("\n## [0.1.0]")
+    section, _, _ = after.partition("\n## ")
+    assert 10 < len(section.splitlines()) <= 40
 
 
 def test_notes_of_a_release_are_its_section() -> None:
@@ -183,7 +191,7 @@ def test_release_signs_files_before_it_uploads_them(release: dict[str, Any]) -> 
 
 
 def test_page_verifies_who_signs_at_a_tag(release: dict[str, Any]) -> None:
-    page = read("docs/get.md")
+    page = read("docs/install.md")
     assert page.count("/.github/workflows/release.yml@refs/tags/v$VERSION") == 3
     triggers = {str(key): value for key, value in release.items()}["True"]  # YAML's `on`
     assert triggers["push"]["tags"] == ["v*"]
@@ -213,6 +221,17 @@ def test_makefile_installs_without_build_isolation() -> None:
     assert installing
     for line in installing:
         assert "--no-build-isolation" in line
+
+
+def test_make_help_lists_every_target_with_a_description() -> None:
+    described = re.findall(r"^([\w-]+):.*## ", read("Makefile"), re.MULTILINE)
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("make is not on PATH")
+    done = subprocess.run([make, "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = [line.split()[0] for line in done.stdout.splitlines()]
+    assert "e2e" in listed
+    assert listed == described
 
 
 def test_updates_are_proposed_for_every_lock() -> None:

@@ -3,10 +3,10 @@
 import random
 from typing import Any, Final
 
+from tests.schedulers import play
 from tests.schedulers.clusters import GPU, HOST, Cluster, Object, made, plain_job
-from tests.schedulers.play import PATHS, PATIENCE, Answer, conditions_of, pods_of, remove
+from tests.schedulers.play import Answer
 from tests.support.api import ApiUnderTest
-from tools.apiserver.client import wait_until
 
 QUOTA: Final = "/api/v1/namespaces/default/resourcequotas/pods"
 MOST_PODS: Final = 6
@@ -170,43 +170,10 @@ _CHANGES: Final = (_runtime_class, _priority, _gate, _scheduler, _claim, _memory
 
 
 def on_api_server_and_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
-    """What the API server, then kube-scheduler do with the pods of a Job, which are gone afterwards."""
-    spec = workload["spec"]
-    pods: list[Object] = []
-    answer: tuple[Answer, str] = ("placed", "")
-    for number in range(spec["parallelism"]):
-        name = f"{workload['metadata']['name']}-{number}"
-        pod = made("Pod", name, spec["template"]["spec"], labels={"job": workload["metadata"]["name"]})
-        code, said = api.request("POST", PATHS["Pod"], pod)
-        if code != 201:
-            answer = ("refused", said["message"])
-            break
-        pods.append(pod)
-    else:
-        answer = of_scheduler(api, workload)
-    remove(api, pods)
+    """The same as `play` has it, with the quota as before."""
+    answer = play.on_api_server_and_scheduler(api, workload)
     api.patch(f"{QUOTA}/status", {"status": {"used": {"pods": "0"}}})  # as a controller that is not here would do
     return answer
-
-
-def of_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
-    if "schedulerName" in workload["spec"]["template"]["spec"]:
-        return "pending", "nobody schedules it"
-    waiting: list[str] = []
-
-    def is_decided() -> bool:
-        waiting.clear()
-        for pod in pods_of(api, workload["metadata"]["name"]):
-            if pod["spec"].get("nodeName"):
-                continue
-            scheduled = conditions_of(pod).get("PodScheduled", {})
-            if scheduled.get("reason") not in ("Unschedulable", "SchedulerError", "SchedulingGated"):
-                return False
-            waiting.append(scheduled["message"])
-        return True
-
-    wait_until(is_decided, f"the answer to {workload['metadata']['name']}", PATIENCE)
-    return ("pending", waiting[0]) if waiting else ("placed", "")
 
 
 def occupied_node(rng: random.Random, number: int) -> tuple[Object, list[Object]]:

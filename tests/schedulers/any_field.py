@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.schedulers import admission, pod_rules
-from tests.schedulers.clusters import HOST, Object, made
-from tests.schedulers.play import PATHS, Answer, remove
-from tests.support.api import ApiUnderTest
+from tests.schedulers import pod_rules
+from tests.schedulers.clusters import HOST, Object
 from toposcope.integrations.framework.field_uses import KnownField
 from toposcope.integrations.unread import field_uses
 
@@ -189,19 +187,3 @@ def set_at(spec: Object, path: str, value: Any) -> None:
     for name in above:
         target = target.setdefault(name, {})
     target[last] = value
-
-
-def on_api_server_and_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
-    """What the API server, then kube-scheduler do with the pods of a Job, which are gone afterwards."""
-    name, spec = workload["metadata"]["name"], workload["spec"]
-    template = spec["template"]
-    labels = {**template["metadata"].get("labels", {}), "job": name}
-    pods = [made("Pod", f"{name}-{index}", template["spec"], labels=labels) for index in range(spec["parallelism"])]
-    for index, pod in enumerate(pods):
-        code, said = api.request("POST", PATHS["Pod"], pod)
-        if code != 201:
-            remove(api, pods[:index])
-            return "refused", said["message"]
-    answer = admission.of_scheduler(api, workload)
-    remove(api, pods)
-    return answer

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
+from tests.schedulers.admission import of_kind
 from tests.schedulers.clusters import HOST, LEVELS, Object, made, pod_template
 from tests.schedulers.play import PATHS, PATIENCE, SETTLED, Answer, conditions_of, create, path_of, pods_of, remove
 from tests.support.api import ApiUnderTest
@@ -10,9 +11,11 @@ from tools.apiserver.client import MERGE, wait_until
 
 NOWHERE = "example.com/nowhere"
 """A label key that no node carries."""
+CLASSES = ("", "low", "as-low", "high", "low-evicting")
+"""The PriorityClasses of `priority_classes`, and none."""
 
 
-def gang(rng: random.Random, name: str) -> list[Object]:
+def gang(rng: random.Random, name: str) -> Object:
     """A PodGroup and its pods, of one or two sizes; one key in twenty is on no node."""
     sizes = 1 if rng.random() < 0.7 else 2
     templates = []
@@ -36,7 +39,37 @@ def gang(rng: random.Random, name: str) -> list[Object]:
     for number in range(pods):
         template = templates[number * sizes // pods]
         objects.append(member(name, number, template))
+    return {"items": objects}
+
+
+def ranked(rng: random.Random, objects: list[Object]) -> list[Object]:
+    """A gang or a tree, of which the outermost group and the pods may be of a PriorityClass, most often of the same."""
+    usual = rng.choice(CLASSES)
+    outermost, *others = objects
+    _rank(rng, outermost, usual)
+    for obj in others:
+        if obj["kind"] == "Pod":
+            _rank(rng, obj, usual)
     return objects
+
+
+def _rank(rng: random.Random, obj: Object, usual: str) -> None:
+    name = usual
+    if rng.random() < 0.05:
+        name = rng.choice(CLASSES)
+    if name:
+        obj["spec"]["priorityClassName"] = name
+
+
+def priority_classes() -> list[Object]:
+    """Two of one value, one of another, and one of the first value that evicts others."""
+    values = {"low": 10, "as-low": 10, "high": 20}
+    classes = []
+    for name, value in values.items():
+        fields = {"value": value, "preemptionPolicy": "Never"}
+        classes.append(of_kind("scheduling.k8s.io/v1", "PriorityClass", name, **fields))
+    classes.append(of_kind("scheduling.k8s.io/v1", "PriorityClass", "low-evicting", value=10))
+    return classes
 
 
 def constraints(key: str) -> Object:
@@ -50,7 +83,7 @@ def member(group: str, number: int, template: Object) -> Object:
     return made("Pod", f"{group}-{number}", spec, labels={"job": group})
 
 
-def tree(rng: random.Random, name: str) -> list[Object]:
+def tree(rng: random.Random, name: str) -> Object:
     """A CompositePodGroup with PodGroups, some of them in another CompositePodGroup, and their pods.
 
     The outermost one comes first. One in twenty lacks the `workloadRef` that the API server asks for.
@@ -82,7 +115,7 @@ def tree(rng: random.Random, name: str) -> list[Object]:
         groups.append(_leaf(rng, leaf, inner, pods))
         for index in range(pods):
             members.append(member(leaf, index, template))
-    return [*groups, *members]
+    return {"items": [*groups, *members]}
 
 
 def _composite(rng: random.Random, name: str, key: str, *, children: int, parent: str = "") -> Object:

@@ -220,12 +220,41 @@ def remove_owned(api: ApiUnderTest, workload: Object) -> None:
 
 def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
     """What kube-scheduler does with the pods of a Job, which are gone afterwards."""
-    name, spec = workload["metadata"]["name"], workload["spec"]
+    pods = pods_made_of(workload)
+    create(api, pods)
+    answer = answer_of_scheduler(api, workload)
+    remove(api, pods)
+    return answer
+
+
+def on_api_server_and_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
+    """What the API server, then kube-scheduler do with the pods of a Job, which are gone afterwards."""
+    pods = pods_made_of(workload)
+    for index, pod in enumerate(pods):
+        code, said = api.request("POST", PATHS["Pod"], pod)
+        if code != 201:
+            remove(api, pods[:index])
+            return "refused", said["message"]
+    answer = answer_of_scheduler(api, workload)
+    remove(api, pods)
+    return answer
+
+
+def pods_made_of(job: Object) -> list[Object]:
+    """The pods that the Job controller, which is not here, would make of a Job."""
+    name, spec = job["metadata"]["name"], job["spec"]
     labels = {**spec["template"].get("metadata", {}).get("labels", {}), "job": name}
     pods = []
     for index in range(spec["parallelism"]):
         pods.append(made("Pod", f"{name}-{index}", spec["template"]["spec"], labels=labels))
-    create(api, pods)
+    return pods
+
+
+def answer_of_scheduler(api: ApiUnderTest, job: Object) -> tuple[Answer, str]:
+    """What kube-scheduler does with the pods of a Job that were created."""
+    if "schedulerName" in job["spec"]["template"]["spec"]:
+        return "pending", "nobody schedules it"
+    name = job["metadata"]["name"]
     waiting: list[str] = []
 
     def is_decided() -> bool:
@@ -234,13 +263,12 @@ def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
             if pod["spec"].get("nodeName"):
                 continue
             scheduled = conditions_of(pod).get("PodScheduled", {})
-            if scheduled.get("reason") not in ("Unschedulable", "SchedulerError"):
+            if scheduled.get("reason") not in ("Unschedulable", "SchedulerError", "SchedulingGated"):
                 return False
             waiting.append(scheduled["message"])
         return True
 
     wait_until(is_decided, f"kube-scheduler's answer to {name}", PATIENCE)
-    remove(api, pods)
     return ("pending", waiting[0]) if waiting else ("placed", "")
 
 

@@ -5,12 +5,11 @@
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.schedulers import admission, clusters, play
-from tests.schedulers.test_schedulers import assert_drawn, assert_no_contradiction, draw, drawn, seeds
+from tests.schedulers.drawing import Drawing, assert_drawn, seeds
 from tests.support.api import ApiUnderTest
 from tools.apiserver.client import wait_until
 from toposcope.placement.check import Checker
@@ -24,22 +23,14 @@ Object = clusters.Object
 def test_check_agrees_with_api_server_and_scheduler(kube_scheduler: ApiUnderTest, folder: Path) -> None:
     around = admission.around()
     play.create(kube_scheduler, around)
-
-    def comparisons() -> Iterator[play.Comparison]:
-        for seed, rng, cluster in drawn(100):
-            resized = admission.with_resized_pods(rng, cluster)
-            workloads = draw(rng, admission.job, f"admitted-{seed}")
-            yield from play.play(
-                kube_scheduler,
-                resized,
-                seed=seed,
-                workloads=workloads,
-                ask=admission.on_api_server_and_scheduler,
-                folder=folder,
-                around=around,
-            )
-
-    assert_no_contradiction(comparisons())
+    jobs = Drawing(
+        workload=admission.job,
+        prefix="admitted",
+        ask=admission.on_api_server_and_scheduler,
+        cluster=admission.with_resized_pods,
+        around=around,
+    )
+    jobs.assert_check_agrees(kube_scheduler, folder, cases=100)
 
 
 def test_pods_are_evicted_as_foreseen(kube_scheduler: ApiUnderTest, folder: Path) -> None:

@@ -1,11 +1,10 @@
 """No confident verdict is wrong, whatever field of the lists is set."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.schedulers import admission, any_field, play, pod_rules
-from tests.schedulers.test_schedulers import assert_no_contradiction, draw, drawn
+from tests.schedulers.drawing import Drawing
 from tests.support.api import ApiUnderTest
 
 
@@ -20,18 +19,11 @@ def test_every_listed_field_of_a_pod_is_drawn_or_left_out_for_a_reason() -> None
 def test_check_agrees_with_kube_scheduler_about_any_field(kube_scheduler: ApiUnderTest, folder: Path) -> None:
     around = admission.around()
     play.create(kube_scheduler, around)
-
-    def comparisons() -> Iterator[play.Comparison]:
-        for seed, rng, cluster in drawn(100):
-            workloads = draw(rng, any_field.job, f"any-{seed}")
-            yield from play.play(
-                kube_scheduler,
-                pod_rules.ruled_cluster(rng, cluster),
-                seed=seed,
-                workloads=workloads,
-                ask=any_field.on_api_server_and_scheduler,
-                folder=folder,
-                around=around,
-            )
-
-    assert_no_contradiction(comparisons())
+    jobs = Drawing(
+        workload=any_field.job,
+        prefix="any",
+        ask=play.on_api_server_and_scheduler,
+        cluster=pod_rules.ruled_cluster,
+        around=around,
+    )
+    jobs.assert_check_agrees(kube_scheduler, folder, cases=100)

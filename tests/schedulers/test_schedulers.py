@@ -1,21 +1,19 @@
 """`check` never says that something fits which the scheduler leaves pending, nor that it cannot fit where it is placed.
 
-`make schedulers CASES=1000 SEED=7` for more than CI does: the seeds are printed, and each draws the same cluster and
-workloads everywhere.
+`make schedulers CASES=1000 SEED=7` for more than CI does.
 """
 
 import json
-import os
 import random
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.planning.clusters import GPUS_ALONE
 from tests.schedulers import clusters, gangs, play, versions
+from tests.schedulers.drawing import Drawing, assert_drawn, assert_no_contradiction, draw, drawn, seeds
 from tests.schedulers.pod_rules import ruled_cluster, ruled_job
 from tests.support.api import ApiUnderTest
 from toposcope.planning.capacity import Capacity
@@ -29,127 +27,43 @@ from toposcope.snapshot.scope import select_scope
 
 pytestmark = pytest.mark.slow
 
-SEED = int(os.environ.get("SEED") or "20261122")
-IS_USUAL = not os.environ.get("SEED") and not os.environ.get("CASES")
-"""Whether the cases are those that always ran, of which it is known what they draw."""
-EACH = 10
-"""Workloads a cluster."""
-
-
-def cases(default: int) -> int:
-    return int(os.environ.get("CASES") or default)
-
-
-def assert_no_contradiction(comparisons: Iterator[play.Comparison]) -> None:
-    counts: Counter[tuple[str, str, str]] = Counter()
-    wrong = []
-    for comparison in comparisons:
-        where = "emptied" if comparison.emptied else "as it is"
-        counts[where, comparison.verdict, comparison.answer] += 1
-        if comparison.contradiction:
-            wrong.append(str(comparison))
-    assert not wrong, "\n\n".join([*wrong, str(counts)])
-    answers = {answer for _, _, answer in counts}
-    assert_drawn({"placed", "pending"}, answers)
-
-
-def assert_drawn(expected: set[Any], drawn_answers: set[Any]) -> None:
-    """The usual seed draws all of these; another one may miss some by chance, and has compared no less."""
-    if IS_USUAL:
-        assert expected <= drawn_answers
-
-
-def seeds(default: int, *, per_seed: int) -> range:
-    """The seeds for so many cases, of which each seed draws `per_seed`."""
-    return range(SEED, SEED + ceil(cases(default) / per_seed))
-
-
-def drawn(default: int) -> Iterator[tuple[int, random.Random, clusters.Cluster]]:
-    """A cluster for each seed, and what draws its workloads."""
-    for seed in seeds(default, per_seed=EACH):
-        rng = random.Random(seed)
-        yield seed, rng, clusters.cluster(rng)
-
-
-def draw(rng: random.Random, draw_one: Callable[[random.Random, str], Any], prefix: str) -> list[Any]:
-    """Ten workloads of one kind."""
-    workloads = []
-    for number in range(EACH):
-        workloads.append(draw_one(rng, f"{prefix}-{number}"))
-    return workloads
-
 
 def test_check_agrees_with_kube_scheduler(kube_scheduler: ApiUnderTest, folder: Path) -> None:
-    def comparisons() -> Iterator[play.Comparison]:
-        for seed, rng, cluster in drawn(100):
-            workloads = draw(rng, clusters.plain_job, f"job-{seed}")
-            yield from play.play(
-                kube_scheduler,
-                cluster,
-                seed=seed,
-                workloads=workloads,
-                ask=play.on_kube_scheduler,
-                folder=folder,
-            )
-
-    assert_no_contradiction(comparisons())
+    jobs = Drawing(workload=clusters.plain_job, prefix="job", ask=play.on_kube_scheduler)
+    jobs.assert_check_agrees(kube_scheduler, folder, cases=100)
 
 
 def test_check_agrees_with_kube_scheduler_about_pod_rules(kube_scheduler: ApiUnderTest, folder: Path) -> None:
-    def comparisons() -> Iterator[play.Comparison]:
-        for seed, rng, cluster in drawn(100):
-            ruled = ruled_cluster(rng, cluster)
-            workloads = draw(rng, ruled_job, f"ruled-{seed}")
-            yield from play.play(
-                kube_scheduler,
-                ruled,
-                seed=seed,
-                workloads=workloads,
-                ask=play.on_kube_scheduler,
-                folder=folder,
-            )
-
-    assert_no_contradiction(comparisons())
+    jobs = Drawing(workload=ruled_job, prefix="ruled", ask=play.on_kube_scheduler, cluster=ruled_cluster)
+    jobs.assert_check_agrees(kube_scheduler, folder, cases=100)
 
 
 def test_check_agrees_with_kube_scheduler_about_claims(kube_scheduler: ApiUnderTest, folder: Path) -> None:
-    def comparisons() -> Iterator[play.Comparison]:
-        for seed, rng, cluster in drawn(150):
-            offered = clusters.offered(rng, cluster)
-            workloads = draw(rng, clusters.claiming, f"claim-{seed}")
-            yield from play.play(
-                kube_scheduler,
-                offered,
-                seed=seed,
-                workloads=workloads,
-                ask=play.on_claims,
-                folder=folder,
-            )
-
-    assert_no_contradiction(comparisons())
+    jobs = Drawing(workload=clusters.claiming, prefix="claim", ask=play.on_claims, cluster=clusters.offered)
+    jobs.assert_check_agrees(kube_scheduler, folder, cases=150)
 
 
 def test_check_agrees_with_kube_scheduler_about_gangs(gang_scheduler: ApiUnderTest, folder: Path) -> None:
-    def comparisons() -> Iterator[play.Comparison]:
-        for seed, rng, cluster in drawn(100):
-            workloads = [{"items": gang} for gang in draw(rng, gangs.gang, f"gang-{seed}")]
-            yield from play.play(
-                gang_scheduler,
-                cluster,
-                seed=seed,
-                workloads=workloads,
-                ask=gangs.on_gang_scheduler,
-                folder=folder,
-            )
-
-    assert_no_contradiction(comparisons())
+    pod_groups = Drawing(workload=gangs.gang, prefix="gang", ask=gangs.on_gang_scheduler)
+    pod_groups.assert_check_agrees(gang_scheduler, folder, cases=100)
 
 
 @pytest.mark.skipif(not versions.HAS_TREES, reason="CompositePodGroups are of Kubernetes 1.37")
 def test_check_agrees_with_kube_scheduler_about_trees(gang_scheduler: ApiUnderTest, folder: Path) -> None:
+    trees = Drawing(workload=gangs.tree, prefix="tree", ask=gangs.on_gang_scheduler)
+    trees.assert_check_agrees(gang_scheduler, folder, cases=100)
+
+
+def test_check_agrees_with_kube_scheduler_about_priorities(gang_scheduler: ApiUnderTest, folder: Path) -> None:
+    classes = gangs.priority_classes()
+    play.create(gang_scheduler, classes)
+
     def comparisons() -> Iterator[play.Comparison]:
         for seed, rng, cluster in drawn(100):
-            workloads = [{"items": tree} for tree in draw(rng, gangs.tree, f"tree-{seed}")]
+            drawn_gangs = draw(rng, gangs.gang, f"ranked-{seed}")
+            if versions.HAS_TREES:
+                drawn_gangs += draw(rng, gangs.tree, f"ranked-tree-{seed}")
+            workloads = [{"items": gangs.ranked(rng, items)} for items in drawn_gangs]
             yield from play.play(
                 gang_scheduler,
                 cluster,
@@ -157,6 +71,7 @@ def test_check_agrees_with_kube_scheduler_about_trees(gang_scheduler: ApiUnderTe
                 workloads=workloads,
                 ask=gangs.on_gang_scheduler,
                 folder=folder,
+                around=classes,
             )
 
     assert_no_contradiction(comparisons())
@@ -164,19 +79,8 @@ def test_check_agrees_with_kube_scheduler_about_trees(gang_scheduler: ApiUnderTe
 
 @pytest.mark.skipif(not versions.HAS_TREES, reason="a Job is a gang by itself in Kubernetes 1.37")
 def test_check_agrees_with_kube_scheduler_about_jobs(job_gang_scheduler: ApiUnderTest, folder: Path) -> None:
-    def comparisons() -> Iterator[play.Comparison]:
-        for seed, rng, cluster in drawn(50):
-            workloads = draw(rng, gangs.job, f"job-{seed}")
-            yield from play.play(
-                job_gang_scheduler,
-                cluster,
-                seed=seed,
-                workloads=workloads,
-                ask=gangs.on_job_gangs,
-                folder=folder,
-            )
-
-    assert_no_contradiction(comparisons())
+    jobs = Drawing(workload=gangs.job, prefix="job", ask=gangs.on_job_gangs)
+    jobs.assert_check_agrees(job_gang_scheduler, folder, cases=50)
 
 
 def test_check_agrees_with_kueue(kueue: ApiUnderTest, folder: Path) -> None:
@@ -369,6 +273,7 @@ def test_gang_is_placed_where_moved_pods_make_room_as_foreseen(kube_scheduler: A
             snapshot.pods or (),
             gpus,
             per_pod=per_pod,
+            like=GPUS_ALONE,
             depth=depth,
             movable=lambda _: True,
         )

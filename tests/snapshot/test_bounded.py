@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.snapshot.clusters import names
-from tests.support.saved import demo_nodes, pod, saved
+from tests.support.saved import Object, demo_nodes, pod, saved
 from toposcope.kube.pod_resources import MOST, amount, pod_requests
 from toposcope.snapshot import packed
 from toposcope.snapshot.decode import degraded
@@ -385,6 +385,63 @@ def test_label_value_that_means_something_elsewhere_is_refused(value: str) -> No
         read(saved([node]))
     with pytest.raises(InputError, match="cannot be the value of a label"):
         read(json.dumps({"kind": "List", "items": [node]}))
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        pytest.param(
+            {**NODE, "metadata": {"name": "a", "labels": {"ra\x1bck": "1"}}},
+            "line 9: metadata.labels: 'ra\\x1bck' cannot be in a label",
+            id="label-key-with-escape",
+        ),
+        pytest.param(
+            pod("p", "a b", 1),
+            "line 23: spec.nodeName: 'a b' cannot be a name: those are of lower-case letters, digits, '-' and '.', "
+            "up to 253 of them",
+            id="node-with-blank",
+        ),
+    ],
+)
+def test_name_that_the_api_server_would_refuse_is_a_problem(document: Object, problem: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(saved([document]))
+    assert str(caught.value) == f"standard input, document 1, item 1, {problem}"
+
+
+def test_overhead_of_a_pod_is_part_of_its_requests() -> None:
+    (found,) = read(saved([NODE, pod("p", "a", 1, overhead={"cpu": "250m"})])).pods or ()
+    assert found.requests["cpu"] == 250
+
+
+def test_problem_of_a_huge_object_has_the_line_of_the_object() -> None:
+    metadata = {"name": "a", "annotations": {"x": "y" * (2 << 20)}, "labels": {"rack": 12}}
+    with pytest.raises(InputError) as caught:
+        read(saved([{**NODE, "metadata": metadata}]))
+    assert str(caught.value) == (
+        "standard input, document 1, item 1, line 4: metadata.labels[...]: "
+        "Expected text, got a number (put it in quotes)"
+    )
+
+
+def test_huge_text_in_braces_is_not_tried_as_yaml() -> None:
+    with pytest.raises(InputError) as caught:
+        read("{kind: Node, x: " + "y" * (2 << 20) + "}")
+    assert str(caught.value) == "standard input, document 1, line 1: JSON is malformed: expected '\"'"
+
+
+def test_progress_is_told_every_500_objects(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    file.write_text("".join(json.dumps(config_map) for _ in range(1001)))
+    told: list[tuple[str, int]] = []
+
+    def note(what: str, count: int, share: float | None = None) -> None:
+        del share
+        told.append((what, count))
+
+    load_files([str(file)], progress=note)
+    assert told == [(str(file), 500), (str(file), 1000)]
 
 
 def test_long_message_is_cut_and_the_cut_is_said() -> None:

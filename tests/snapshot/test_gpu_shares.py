@@ -4,16 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from tests.snapshot.clusters import node_of, pod_of, snapshot
 from tests.support.saved import cluster_topology
 from tests.support.sharing import mixed_cluster, running, sharing_node
+from toposcope.kube import gpu_shares
 from toposcope.kube.gpu_shares import Unit
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
 from toposcope.snapshot.tree import shared_gpus, tree
 
 GPU = "nvidia.com/gpu"
+SHARED_GPU = "nvidia.com/gpu.shared"
 COUNT = "nvidia.com/gpu.count"
 PRODUCT = "nvidia.com/gpu.product"
 REPLICAS = "nvidia.com/gpu.replicas"
@@ -88,6 +91,7 @@ SHARED = [
         id="time-slicing-by-product",
     ),
     pytest.param(4, 40, TEN_REPLICAS, "time slices", id="time-slicing-by-replicas"),
+    pytest.param(4, 40, {PRODUCT: "Tesla-T4-SHARED"}, "shares", id="sharing-of-an-unknown-kind"),
     pytest.param(
         2,
         6,
@@ -222,13 +226,17 @@ def test_degraded_node_may_still_share() -> None:
 
 
 def test_renamed_shares_leave_the_other_gpus_whole() -> None:
-    name = "nvidia.com/gpu.shared"
     node = sharing_node(
         "n",
-        offers={GPU: 2, name: 20},
+        offers={GPU: 2, SHARED_GPU: 20},
         labels=TEN_REPLICAS,
     )
-    assert offered(node) == only_shares_of(name, "time slices", 20, gpus=4, free=2)
+    assert offered(node) == only_shares_of(SHARED_GPU, "time slices", 20, gpus=4, free=2)
+
+
+def test_renamed_shares_without_labels_are_of_an_unknown_kind() -> None:
+    node = sharing_node("n", offers={GPU: 2, SHARED_GPU: 20})
+    assert offered(node) == only_shares_of(SHARED_GPU, "shares", 20, gpus=4, free=2)
 
 
 def test_renamed_mig_shares_keep_their_name() -> None:
@@ -345,8 +353,22 @@ def test_free_shares_are_what_pods_leave() -> None:
     ((shares,),) = known.shares.values()
     assert shares.unit == Unit.SHARE
     assert known.free_shares(node, shares) == 37
+    cordoned = msgspec.structs.replace(node, schedulable=False)
+    assert known.free_shares(cordoned, shares) == 0
     without_pods = snapshot([node], None)
     assert without_pods.free_shares(node, shares) is None
+
+
+@pytest.mark.parametrize(
+    ("free", "told"),
+    [
+        pytest.param(39, ", 39 free", id="free"),
+        pytest.param(None, "", id="pods-unknown"),
+    ],
+)
+def test_offer_of_shares_is_told_with_what_is_free(free: int | None, told: str) -> None:
+    slices = gpu_shares.Shares(resource=GPU, unit=Unit.TIME_SLICE, total=40)
+    assert gpu_shares.described(4, slices, free) == f"its 4 GPUs are offered as 40 time slices ({GPU}){told}"
 
 
 def test_shares_are_not_called_gpus() -> None:
@@ -366,6 +388,12 @@ def test_shares_are_not_called_gpus() -> None:
     requests = {pod.name: dict(pod.requests) for pod in whole.pods or ()}
     assert requests["a"] == {GPU: 1}
     assert requests["b"] == {"nvidia.com/gpu.shared": 1}
+
+
+def test_pods_that_ask_for_the_same_all_hold_shares() -> None:
+    node = sharing_node("n", offers={GPU: 40})
+    whole = cluster(node, running("a", "n", {GPU: 3}), running("b", "n", {GPU: 3})).in_whole_gpus
+    assert [dict(pod.requests) for pod in whole.pods or ()] == [{SHARED_GPU: 3}, {SHARED_GPU: 3}]
 
 
 def test_cluster_without_shares_is_unchanged() -> None:

@@ -1,6 +1,8 @@
+import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import yaml
@@ -18,10 +20,13 @@ from tests.support.api import (
 )
 from tests.support.paths import CRD
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod
+from tests.support.slices import NICS, attributes, slice_of
 from tests.support.upstream_crds import stand_in
-from toposcope.kube.client import ApiClient
+from toposcope.integrations.dra.compute_domains import DRIVER
+from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
 from toposcope.kube.credentials import Cluster
+from toposcope.kube.errors import ApiError
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.snapshot.live import ForbiddenError, Wanted, load_live
 from toposcope.snapshot.model import Snapshot
@@ -234,6 +239,62 @@ def _once_allowed(client: ApiClient) -> Snapshot:
         except ForbiddenError:
             pass
     pytest.fail("the binding never took effect")
+
+
+class Answering:
+    """An API server that answers lists by their plural, with items or an error; it serves nothing else."""
+
+    namespace = "ml"
+
+    def __init__(self, answers: Mapping[str, list[Object] | ApiError]) -> None:
+        self._answers = answers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def read(self, request: Request) -> bytes:
+        """The whole list, on one page."""
+        plural = request.path.rpartition("/")[2]
+        found = self._answers.get(plural, ApiError(404, "NotFound", "page not found"))
+        if isinstance(found, ApiError):
+            raise found
+        return json.dumps({"metadata": {}, "items": found}).encode()
+
+
+def look_at(**answers: list[Object] | ApiError) -> Snapshot:
+    """The cluster of an API server with one GPU node and these lists."""
+    lists = {"nodes": demo_nodes(of=["h200-1"]), **answers}
+    return look(Answering(lists))  # type: ignore[arg-type]  # stands in for a client
+
+
+def test_pods_that_the_server_cannot_list_are_an_error() -> None:
+    broken = ApiError(500, "InternalError", "etcd is gone")
+    with pytest.raises(ApiError, match="etcd is gone"):
+        look_at(pods=broken)
+
+
+def test_compute_domains_that_are_forbidden_are_missed_where_the_driver_is() -> None:
+    daemon = {"name": "daemon-0", "attributes": attributes(type="daemon", id=0)}
+    forbidden = ApiError(403, "Forbidden", "no")
+    seen = look_at(pods=[], resourceslices=[slice_of("h200-1", DRIVER, [daemon])], computedomains=forbidden)
+
+    assert len(seen.inventory.nodes["h200-1"].devices) == 1
+    (warning,) = seen.warnings
+    assert warning.startswith(
+        "these credentials cannot list computedomains.resource.nvidia.com, "
+        "so which ComputeDomains nodes are in is unknown; "
+    )
+
+
+def test_compute_domains_that_are_forbidden_are_not_missed_without_the_driver() -> None:
+    nic = {"name": "nic-0", "attributes": attributes(k8s__pcieRoot="pci0000:00")}
+    forbidden = ApiError(403, "Forbidden", "no")
+    seen = look_at(pods=[], resourceslices=[slice_of("h200-1", NICS, [nic])], computedomains=forbidden)
+
+    assert seen.warnings == ()
 
 
 def test_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

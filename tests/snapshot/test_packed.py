@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import random
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -331,6 +332,30 @@ def test_index_beyond_its_table_is_damage(file: Path, table: str) -> None:
     forge(file, "cluster", **without_values)
     with pytest.raises(InputError, match="a damaged snapshot"):
         read_packed(file, degraded)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda part: part + b"\0", id="too-long"),
+        pytest.param(lambda part: part[:-1], id="too-short"),
+    ],
+)
+def test_part_that_does_not_end_where_it_should_is_damage(file: Path, damage: Callable[[bytes], bytes]) -> None:
+    content = file.read_bytes()
+    head = len(MAGIC) + 2
+    parts = msgspec.msgpack.decode(content[head:], type=packed._File)
+    damaged = msgspec.structs.replace(parts, cluster=damage(parts.cluster))
+    file.write_bytes(content[:head] + msgspec.msgpack.encode(damaged))
+    with pytest.raises(InputError, match="a damaged snapshot; save it again"):
+        read_packed(file, degraded)
+
+
+def test_file_larger_than_its_limit_is_refused(file: Path) -> None:
+    with file.open("ab") as out:
+        out.write(bytes(1 << 17))
+    with pytest.raises(InputError, match=r"saved: the snapshot has more than 0\.\d+ MiB; .*raise --from-limit"):
+        read_packed(file, degraded, 1 << 10)
 
 
 def test_missing_pod_is_damage(file: Path) -> None:

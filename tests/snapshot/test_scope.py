@@ -2,9 +2,10 @@
 
 import pytest
 from tests.snapshot.clusters import names, node_of, scoped, snapshot, view
-from tests.support.cluster import RACK
+from tests.support.cluster import RACK, ZONE
 from tests.support.publishing import spec_levels
 from tests.support.saved import Object, cluster_topology
+from toposcope.api.label_keys import LEAF
 from toposcope.snapshot.levels import LevelView, Sizes, crossings_of, level_views
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import LevelNotFoundError, Origin, TopologyNotFoundError, select_scope
@@ -89,6 +90,39 @@ def test_level_can_be_named_by_domain_or_key() -> None:
     assert scope.level("cloud.google.com/gce-topology-subblock") == 2
     with pytest.raises(LevelNotFoundError, match=r"no level 'racks' \(did you mean 'rack'\?\); the levels are: zone"):
         scope.level("racks")
+
+
+@pytest.mark.parametrize("name", ["zone", ZONE])
+def test_known_level_that_the_spec_leaves_out_says_so(name: str) -> None:
+    scope = scoped(view("a"), levels=spec_levels(RACK))
+    with pytest.raises(LevelNotFoundError) as caught:
+        scope.level(name)
+    assert str(caught.value) == f"there is no level {name!r}: spec.levels does not list it; the levels are: rack"
+
+
+def test_level_that_too_few_nodes_carry_says_how_many() -> None:
+    scope = scoped(view("a", labels={LEAF: "leaf-1"}), view("b", rack=None))
+    for name, key in (("rack", RACK), ("leaf", LEAF)):
+        with pytest.raises(LevelNotFoundError) as caught:
+            scope.level(name)
+        assert str(caught.value) == (
+            f"there is no level {name!r}, because 1 of 2 nodes lack {key} and all 2 must carry it; lacking: b; "
+            "the levels are: zone > block > nvlink-domain > host"
+        )
+
+
+def test_topology_of_no_cluster_names_what_exists() -> None:
+    with pytest.raises(TopologyNotFoundError) as caught:
+        select_scope(Snapshot("a test", None, (view("a"),), ()), "rack")
+    assert str(caught.value) == "there is no ClusterTopology 'rack'; existing: none"
+
+
+def test_table_of_fewer_levels_is_the_one_of_all() -> None:
+    scope = scoped(view("a"))
+    table_of_another_label = scope.table_with(["example.com/row"])
+    table = scope.table()
+    assert table is not table_of_another_label
+    assert scope.table_with([RACK, ZONE]) is table
 
 
 RACKS_IN_TWO_BLOCKS = [

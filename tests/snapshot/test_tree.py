@@ -1,10 +1,11 @@
 """The tree that a command prints: what it counts, and which domains share a line."""
 
 import pytest
-from tests.snapshot.clusters import pod_of, snapshot, view
+from tests.snapshot.clusters import node_of, pod_of, snapshot, view
 from tests.support.cluster import BLOCK, RACK
 from tests.support.publishing import spec_levels
 from tests.support.saved import cluster_topology, pod
+from tests.support.sharing import READY
 from toposcope.snapshot.filters import Mark
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
@@ -54,6 +55,16 @@ def test_free_is_what_pods_leave_on_nodes_that_take_pods() -> None:
     assert root.gpus == 32
     assert root.free == 12
     assert root.marks == {Mark.CORDONED: 1, Mark.NOT_READY: 1}
+
+
+def test_nodes_without_any_label_are_counted() -> None:
+    status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [READY]}
+    bare = node_of({"metadata": {"name": "a"}, "status": status})
+    cluster = Snapshot("a test", None, (bare,), ())
+    root = tree_of(cluster)
+    assert root.nodes == 1
+    assert root.gpus == 8
+    assert root.free == 8
 
 
 def test_free_is_unknown_without_pods() -> None:

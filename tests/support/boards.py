@@ -30,7 +30,7 @@ def machine(
     name: str = "node",
     **fields: Any,
 ) -> Machine:
-    """A machine with a root port for each GPU. `nvlink` and `fields` are those of a profile (docs/demo.md)."""
+    """A machine with a root port for each GPU. `nvlink` and `fields` are a profile's."""
     has_mig = architecture in ("ampere", "hopper", "blackwell")
     about: dict[str, Any] = {
         "count": gpus,

@@ -36,7 +36,7 @@ from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
 from toposcope.controller.agent_pods import AgentPods
-from toposcope.controller.assess.agents import AgentReports, agent_reports, agents_condition
+from toposcope.controller.assess.agents import AgentPodsSeen, AgentReports, agent_reports, agents_condition
 from toposcope.explain.meanings import meaning
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.hierarchy.table import table_of
@@ -302,7 +302,7 @@ def agents_without_pods() -> Cases:
 
 def _with_pods(reports: AgentReports, *, refused: bool) -> Any:
     daemon_sets = _DaemonSets(refused=refused)
-    pods = AgentPods(daemon_sets, ManualRuntime(), "home").look()
+    pods = AgentPodsSeen(AgentPods(daemon_sets, ManualRuntime(), "home").look())
     plain = agents_condition(reports)
     explained = agents_condition(reports, pods)
     is_explained = explained.message != plain.message

@@ -1,5 +1,7 @@
 """The steps of docs/maintainers/new-system.md that a plugin has not taken: what they leave is checked, not how."""
 
+import importlib.resources
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,9 +12,20 @@ from toposcope.kube.discovery import Kind
 
 PAGE = ROOT / "docs" / "maintainers" / "new-system.md"
 MANIFESTS = ROOT / "manifests"
-GUIDES = ROOT / "docs" / "integrations"
+GUIDES = ROOT / "docs"
+TESTS = ROOT / "tests" / "integrations"
 FOLLOWS = frozenset({"list", "watch"})
 WRITES = frozenset({"get", "list", "watch", "create", "patch", "delete"})
+
+UNWATCHED = {
+    "kuberay": "its objects ask for no level themselves",
+    "osmo": "its workflows are no objects of the API server",
+    "runai": "its workloads are no objects of the API server",
+}
+"""Systems whose workloads the controller need not watch, and why."""
+GENERATED = re.compile(r"<!-- generated: .*?<!-- end: [^>]*>", re.DOTALL)
+OWN_FILES = frozenset({"test_new_system.py", "test_recipe.py"})
+"""Tests of the recipe itself, which name made-up systems."""
 
 Rights = dict[tuple[str, str], set[str]]
 """Verbs by API group and plural."""
@@ -37,19 +50,35 @@ def _heading(step: int) -> str:
 
 def _missing(plugin: Plugin) -> Iterator[tuple[int, str]]:
     """The number of a step, and what it leaves out."""
-    if plugin.watched and plugin.part(Part.WORKLOAD) is None:
+    reads_workloads = plugin.part(Part.WORKLOAD) is not None
+    if reads_workloads and not plugin.watched and plugin.name not in UNWATCHED:
+        yield 1, f"the controller watches no kind of {plugin.title}"
+    if reads_workloads and not _has_field_list(plugin):
+        yield 2, f"no field_uses.yaml lists the fields of {plugin.title}"
+    if plugin.watched and not reads_workloads:
         watched = plugin.watched[0]
         yield 2, f"nobody reads {watched.kind}s"
     if plugin.published and plugin.part(Part.PUBLISHER) is None:
         published = plugin.published[0]
         yield 4, f"nobody writes {published.kind}s"
+    yield from _missing_elsewhere(plugin)
+
+
+def _missing_elsewhere(plugin: Plugin) -> Iterator[tuple[int, str]]:
+    """The steps outside of the system's folder."""
     for omission in _missing_rights(plugin):
         yield 6, omission
     for omission in _missing_options(plugin):
         yield 7, omission
-    has_kinds = plugin.watched or plugin.published
-    if has_kinds and not _is_documented(plugin.title):
-        yield 8, f"no page of docs/integrations/ is about {plugin.title}"
+    if not _is_documented(plugin):
+        yield 8, f"no page of docs/ is about {plugin.title}"
+    if not _is_tested(plugin):
+        yield 9, f"no file of tests/integrations/ names {plugin.title}"
+
+
+def _has_field_list(plugin: Plugin) -> bool:
+    folder = importlib.resources.files(plugin.package)
+    return (folder / "field_uses.yaml").is_file()
 
 
 def _missing_rights(plugin: Plugin) -> Iterator[str]:
@@ -60,7 +89,10 @@ def _missing_rights(plugin: Plugin) -> Iterator[str]:
         yield from _missing_verbs(controller, kind, WRITES)
 
     page = _rights("components/ui/rbac.yaml")
+    prune = _rights("prune/rbac.yaml")
     for kind in plugin.published:
+        if "delete" not in prune.get((kind.group, kind.plural), set()):
+            yield f"toposcope uninstall may not delete {kind.name}"
         if "list" not in page.get((kind.group, kind.plural), set()):
             yield f"the page may not list {kind.name}"
         if not _is_confined(kind):
@@ -122,8 +154,35 @@ def _publish_options() -> set[str]:
     return set(publish["properties"])
 
 
-def _is_documented(title: str) -> bool:
-    for page in GUIDES.glob("*.md"):
-        if title in page.read_text(encoding="utf-8"):
+def _is_documented(plugin: Plugin) -> bool:
+    """Whether what is written by hand names the system on some page."""
+    for page in [*GUIDES.glob("*.md"), *GUIDES.glob("integrations/*.md")]:
+        text = page.read_text(encoding="utf-8")
+        by_hand = GENERATED.sub("", text)
+        if _names(by_hand, plugin):
             return True
     return False
+
+
+def _is_tested(plugin: Plugin) -> bool:
+    """Whether a test of the systems names this one, or stands in its folder."""
+    folder = TESTS / plugin.name
+    if folder.is_dir():
+        return True
+    for file in TESTS.rglob("*.py"):
+        if file.name in OWN_FILES:
+            continue
+        text = file.read_text(encoding="utf-8")
+        if _names(text, plugin):
+            return True
+    return False
+
+
+def _names(text: str, plugin: Plugin) -> bool:
+    """Whether a text names the system, or an object that is checked by what it makes."""
+    if plugin.title in text:
+        return True
+    making = plugin.part(Part.MAKING)
+    if making is None:
+        return False
+    return any(kind in text for _, kind in making.MADE)

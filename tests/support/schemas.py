@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 from tests.support.paths import FIXTURES
-from tests.support.upstream_crds import published
+from tests.support.upstream_crds import upstream_crd
 from tools.apiserver.build import usable_go
 from toposcope.integrations.framework.field_uses import ANY_KIND, EACH, ITEM, KEYS, FieldUses, Known, entry_of
 
@@ -95,9 +95,8 @@ def _schemas_of_crd(crd: dict[str, Any]) -> Iterator[KindSchema]:
 
 
 def schemas_at_hand(name: str) -> list[KindSchema]:
-    """The schemas of a CRD that is no part of a module; none where it is not to be had."""
-    crd = published(name)
-    return list(_schemas_of_crd(crd)) if crd else []
+    """The schemas of a CRD that is no part of a module: what its project publishes, else what tests rely on of it."""
+    return list(_schemas_of_crd(upstream_crd(name)))
 
 
 def schemas_of_openapi(answer: dict[str, Any]) -> Iterator[KindSchema]:

@@ -23,10 +23,19 @@ CHASSIS = chassis_mac(MAC)
 PORT = tlv(2, b"\7eth0")
 """An id that the sender chose."""
 TTL = time_to_live(120)
+PLAIN = Lldpdu(
+    b"",
+    ttl=120,
+    switch="",
+    id=f"mac:{MAC}",
+    port="eth0",
+    forwards=None,
+)
+"""What these three say, without the octets that identify the sender."""
 
 
 def read(*tlvs: bytes) -> Lldpdu:
-    """What a frame says, without the octets that identify its sender."""
+    """What a frame says, without those octets."""
     lldpdu = decode(frame(*tlvs))
     return lldpdu._replace(msap=b"")
 
@@ -43,8 +52,7 @@ def test_lldpd_whose_port_id_is_its_address_is_named_by_description() -> None:
         tlv(127, bytes.fromhex("00120f030100000000")),
         END,
     )
-    assert lldpdu == Lldpdu(
-        b"",
+    assert lldpdu == PLAIN._replace(
         ttl=2,
         switch="leaf-01",
         id="mac:de:62:d3:33:df:2a",
@@ -61,11 +69,8 @@ def test_port_is_its_name() -> None:
         system_name(b"leaf-01.dc1"),
         capabilities(ROUTER),
     )
-    assert lldpdu == Lldpdu(
-        b"",
-        ttl=120,
+    assert lldpdu == PLAIN._replace(
         switch="leaf-01.dc1",
-        id=f"mac:{MAC}",
         port="Ethernet1/3",
         forwards=True,
     )
@@ -74,118 +79,61 @@ def test_port_is_its_name() -> None:
 def test_port_address_without_a_description_stays_an_address() -> None:
     port_mac = tlv(2, b"\3" + bytes.fromhex("b8599f000002"))
     lldpdu = read(CHASSIS, port_mac, TTL)
-    assert lldpdu == Lldpdu(
-        b"",
-        ttl=120,
-        switch="",
-        id=f"mac:{MAC}",
-        port="mac:b8:59:9f:00:00:02",
-        forwards=None,
-    )
+    assert lldpdu == PLAIN._replace(port="mac:b8:59:9f:00:00:02")
 
 
 def test_ids_may_be_ip_addresses() -> None:
     ipv4 = tlv(1, bytes.fromhex("05 01 0a000001"))
     ipv6 = tlv(2, bytes.fromhex("04 02 fe800000000000000000000000000001"))
     lldpdu = read(ipv4, ipv6, TTL)
-    assert lldpdu == Lldpdu(
-        b"",
-        ttl=120,
-        switch="",
-        id="ip:10.0.0.1",
-        port="ip:fe80::1",
-        forwards=None,
-    )
+    assert lldpdu == PLAIN._replace(id="ip:10.0.0.1", port="ip:fe80::1")
 
 
 def test_id_may_be_a_name_and_a_host_does_not_forward() -> None:
     chassis_name = tlv(1, b"\7row-4-node-1")
     host = capabilities(STATION)
     lldpdu = read(chassis_name, PORT, TTL, host)
-    assert lldpdu == Lldpdu(
-        b"",
-        ttl=120,
-        switch="",
-        id="name:row-4-node-1",
-        port="eth0",
-        forwards=False,
-    )
+    assert lldpdu == PLAIN._replace(id="name:row-4-node-1", forwards=False)
 
 
 def test_ids_that_are_no_text_keep_their_difference() -> None:
     chassis = tlv(1, b"\7\xff\0")
     port = tlv(2, b"\7\xfe\1")
     lldpdu = read(chassis, port, TTL)
-    assert lldpdu.id == "sha256:ea5dbf9596d187e9500f23e9a680109475341cf4"
-    assert lldpdu.port == "sha256:4b24f4cca7e61459da3fb7bee3042b6637f12778"
-    assert lldpdu.switch == ""
-    assert lldpdu.ttl == 120
-    assert lldpdu.forwards is None
+    assert lldpdu == PLAIN._replace(
+        id="sha256:ea5dbf9596d187e9500f23e9a680109475341cf4",
+        port="sha256:4b24f4cca7e61459da3fb7bee3042b6637f12778",
+    )
 
 
 def test_address_family_with_too_few_octets_is_only_bytes() -> None:
     cut_ipv6 = tlv(1, bytes.fromhex("05 02 0a000001"))
     lldpdu = read(cut_ipv6, PORT, TTL)
-    assert lldpdu == Lldpdu(
-        b"",
-        ttl=120,
-        switch="",
-        id="sha256:5fd7eef64f378a31c45a823d6d774ad53e4754a2",
-        port="eth0",
-        forwards=None,
-    )
+    assert lldpdu == PLAIN._replace(id="sha256:5fd7eef64f378a31c45a823d6d774ad53e4754a2")
 
 
 def test_goodbye_says_nothing_else() -> None:
     goodbye = time_to_live(0)
     lldpdu = read(CHASSIS, PORT, goodbye, END)
-    assert lldpdu == Lldpdu(
-        b"",
-        ttl=0,
-        switch="",
-        id="",
-        port="",
-        forwards=None,
-    )
+    assert lldpdu == Lldpdu(b"", ttl=0)
 
 
 def test_name_with_line_end_escape_and_half_a_character_is_printable() -> None:
     name = system_name(b"lea\n\x1b[\xc3")
     lldpdu = read(CHASSIS, PORT, TTL, name)
-    assert lldpdu == Lldpdu(
-        b"",
-        ttl=120,
-        switch="lea??[?",
-        id=f"mac:{MAC}",
-        port="eth0",
-        forwards=None,
-    )
+    assert lldpdu == PLAIN._replace(switch="lea??[?")
 
 
 def test_capabilities_of_the_wrong_length_say_nothing() -> None:
     cut = capabilities(BRIDGE[:2])
     lldpdu = read(CHASSIS, PORT, TTL, cut)
-    assert lldpdu == Lldpdu(
-        b"",
-        ttl=120,
-        switch="",
-        id=f"mac:{MAC}",
-        port="eth0",
-        forwards=None,
-    )
+    assert lldpdu == PLAIN
 
 
 def test_padding_after_the_end_says_nothing() -> None:
     padding = system_name(b"leaf")
     lldpdu = read(CHASSIS, PORT, TTL, END, padding)
-    assert lldpdu == Lldpdu(
-        b"",
-        ttl=120,
-        switch="",
-        id=f"mac:{MAC}",
-        port="eth0",
-        forwards=None,
-    )
+    assert lldpdu == PLAIN
 
 
 NAME = system_name(b"leaf")
@@ -211,20 +159,19 @@ def test_malformed_frame_is_dropped(tlvs: list[bytes], reason: str) -> None:
         decode(frame(*tlvs))
 
 
+GOOD = of_switch("leaf-01", MAC, "Ethernet1/3")
+HEADER_BYTES = 14
+
+
 def test_every_cut_of_a_frame_is_dropped_or_says_less() -> None:
-    whole = of_switch("leaf-01", MAC, "Ethernet1/3")
     switches = set()
-    for length in range(len(whole)):
+    for length in range(len(GOOD)):
         try:
-            lldpdu = decode(whole[:length])
+            lldpdu = decode(GOOD[:length])
         except LldpError:
             continue
         switches.add(lldpdu.switch)
     assert switches == {"", "leaf-01"}  # complete up to the TTL, up to the name
-
-
-GOOD = of_switch("leaf-01", MAC, "Ethernet1/3")
-HEADER_BYTES = 14
 
 
 @pytest.mark.parametrize(

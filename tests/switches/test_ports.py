@@ -107,6 +107,24 @@ def test_old_card_with_two_ports_has_the_interface_of_the_active_one(tree: Tree)
     assert nic == NicPorts("mlx4_0", "enp1d1", True, ())
 
 
+def test_other_entries_beside_the_umads_are_passed_over(tree: Tree) -> None:
+    tree.nic("mlx5_10", "InfiniBand")
+    tree.umad("issm0", "mlx5_10")
+    tree.umad("umad0", "mlx5_10")
+    tree.write("class/infiniband_mad/abi_version", "5")
+    tree.write("class/infiniband_mad/umad1/ibdev", "mlx5_10")  # its port is gone
+    (nic,) = read_ports(tree.root)
+    assert nic.umads == (("umad0", 1),)
+
+
+def test_port_whose_number_no_interface_has_is_the_first_one(tree: Tree) -> None:
+    tree.nic("mlx5_2", "Ethernet", port=3)
+    tree.netdev("mlx5_2", "ens3", dev_port=1)
+    tree.netdev("mlx5_2", "ens2", dev_port=0)
+    (nic,) = read_ports(tree.root)
+    assert nic == NicPorts("mlx5_2", "ens2", True, ())
+
+
 def test_nics_come_in_the_order_of_nvidia_smi(tree: Tree) -> None:
     for name in ("mlx5_10", "mlx5_2", "mlx5_3", "mlx4_0"):
         tree.nic(name, "InfiniBand")

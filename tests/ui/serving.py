@@ -26,9 +26,8 @@ from toposcope.ui.computing import Answerer, Computing
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
 from toposcope.ui.known import Cluster, Known, Sent
-from toposcope.ui.planning import NoPlanError
 from toposcope.ui.program import listening
-from toposcope.ui.questions import Outcome, Question
+from toposcope.ui.questions import NoPlanError, Outcome, Question
 from toposcope.ui.routes import Routes
 from toposcope.ui.saved import fill
 from toposcope.ui.server import Server, application

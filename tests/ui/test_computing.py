@@ -24,8 +24,7 @@ from toposcope.ui import computing, protocol
 from toposcope.ui.computing import Computing, CrashError, DeadlineError, DefectError, MemoryLimitError, Worker
 from toposcope.ui.frames import EndedError
 from toposcope.ui.known import Cluster
-from toposcope.ui.planning import NoPlanError
-from toposcope.ui.questions import Ask, Check, Drain, Overview
+from toposcope.ui.questions import Ask, Check, Drain, NoPlanError, Overview
 
 NOTHING = Snapshot("test", None, (), ())
 LONG = 60.0

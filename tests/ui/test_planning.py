@@ -20,7 +20,8 @@ from toposcope.planning.score import better_place, scores
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.facts import Facts
 from toposcope.ui.metrics import PlanningMetrics
-from toposcope.ui.planning import NoPlanError, drained, plan_of
+from toposcope.ui.planning import drained, plan_of
+from toposcope.ui.questions import NoPlanError
 from toposcope.ui.saved import EXPECTED
 
 RACKS = [node(f"n{i}", f"b{i // 4}", f"r{i // 2}") for i in range(8)]

@@ -119,3 +119,12 @@ def test_no_other_program_imports_a_web_framework() -> None:
         [sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("module", ["toposcope.ui.program", "toposcope.cli.tree"])
+def test_start_imports_nothing_that_reads_workloads(module: str) -> None:
+    """It is half of what the start of the page's server costs, and only its worker needs it."""
+    heavy = {"toposcope.integrations.readings", "toposcope.placement.check", "toposcope.planning.whatif"}
+    program = f"import sys, {module}; print(*sorted({heavy!r} & sys.modules.keys()))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "\n"

@@ -16,8 +16,8 @@ from toposcope.kube.errors import UnreachableError
 from toposcope.snapshot.decode import Decoder
 from toposcope.ui import protocol, routes
 from toposcope.ui.bundle import Bundle
-from toposcope.ui.checking import MAX_BYTES
 from toposcope.ui.guard import POLICY
+from toposcope.ui.questions import MAX_BYTES
 from toposcope.ui.source import FullNode
 
 HEADERS = {

@@ -16,8 +16,7 @@ from toposcope.kube.errors import UnreachableError
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.computing import Computing, CrashError, DeadlineError, DefectError, MemoryLimitError
-from toposcope.ui.planning import NoPlanError
-from toposcope.ui.questions import Question
+from toposcope.ui.questions import NoPlanError, Question
 from toposcope.ui.turns import WAITING
 
 COMPUTING = ("/api/planning?view=", "/api/gang?view=&kind=Job&name=x", "/api/drain?view=&node=n1")

@@ -1,9 +1,10 @@
 """What Grove's operator does with ClusterTopologyBindings, and the garbage collector after it.
 
 Where only an API server runs, nobody else does it. The operator is that of v0.1.0-alpha.9 and
-later, with kai-scheduler enabled, as its chart has it.
+later, with kai-scheduler enabled, as its chart has it, and with kueue where asked for (GREP-704).
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from tools.apiserver.client import AdminApi
@@ -11,16 +12,24 @@ from toposcope.errors import ToposcopeError
 
 _BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
 _KAI = "/apis/kai.scheduler/v1alpha1/topologies"
+_KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
+_TITLES = {"kai-scheduler": "KAI", "kueue": "Kueue"}
+_COLLECTIONS = {"kai-scheduler": _KAI, "kueue": _KUEUE}
 
 
 class GroveExitError(ToposcopeError):
     """The operator ends at its start; the message says at what."""
 
 
-def start_grove(api: AdminApi) -> None:
+def start_grove(
+    api: AdminApi,
+    backends: Collection[str] = ("kai-scheduler",),
+    making: Collection[str] = ("kai-scheduler",),
+) -> None:
     """Bring KAI's Topologies in line with the bindings, and compare those that bindings name.
 
-    Raises GroveExitError at the first that cannot be made.
+    `making` are the backends whose topologyBindingPolicy is AutoCreate. Raises GroveExitError at
+    the first Topology that cannot be made.
     """
     code, listed = api.request("GET", _BINDINGS)
     if code == 404:
@@ -32,26 +41,29 @@ def start_grove(api: AdminApi) -> None:
     for binding in bindings:
         entries = binding["spec"].get("schedulerTopologyBindings") or ()
         schedulers = [entry["schedulerName"] for entry in entries]
-        if "kai-scheduler" not in schedulers:
-            _sync(api, binding)
+        for scheduler in set(making).difference(schedulers):
+            _sync(api, binding, scheduler)
 
         if entries or "status" in binding:
-            compared = [_compared(api, binding, entry) for entry in entries]
+            compared = [_compared(api, binding, entry, backends) for entry in entries]
             _tell(api, binding, compared)
 
 
-def _compared(api: AdminApi, binding: dict[str, Any], entry: dict[str, str]) -> dict[str, Any]:
+def _compared(
+    api: AdminApi, binding: dict[str, Any], entry: dict[str, str], backends: Collection[str]
+) -> dict[str, Any]:
     """What the operator says of one topology that a binding names, and never touches."""
     scheduler = entry["schedulerName"]
     name = entry["topologyReference"]
-    code, topology = api.request("GET", f"{_KAI}/{name}")
+    title = _TITLES.get(scheduler, "")
+    code, topology = api.request("GET", f"{_COLLECTIONS.get(scheduler, _KAI)}/{name}")
 
-    if scheduler != "kai-scheduler":
+    if scheduler not in backends:
         message = f'scheduler backend "{scheduler}" is not available for topology management'
     elif code == 404:
-        message = f'KAI Topology "{name}" not found'
+        message = f'{title} Topology "{name}" not found'
     elif topology["spec"]["levels"] != _levels(binding):
-        message = "KAI Topology levels differ from ClusterTopologyBinding levels"
+        message = f"{title} Topology levels differ from ClusterTopologyBinding levels"
     else:
         return {
             **entry,
@@ -79,20 +91,23 @@ def _levels(binding: dict[str, Any]) -> list[dict[str, str]]:
     return [{"nodeLabel": level["key"]} for level in binding["spec"]["levels"]]
 
 
-def _sync(api: AdminApi, binding: dict[str, Any]) -> None:
+def _sync(api: AdminApi, binding: dict[str, Any], scheduler: str) -> None:
     name = binding["metadata"]["name"]
     uid = binding["metadata"]["uid"]
-    path = f"{_KAI}/{name}"
-    code, _ = api.request("GET", _KAI)
+    collection = _COLLECTIONS[scheduler]
+    path = f"{collection}/{name}"
+    version = collection.removeprefix("/apis/").removesuffix("/topologies")
+    code, _ = api.request("GET", collection)
     if code == 404:
-        raise GroveExitError('no matches for kind "Topology" in version "kai.scheduler/v1alpha1"')
+        raise GroveExitError(f'no matches for kind "Topology" in version "{version}"')
 
     levels = _levels(binding)
     code, topology = api.request("GET", path)
     if code == 200:
         if _controller(topology) != uid:
             raise GroveExitError(
-                f"KAI Topology {name} is not owned by ClusterTopologyBinding {name}"
+                f"{_TITLES[scheduler]} Topology {name} is not owned by "
+                f"ClusterTopologyBinding {name}"
             )
         if topology["spec"]["levels"] == levels:
             return
@@ -107,12 +122,12 @@ def _sync(api: AdminApi, binding: dict[str, Any]) -> None:
         "controller": True,
     }
     wanted = {
-        "apiVersion": "kai.scheduler/v1alpha1",
+        "apiVersion": version,
         "kind": "Topology",
         "metadata": {"name": name, "ownerReferences": [owner]},
         "spec": {"levels": levels},
     }
-    code, answer = api.request("POST", _KAI, wanted)
+    code, answer = api.request("POST", collection, wanted)
     if code != 201:
         raise GroveExitError(answer["message"])
 

@@ -65,7 +65,7 @@ from toposcope.snapshot.files import load_files
 with paused_gc():
     print("pods", sum(1 for _ in load_files([sys.argv[1]]).pods))
 {_PEAK}"""
-"""Imports what the commands of docs/planning.md import, and loads the file with its pods.
+"""Imports what the commands of docs/check.md import, and loads the file with its pods.
 
 What a command takes beyond that is its own work.
 """

@@ -13,21 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from tools import figures
-from tools.docgen import metrics, tables
+from tools.docgen import documents, measured, metrics, rules, tables
 from toposcope.errors import ToposcopeError
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 
-_MEASURED_ALONE: Final = ("real", "look", "planning", "ui")
 
-
-def _by(column: str) -> str:
-    """The tables of reliability.md with this first column, each as measured last."""
-    names = []
-    for name, table in figures.read("reliability").items():
-        if table.head[0] == column:
-            names.append(name)
-    return figures.part("reliability", *names)
+def _rules(*names: str) -> dict[str, Callable[[], str]]:
+    """The tables of rules of a page."""
+    return {f"rules of {name}": partial(rules.table, name) for name in names}
 
 
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
@@ -35,30 +29,29 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "metrics.md": {
         part: partial(metrics.table, part) for part in ("agent", "topologies", "work", "planning")
     },
-    "levels.md": {
+    "concepts.md": {
         "catalogue": tables.catalogue,
         "retired": tables.retired,
         "mistaken": tables.mistaken,
     },
     "commands.md": {"commands": tables.overview, "flags": tables.flags},
     "../manifests/chart/README.md": {"values": tables.values},
-    "dependencies.md": {"licences": tables.licences},
+    "check.md": {**_rules("before"), "documents": documents.table},
+    "integrations/grove.md": _rules("grove", "dynamo"),
+    "integrations/kai.md": _rules("kai", "runai"),
+    "integrations/kueue.md": _rules("kueue"),
+    "integrations/kube-scheduler.md": _rules("exclusive"),
+    "integrations/others.md": _rules("volcano", "osmo", "kuberay"),
+    "maintainers/dependencies.md": {"licences": tables.licences},
     "fields.md": {part: partial(tables.fields, part) for part in ("spec", "status")},
-    "performance.md": {
-        "agent": partial(
-            figures.part, "performance", "memory", "start", "probe", "rest", "flapping"
-        ),
-        "controller": partial(
-            figures.part, "performance", "sync", "recompute", "change", "topologies"
-        ),
-        **{name: partial(figures.part, "performance", name) for name in _MEASURED_ALONE},
-    },
+    "performance.md": {name: partial(measured.performance, name) for name in measured.SELECTIONS},
     "reliability.md": {
         **{
             name: partial(figures.part, "reliability", name)
-            for name in ("invariants", "faults", "processes", "simulation", "large input")
+            for name in ("invariants", "simulation", "large input")
         },
-        "input": partial(_by, "subject"),
+        "faults": measured.faults,
+        "input": measured.fuzzing,
     },
 }
 """Page to its generated parts."""

@@ -20,7 +20,7 @@ from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.controller.metrics import TOPOLOGY, ControllerMetrics, LeaderMetrics
 from toposcope.errors import ToposcopeError
-from toposcope.ui import planning_metrics
+from toposcope.ui import planning_count, planning_metrics
 
 NOTES: Final = Path(__file__).parent / "metrics.toml"
 _SUFFIX: Final = {"counter": "_total", "info": "_info"}
@@ -61,7 +61,7 @@ def families() -> dict[str, list[Family]]:
     served = SimpleNamespace(
         collect=lambda: (
             *planning_metrics.families({}, 1),
-            *planning_metrics.of_the_count(0.0, 0.0),
+            *planning_count.of_the_count(0.0, 0.0),
         )
     )
     return {

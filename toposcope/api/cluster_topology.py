@@ -43,6 +43,7 @@ _SPEC: Final[dict[str, Any]] = {
     "removalPolicy": str,
     "segments": str,
     "uniqueValues": list[str],
+    "bindingSchedulers": list[str],
     "publish": dict[str, str],
 }
 
@@ -208,6 +209,8 @@ class Topology:
     """Whether each segment of the nodes gets a ClusterTopology of its own."""
     unique: tuple[str, ...]
     """Levels whose domains each get a label with a value of their own on the nodes."""
+    binding_schedulers: tuple[str, ...] | None
+    """Schedulers whose topology a binding names, whatever there was before; None: not known."""
     problems: tuple[str, ...]
     """What is wrong with the spec, one sentence each; the parts without a problem stay in force."""
     status: Mapping[str, Any] = field(default_factory=dict)
@@ -303,6 +306,7 @@ def read(document: Mapping[str, Any]) -> Topology:
         levels=levels,
         required=required,
         unique=_unique(spec, selector, problems),
+        binding_schedulers=_schedulers(spec),
         min_coverage=_coverage(spec, problems),
         grace=_grace(spec, problems),
         retain=spec.get("removalPolicy") == "Retain",
@@ -367,6 +371,12 @@ def _unique(
         )
         return ()
     return tuple(unique)
+
+
+def _schedulers(spec: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The names in `spec.bindingSchedulers`; None where it is not set."""
+    names = spec.get("bindingSchedulers")
+    return None if names is None else tuple(names)
 
 
 def _coverage(spec: Mapping[str, Any], problems: list[str]) -> int:

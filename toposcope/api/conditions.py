@@ -9,6 +9,9 @@ from typing import Any, Final
 LEVELS_AVAILABLE: Final = "TopologyLevelsAvailable"
 LEVELS_COVERED: Final = "LevelsCovered"
 AGENTS_REPORTING: Final = "AgentsReporting"
+AGENTS_NOT_READY: Final = "AgentsNotReady"
+"""Its reason where pods of agents are not Ready and all nodes have labels: these are stale at
+worst, so that `Ready` leaves it out. In a large cluster some node is always down."""
 HIERARCHY_CONSISTENT: Final = "HierarchyConsistent"
 NAMES_MIXED: Final = "NamesMixed"
 """Its reason where names are reused and a workload groups by the label alone."""
@@ -105,7 +108,7 @@ def ready(conditions: Iterable[Condition]) -> Condition:
     for condition in conditions:
         if condition.type == PUBLISHED and condition.reason != IN_SYNC:
             unpublished = condition
-        if condition.status != "True" and condition.type not in ADVISORY:
+        if condition.status != "True" and not _is_advisory(condition):
             failing.append(condition)
             texts.append(f"{condition.type}: {condition.message}")
     if failing:
@@ -116,6 +119,10 @@ def ready(conditions: Iterable[Condition]) -> Condition:
         return Condition(READY, "True", unpublished.reason, text)
     text = "Levels are found, available and published"
     return Condition(READY, "True", "AllConditionsHold", text)
+
+
+def _is_advisory(condition: Condition) -> bool:
+    return condition.type in ADVISORY or condition.reason == AGENTS_NOT_READY
 
 
 def _worst(failing: Sequence[Condition]) -> Condition:

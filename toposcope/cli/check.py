@@ -85,12 +85,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--explain", action="store_true", help="show the reasoning, level by level, like -o wide"
     )
     add_source_arguments(parser, _OUTPUTS)
-    parser.epilog = f"{EPILOG}; 3 nothing is wrong, but whether a workload fits is unclear"
+    parser.epilog = (
+        f"{EPILOG}; 3 nothing is wrong, but whether a workload fits is unclear, "
+        "or nothing was checked"
+    )
 
 
 @on_screen("check")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
-    """Check all workloads; 1 when one is rejected or does not fit now, 3 when one is unclear."""
+    """Check all workloads; 1 when one is rejected or does not fit now.
+
+    3 when one is unclear, or when there was nothing to check in them.
+    """
     _check_flags(arguments)
     problems: list[Problem] = []
     objects = list(_objects(arguments.workloads, problems, arguments.from_limit))
@@ -191,7 +197,7 @@ def _shown(
 ) -> int:
     """Print the answers; returns the exit code.
 
-    Raises InputError, and CommandError where nothing was checked.
+    Raises InputError.
     """
     with_kind = []
     problems = list(problems)
@@ -206,9 +212,13 @@ def _shown(
         raise InputError(*problems)
 
     results = list(_results(with_kind))
-    if not results and not arguments.server:
+    if not results:
         kinds = ", ".join(sorted({answer.document.kind for answer in with_kind}))
-        raise CommandError(f"nothing was checked: there are no rules for {kinds}")
+        complain(f"toposcope check: nothing was checked: there are no rules for {kinds}")
+        return EXIT_UNCLEAR
+    if all(checked.asks_for_nothing for checked in results):
+        complain("toposcope check: no room was looked for: the workloads ask for no pods")
+        return EXIT_UNCLEAR
     return exit_code(results)
 
 
@@ -342,8 +352,9 @@ def _lines(
 ) -> Iterator[str]:
     """What is said of one workload."""
     yield screen.paint(_title(document, checked), "bold")
+    name = _name(document, checked)
     for finding in checked.reading.findings:
-        yield from _finding(screen, document, finding)
+        yield from _finding(screen, document, finding, name)
     for line in unread_lines(checked.unread, partial(line_of, document)):
         yield f"  {line}"
     if checked.verdict:
@@ -399,10 +410,8 @@ def _verdicts_counted(results: Sequence[Checked]) -> Iterator[str]:
 
 def _title(document: Document, checked: Checked) -> str:
     workload = checked.reading.workload
-    if workload is None:
-        return f"{document.place}: {document.kind or checked.reading.subject}"
-    title = f"{document.place}: {workload.handle}"
-    if not workload.system:
+    title = f"{document.place}: {_name(document, checked)}"
+    if workload is None or not workload.system:
         return title
     about = workload.system
     if workload.topology:
@@ -410,14 +419,22 @@ def _title(document: Document, checked: Checked) -> str:
     return f"{title} ({about})"
 
 
-def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[str]:
+def _name(document: Document, checked: Checked) -> str:
+    """What a document is called."""
+    workload = checked.reading.workload
+    if workload is None:
+        return document.kind or checked.reading.subject
+    return workload.handle
+
+
+def _finding(screen: Screen, document: Document, finding: Finding, name: str) -> Iterator[str]:
+    """One finding; those of no field are of the document, which has this name."""
     word, style = _MARKS[finding.severity]
-    parts = [screen.paint(word, style)]
+    where = finding.field or name
     line = line_of(document, finding.field)
     if line:
-        parts.append(f"{finding.field} (line {line})".lstrip())
-    elif finding.field:
-        parts.append(finding.field)
+        where = f"{where} (line {line})"
+    parts = [screen.paint(word, style), where]
     if finding.message:
         parts.append(finding.message)
 

@@ -78,7 +78,7 @@ def _changed_nodes(between: list[Change]) -> list[str]:
 
 
 def document(change: Change) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print of one change; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print of one change; docs/check.md describes it."""
     return {
         "kind": change.kind.value,
         "subject": change.subject,

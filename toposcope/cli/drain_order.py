@@ -11,12 +11,13 @@ from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import exit_code
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, number, read, read_budgets, working
-from toposcope.cli.slots import add_size_arguments
+from toposcope.cli.reach import add_like, add_tolerate, repelling_document, shape_for
+from toposcope.cli.slots import add_size_arguments, per_pod_for
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
 from toposcope.planning.drain_order import DrainOrder, Loss, Step, units_of
 from toposcope.planning.gangs import Gang
-from toposcope.planning.slots import gpus_per_pod, sizes_of
+from toposcope.planning.slots import sizes_of
 from toposcope.text import first_few, plural
 
 _FEW_LOSSES: Final = 2
@@ -33,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-n", "--steps", type=number, default=10, metavar="N", help="how many; default: 10"
     )
     add_size_arguments(parser)
+    add_like(parser)
+    add_tolerate(parser)
     add_source_arguments(parser, ("table", "wide", "json", "yaml", "name"))
 
 
@@ -40,11 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the order; 1 where a PodDisruptionBudget blocks one of the steps."""
     collected = Budgets()
-    plan = read(arguments, others=collected)
+    plan = read(arguments, published=bool(arguments.like), others=collected)
     budgets = read_budgets(arguments, plan.snapshot.pods or (), collected)
     capacity = plan.capacity
-    per_pod = arguments.gpus_per_pod or gpus_per_pod(capacity)
-    sizes = arguments.gpus or sizes_of(capacity, per_pod)
+    shape = shape_for(arguments, plan.snapshot)
+    per_pod = per_pod_for(arguments, capacity, shape)
+    sizes = arguments.gpus or sizes_of(capacity, per_pod, shape)
     depth = 0
     what = "node"
     if arguments.level:
@@ -54,18 +58,22 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
     with working("what each step costs"):
         units = units_of(plan.snapshot, capacity, plan.gangs, budgets, depth)
-        order = DrainOrder(capacity, budgets, sizes, per_pod)
+        order = DrainOrder(capacity, budgets, sizes, per_pod, shape)
         steps = list(islice(order.steps(units), arguments.steps))
 
     output = arguments.output
     if output in ("json", "yaml"):
         documents = [document(plan, step) for step in steps]
-        show_document(screen, output, {"level": what, "steps": documents})
+        tainted = repelling_document(plan.repelling_for(shape))
+        whole = {"level": what, "steps": documents, "tainted": tainted}
+        show_document(screen, output, whole)
     elif output == "name":
         screen.show(_drainable(plan, steps))
     else:
         is_wide = output == "wide"
-        lines = _page(screen, plan, what, steps, units=len(units), is_wide=is_wide)
+        lines = list(_page(screen, plan, what, steps, units=len(units), is_wide=is_wide))
+        for line in plan.uncounted(shape):
+            lines.append(screen.paint(line, "yellow"))
         screen.show(lines)
 
     is_blocked = any(step.blocked for step in steps)
@@ -86,7 +94,7 @@ def _nodes(plan: Plan, step: Step) -> Iterator[str]:
 
 
 def document(plan: Plan, step: Step) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print of one step; docs/planning.md describes it."""
+    """What `-o json` and `-o yaml` print of one step; docs/check.md describes it."""
     unit = step.unit
     return {
         "name": unit.name,

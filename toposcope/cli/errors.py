@@ -9,7 +9,7 @@ from typing import Final
 
 from toposcope.errors import ToposcopeError
 from toposcope.kube.errors import ApiError, KubeError
-from toposcope.snapshot.filters import SelectorError
+from toposcope.snapshot.filters import DomainNotFoundError, SelectorError
 from toposcope.snapshot.scope import LevelNotFoundError, TopologyNotFoundError
 
 EXIT_OK: Final = 0
@@ -21,7 +21,7 @@ _HINTS: Final = {
     401: "; the API server does not accept these credentials (any more): "
     "log in again, or see --kubeconfig, --context",
     403: "; ask an admin for that permission: "
-    "docs/cli.md, section Rights, lists all that the commands read",
+    "docs/check.md, section Rights, lists all that the commands read",
 }
 
 
@@ -38,6 +38,7 @@ EXPECTED: Final = (
     KubeError,
     TopologyNotFoundError,
     LevelNotFoundError,
+    DomainNotFoundError,
     SelectorError,
     CommandError,
 )

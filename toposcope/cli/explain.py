@@ -164,7 +164,7 @@ def _gathered(
         complain(
             f"warning: {kinds} may not be listed with these credentials; "
             "ask an admin for the verb list on them "
-            f"in namespace {store.namespace}: docs/cli.md, section Rights"
+            f"in namespace {store.namespace}: docs/check.md, section Rights"
         )
     return snapshot, store
 

@@ -15,6 +15,9 @@ from toposcope.snapshot.scope import Scope, select_scope
 
 _HEADER: Final = ("LEVEL", "KEY", "NODES", "DOMAINS", "MIN", "MEDIAN", "MAX", "REQUIRED BY")
 _FEW: Final = 3
+_NO_TOPOLOGY: Final = (
+    "there is no ClusterTopology, so nothing is published: these levels come from labels alone"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @command.on_screen("levels")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
-    """Print the levels; 1 when one lacks nodes, is required but missing, or does not nest."""
+    """Print the levels; 1 when one lacks nodes, is required but missing, or does not nest.
+
+    Also 1 when there is no ClusterTopology, as `toposcope status` says.
+    """
     snapshot = command.load_snapshot(arguments, pods=False)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
@@ -41,9 +47,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     elif output == "name":
         screen.show(level.domain for level in levels if level.in_topology)
     else:
-        remarks = list(problems)
-        if scope.without_agent:
-            remarks.append(without_agent(scope))
+        remarks = [*problems, *_remarks(scope)]
         is_wide = output == "wide"
         notes = [*level_notes(scope).values(), *crossings.notes]
         lines = list(_page(screen, levels, remarks, notes, is_wide=is_wide))
@@ -51,7 +55,16 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(lines)
 
     has_problems = bool(problems) or any(level.problem for level in levels)
-    return errors.exit_code(ok=not has_problems and not scope.without_agent)
+    is_known = not scope.without_agent and not scope.lacks_topology
+    return errors.exit_code(ok=is_known and not has_problems)
+
+
+def _remarks(scope: Scope) -> Iterator[str]:
+    """What is wrong besides the levels."""
+    if scope.lacks_topology:
+        yield _NO_TOPOLOGY
+    if scope.without_agent:
+        yield without_agent(scope)
 
 
 def _spec_problems(scope: Scope) -> Sequence[str]:
@@ -59,7 +72,7 @@ def _spec_problems(scope: Scope) -> Sequence[str]:
 
 
 def document(scope: Scope, levels: Sequence[LevelView], problems: Sequence[str]) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     return {
         "topology": scope.name or None,
         "origin": scope.origin.value,

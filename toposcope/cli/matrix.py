@@ -57,7 +57,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
 
 def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     cells = None
     if matrix.links:
         cells = [list(row) for row in matrix.links.cells]

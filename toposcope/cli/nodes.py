@@ -10,12 +10,14 @@ from toposcope.api.levels import Level
 from toposcope.cli import command, errors
 from toposcope.cli.output import IS_IT_RUNNING, show_document
 from toposcope.cli.planning import pair
+from toposcope.cli.reach import add_like, add_tolerate, reach_document, reach_lines, shape_for
 from toposcope.cli.terminal import Screen, columns
 from toposcope.hardware.matrix_annotation import reasons
 from toposcope.kube.gpu_shares import described
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot import filters
 from toposcope.snapshot.model import NodeView, Snapshot
+from toposcope.snapshot.reach import TAKES_NO_PODS, Blocked, Reach
 from toposcope.snapshot.scope import Scope, select_scope
 
 _HARDWARE: Final = (("PRODUCT", label_keys.GPU_PRODUCT), ("INTERCONNECT", label_keys.INTERCONNECT))
@@ -62,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown"
     )
+    add_like(parser)
+    add_tolerate(parser)
     command.add_source_arguments(parser)
     command.add_watch(parser)
 
@@ -70,7 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the nodes; 1 when one of them is unhealthy or lacks a level."""
     selector = filters.parse(arguments.selector)
-    snapshot = command.load_snapshot(arguments, pods=not arguments.no_pods)
+    snapshot = command.load_snapshot(
+        arguments, pods=not arguments.no_pods, published=bool(arguments.like)
+    )
     topology, names = _named(snapshot, arguments.names)
     scope = select_scope(snapshot, topology)
     if not snapshot.nodes:
@@ -80,31 +86,66 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if names:
         candidates = [snapshot.by_name[name] for name in names]
 
+    filters.check_domains(scope, arguments.domains)
     nodes = filters.filter_nodes(scope, candidates, selector, arguments.domains, arguments.states)
+    shown = _Shown(snapshot, scope, nodes, _reach(arguments, snapshot, scope))
     is_for_people = arguments.output in ("table", "wide")
     if is_for_people and not nodes:
-        none = f"no matching nodes ({len(candidates):,} checked)"
-        unknown = filters.unknown_domains(scope, arguments.domains)
-        screen.show([none, *unknown])
+        screen.show([f"no matching nodes ({len(candidates):,} checked)"])
     else:
-        _show(screen, arguments.output, snapshot, scope, nodes)
+        _show(screen, arguments.output, shown)
 
     all_healthy = all(_is_healthy(scope, node) for node in nodes)
     return errors.exit_code(ok=all_healthy)
 
 
-def _show(
-    screen: Screen, output: str, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The nodes that are shown, and what is known of them."""
+
+    snapshot: Snapshot
+    scope: Scope
+    nodes: Sequence[NodeView]
+    reach: Reach | None
+    """What keeps pods from idle GPUs; None where pods are not known."""
+
+    def blocked(self, node: NodeView) -> Blocked | None:
+        """What of the node's idle GPUs a pod cannot get; None: it can get all, as far as known."""
+        return self.reach.blocked(node) if self.reach else None
+
+    def blocked_of_free(self, node: NodeView) -> int:
+        """How many of the node's free GPUs a pod cannot get."""
+        blocked = self.blocked(node)
+        if blocked is None or blocked.why in TAKES_NO_PODS:
+            return 0
+        return blocked.gpus
+
+    @property
+    def has_blocked(self) -> bool:
+        """Whether a pod cannot get some free GPU."""
+        return any(self.blocked_of_free(node) for node in self.nodes)
+
+
+def _reach(arguments: argparse.Namespace, snapshot: Snapshot, scope: Scope) -> Reach | None:
+    if snapshot.pods is None:
+        return None
+    return Reach(snapshot, scope, shape_for(arguments, snapshot))
+
+
+def _show(screen: Screen, output: str, shown: _Shown) -> None:
+    nodes = shown.nodes
     if output in ("json", "yaml"):
-        documents = [document(snapshot, scope, node) for node in nodes]
-        show_document(screen, output, {"nodes": documents})
+        documents = [document(shown, node) for node in nodes]
+        whole: dict[str, Any] = {"nodes": documents}
+        if shown.reach:
+            whole |= reach_document(shown.reach, nodes)
+        show_document(screen, output, whole)
     elif output == "name":
         screen.show(f"node/{node.name}" for node in nodes)
     elif output == "wide":
-        screen.show(_wide_page(screen, snapshot, scope, nodes))
+        screen.show(_wide_page(screen, shown))
     else:
-        screen.show(_page(screen, snapshot, scope, nodes))
+        screen.show(_page(screen, shown))
 
 
 def _is_healthy(scope: Scope, node: NodeView) -> bool:
@@ -129,8 +170,9 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> tuple[str | None, list[s
     return topology, list(nodes)
 
 
-def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print of one node; docs/cli.md describes it."""
+def document(shown: _Shown, node: NodeView) -> dict[str, Any]:
+    """What `-o json` and `-o yaml` print of one node; docs/check.md describes it."""
+    snapshot, scope = shown.snapshot, shown.scope
     entry: dict[str, Any] = {
         "name": node.name,
         "ready": node.ready,
@@ -139,6 +181,9 @@ def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]
         "gpus": node.gpus,
         "freeGpus": snapshot.free_gpus(node),
     }
+    blocked = shown.blocked(node)
+    if blocked:
+        entry["blockedGpus"] = {blocked.why.value: blocked.gpus}
     shares = list(_shares(snapshot, node))
     if shares:
         entry["shares"] = shares
@@ -204,50 +249,57 @@ def _compute_domains(snapshot: Snapshot, node: NodeView) -> Iterator[str]:
             yield domain.name
 
 
-def _page(
-    screen: Screen, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
-) -> Iterator[str]:
+def _page(screen: Screen, shown: _Shown) -> Iterator[str]:
     # The host's name is the first column.
-    levels = [level for level in scope.levels if level.key != label_keys.HOSTNAME]
-    table = _Table(snapshot, scope, _HARDWARE, levels)
+    levels = [level for level in shown.scope.levels if level.key != label_keys.HOSTNAME]
+    table = _Table(shown, _HARDWARE, levels, shown.has_blocked)
     header = table.header()
     # A narrow screen goes without interconnect and product first, then without the broad levels.
-    broad_levels = range(6, len(header) - 1)
-    spare = (5, 4, *broad_levels)
-    rows = [table.row(node) for node in nodes]
-    yield from columns(screen, header, rows, right=(1, 2), spare=spare)
-    yield from _remarks(screen, snapshot, scope, nodes)
+    interconnect = header.index("INTERCONNECT")
+    product = header.index("PRODUCT")
+    broad_levels = range(interconnect + 1, len(header) - 1)
+    spare = (interconnect, product, *broad_levels)
+    rows = [table.row(node) for node in shown.nodes]
+    yield from columns(screen, header, rows, right=table.numbers, spare=spare)
+    yield from _remarks(screen, shown)
 
 
-def _wide_page(
-    screen: Screen, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
-) -> Iterator[str]:
+def _wide_page(screen: Screen, shown: _Shown) -> Iterator[str]:
     hardware = _HARDWARE + _MORE
-    table = _Table(snapshot, scope, hardware, scope.levels)
+    table = _Table(shown, hardware, shown.scope.levels, shown.has_blocked)
     header = [*table.header(), "TAINTS"]
     rows = []
-    for node in nodes:
+    for node in shown.nodes:
         row = table.row(node)
         taints = ",".join(map(str, node.taints))
         row.append(taints or "-")
         rows.append(row)
-    yield from columns(screen, header, rows, right=(1, 2))
-    yield from _remarks(screen, snapshot, scope, nodes)
+    yield from columns(screen, header, rows, right=table.numbers)
+    yield from _remarks(screen, shown, is_wide=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
     """The columns of a table of nodes."""
 
-    snapshot: Snapshot
-    scope: Scope
+    shown: _Shown
     hardware: Sequence[tuple[str, str]]
     """Title and label of each column."""
     levels: Sequence[Level]
+    has_blocked: bool
+    """Whether there is a column of free GPUs that pods cannot get."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The columns of numbers."""
+        return (1, 2, 3) if self.has_blocked else (1, 2)
 
     def header(self) -> list[str]:
         """The titles of the columns."""
-        header = ["NAME", "GPUS", "FREE", "STATE"]
+        header = ["NAME", "GPUS", "FREE"]
+        if self.has_blocked:
+            header.append("BLOCKED")
+        header.append("STATE")
         for title, _ in self.hardware:
             header.append(title)
         for level in self.levels:
@@ -256,42 +308,46 @@ class _Table:
 
     def row(self, node: NodeView) -> list[str]:
         """The cells of a node."""
-        free = self.snapshot.free_gpus(node)
+        free = self.shown.snapshot.free_gpus(node)
         row = [
             node.name,
             str(node.gpus),
             "-" if free is None else str(free),
-            self._state(node),
         ]
+        if self.has_blocked:
+            blocked = self.shown.blocked_of_free(node)
+            row.append(str(blocked) if blocked else "")
+        row.append(self._state(node))
         for _, key in self.hardware:
             label = node.label(key)
             row.append(label or "-")
         for level in self.levels:
-            value = filters.value_at(self.scope, node, level.key)
+            value = filters.value_at(self.shown.scope, node, level.key)
             row.append(value or "-")
         return row
 
     def _state(self, node: NodeView) -> str:
         states: list[str] = list(filters.marks(node))
-        if not filters.awaited(self.scope, node):
-            lacking = filters.lacking(self.scope, node)
+        if not filters.awaited(self.shown.scope, node):
+            lacking = filters.lacking(self.shown.scope, node)
             states += [f"no {level}" for level in lacking]
         if not states:
             return "ok"
         return ",".join(states)
 
 
-def _remarks(
-    screen: Screen, snapshot: Snapshot, scope: Scope, nodes: Sequence[NodeView]
-) -> Iterator[str]:
-    """The lines below the table: shares of GPUs, and what is wrong."""
-    for node in nodes:
+def _remarks(screen: Screen, shown: _Shown, *, is_wide: bool = False) -> Iterator[str]:
+    """The lines below the table: shares of GPUs, what is wrong, and who blocks free GPUs."""
+    snapshot, scope = shown.snapshot, shown.scope
+    for node in shown.nodes:
         for shares in snapshot.shares.get(node.name, ()):
             free = snapshot.free_shares(node, shares)
             about = described(node.gpus, shares, free)
             yield screen.paint(f"{node.name}: {about}", "dim")
         for problem in _problems(scope, node):
             yield screen.paint(f"! {node.name}: {problem}", "yellow")
+    if shown.reach:
+        yield from reach_lines(screen, shown.reach, shown.nodes, is_wide=is_wide)
 
 
 def _problems(scope: Scope, node: NodeView) -> Iterator[str]:

@@ -18,10 +18,12 @@ from toposcope.kube.errors import ApiError
 from toposcope.planning import plan
 from toposcope.planning.budgets import BUDGET, Budgets, budget_of
 from toposcope.planning.gangs import Gang, named
+from toposcope.planning.repelling import Repelling, repelling_taints
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.filters import value_at
 from toposcope.snapshot.live import forbidden
 from toposcope.snapshot.model import Collector, NodeView, PodView
+from toposcope.snapshot.reach import PodShape
 from toposcope.snapshot.scope import select_scope
 from toposcope.text import first_few
 
@@ -35,14 +37,22 @@ number: Final = whole()
 class Plan(plan.Plan):
     """A cluster whose parts can be named as in the flags of commands."""
 
-    def uncounted(self) -> Iterator[str]:
-        """A line for everything that no figure counts."""
+    def uncounted(self, like: PodShape | None = None) -> Iterator[str]:
+        """A line for everything that no figure counts, of pods like this or the typical one."""
+        for repelling in self.repelling_for(like):
+            yield f"! {repelling.sentence}; {repelling.flag} counts them"
         if self.parts:
             pods = counted(self.parts, "pod")
             yield f"! not counted: {pods} with parts of GPUs (MIG devices, shared GPUs)"
         if self.shared:
             nodes = f"{counted(len(self.shared), 'node')}: {first_few(self.shared)}"
             yield f"! not counted: shares of GPUs, of which no gang is made, on {nodes}"
+
+    def repelling_for(self, like: PodShape | None) -> tuple[Repelling, ...]:
+        """The taints that keep pods like this, or the typical one, from nodes with GPUs."""
+        if like is None:
+            return self.repelling
+        return repelling_taints(self.capacity, like)
 
     def level(self, name: str) -> Level:
         """The level of this name. Raises LevelNotFoundError."""
@@ -145,7 +155,12 @@ def read(
 
     if required is not None and not arguments.files:
         read_required(arguments, required)
-    return Plan(snapshot, scope, required or RequiredLevels())
+    return Plan(
+        snapshot=snapshot,
+        scope=scope,
+        required=required or RequiredLevels(),
+        tolerations=tuple(arguments.tolerate),
+    )
 
 
 def read_required(arguments: argparse.Namespace, required: RequiredLevels) -> None:

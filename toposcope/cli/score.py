@@ -8,6 +8,7 @@ from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import exit_code
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, read, working
+from toposcope.cli.reach import add_tolerate, repelling_document
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.score import Score, Spread, scores
 
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     about = "show only gangs that score less, and exit with 1 if there are any; from 0 to 1"
     parser.add_argument("--below", type=_share, metavar="SCORE", help=about)
+    add_tolerate(parser)
     add_source_arguments(parser)
 
 
@@ -54,7 +56,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
     if arguments.output in ("json", "yaml"):
         documents = [document(score) for score in shown]
-        show_document(screen, arguments.output, {"gangs": documents})
+        tainted = repelling_document(plan.repelling)
+        show_document(screen, arguments.output, {"gangs": documents, "tainted": tainted})
     elif arguments.output == "name":
         screen.show(score.gang.handle for score in shown)
     else:
@@ -71,7 +74,7 @@ def _below(limit: float, every_score: Sequence[Score]) -> Iterator[Score]:
 
 
 def document(score: Score) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print of one gang; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print of one gang; docs/check.md describes it."""
     gang = score.gang
     return {
         "kind": gang.kind,

@@ -12,11 +12,18 @@ from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import EXIT_OK
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, number, read, working
-from toposcope.cli.reach import add_like, reach_document, reach_lines, shape_for
+from toposcope.cli.reach import (
+    add_like,
+    add_tolerate,
+    reach_document,
+    reach_lines,
+    repelling_document,
+    shape_for,
+)
 from toposcope.cli.terminal import Screen, columns
 from toposcope.integrations.framework.amounts import amounts
 from toposcope.placement.room import Node
-from toposcope.planning.capacity import View
+from toposcope.planning.capacity import Capacity, View
 from toposcope.planning.slots import Slots, gpus_per_pod, one_pod, sizes_of, slots, without_repeats
 from toposcope.snapshot.reach import PodShape, Reach
 from toposcope.text import first_few, plural
@@ -35,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_size_arguments(parser)
     add_like(parser)
+    add_tolerate(parser)
     add_source_arguments(parser, ("table", "wide", "json", "yaml"))
 
 
@@ -62,10 +70,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     capacity = plan.capacity
     shape = shape_for(arguments, plan.snapshot)
     with working("slots"):
-        per_pod = arguments.gpus_per_pod
-        if not per_pod:
-            per_pod = shape.gpus if arguments.like else gpus_per_pod(capacity)
-        sizes = arguments.gpus or sizes_of(capacity, per_pod)
+        per_pod = per_pod_for(arguments, capacity, shape)
+        sizes = arguments.gpus or sizes_of(capacity, per_pod, shape)
         table = list(slots(capacity, sizes, per_pod, shape))
 
     counted_slots = _Counted(plan, shape, per_pod, sizes, table)
@@ -76,6 +82,14 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         is_wide = output == "wide"
         screen.show(_page(screen, counted_slots, is_wide=is_wide))
     return EXIT_OK
+
+
+def per_pod_for(arguments: argparse.Namespace, capacity: Capacity, shape: PodShape) -> int:
+    """GPUs of a pod: those of `--gpus-per-pod`, of a pod like `--like`, or of most nodes."""
+    if arguments.gpus_per_pod:
+        given: int = arguments.gpus_per_pod
+        return given
+    return shape.gpus if arguments.like else gpus_per_pod(capacity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +109,7 @@ class _Counted:
 
 
 def document(counted_slots: _Counted) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     plan = counted_slots.plan
     return {
         "topology": plan.scope.name or None,
@@ -103,6 +117,7 @@ def document(counted_slots: _Counted) -> dict[str, Any]:
         "nodes": len(plan.capacity.nodes),
         "leftOut": len(plan.capacity.left_out),
         "slots": [_slots(row) for row in counted_slots.table],
+        "tainted": repelling_document(plan.repelling_for(counted_slots.shape)),
         **reach_document(counted_slots.reach),
     }
 
@@ -120,7 +135,8 @@ def _page(screen: Screen, counted_slots: _Counted, *, is_wide: bool) -> Iterator
     yield _heading(counted_slots)
     nodes = plan.capacity.nodes
     offering = _offering(nodes)
-    smallest = plan.capacity.slots(View.EMPTY, one_pod(1))
+    shape = counted_slots.shape
+    smallest = plan.capacity.slots(View.EMPTY, one_pod(1, shape.node_filter))
     if not any(smallest):
         why = _why_none(plan, offering)
         yield screen.paint(f"! no slot can be counted: {why}", "yellow")
@@ -136,7 +152,7 @@ def _page(screen: Screen, counted_slots: _Counted, *, is_wide: bool) -> Iterator
         yield f"No domain holds {', '.join(too_large)} GPUs, even on an empty cluster."
     if nodes and not (sizes or offering):
         yield "No node offers whole GPUs."
-    yield from _uncounted(screen, plan)
+    yield from _uncounted(screen, plan, shape)
     yield from reach_lines(screen, counted_slots.reach, is_wide=is_wide)
 
 
@@ -178,7 +194,7 @@ def _rows(table: Iterable[Slots]) -> Iterator[list[str]]:
         size_above = row.gpus
 
 
-def _uncounted(screen: Screen, plan: Plan) -> Iterator[str]:
+def _uncounted(screen: Screen, plan: Plan, shape: PodShape) -> Iterator[str]:
     left_out = plan.capacity.left_out
     if left_out:
         nodes = counted(len(left_out), "node")
@@ -186,7 +202,7 @@ def _uncounted(screen: Screen, plan: Plan) -> Iterator[str]:
         names = first_few(left_out)
         text = f"! left out: {nodes} that {lack} a level: {names}"
         yield screen.paint(text, "yellow")
-    for line in plan.uncounted():
+    for line in plan.uncounted(shape):
         yield screen.paint(line, "yellow")
 
 

@@ -9,19 +9,21 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from toposcope.api import conditions
 from toposcope.cli import command, errors
 from toposcope.cli.hints import hints_field, hints_of
-from toposcope.cli.output import counted, gpus_of, level_notes, show_document
+from toposcope.cli.leader import Leader, leader_of
+from toposcope.cli.output import counted, gpus_of, level_notes, names_of, show_document
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.document import Field
 from toposcope.kube.errors import ApiError
+from toposcope.snapshot import filters
 from toposcope.snapshot.filters import Mark, marks
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope, select_scope
 from toposcope.text import Command, first_few, shell
 
@@ -29,8 +31,6 @@ _WIDTH: Final = 80
 _MOST_FINDINGS: Final = 5
 _MOST_LINES: Final = 2
 """Of a row or a finding, where its clauses allow it."""
-_LEASE_SECONDS: Final = 15
-"""How long a Lease lasts that does not say how long."""
 _STATE_OF_NODES: Final = {
     conditions.LEVELS_COVERED: "left-out",
     conditions.AGENTS_REPORTING: "no-agent",
@@ -38,8 +38,18 @@ _STATE_OF_NODES: Final = {
     conditions.RAILS_CONSISTENT: "miscabled",
 }
 """By condition: the state of the nodes that it is about."""
+_WORDS: Final[Mapping[str, str]] = {
+    filters.Mark.NOT_READY: "not Ready",
+    filters.Mark.DEGRADED: "degraded",
+    filters.Mark.UNKNOWN: "whose hardware does not answer",
+    filters.Mark.NO_AGENT: "without an agent's labels",
+    filters.Condition.LEFT_OUT: "without a level of the others",
+}
+"""What is said of nodes in a state."""
+_FAULTS: Final = tuple(_WORDS)
 _ABOUT_LEVELS: Final = (conditions.HIERARCHY_CONSISTENT, conditions.LEVELS_AVAILABLE)
 _CONTROLLER: Final = shell("kubectl get pods -A -l app.kubernetes.io/component=controller")
+_AGENTS: Final = shell("kubectl get pods -A -o wide -l app.kubernetes.io/component=agent")
 _SUGGEST: Final = shell("toposcope suggest")
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces"
 
@@ -57,14 +67,6 @@ class _Finding:
         return {"about": self.what, "message": self.message, "next": self.next}
 
 
-@dataclass(frozen=True, slots=True)
-class _Controller:
-    """Who keeps the status up to date, and whether it does."""
-
-    words: str
-    is_lost: bool = False
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope status`."""
     command.add_topology(parser)
@@ -77,8 +79,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the state; 1 if something needs attention."""
     snapshot = command.load_snapshot(arguments, pods=False)
     scope = select_scope(snapshot, arguments.topology)
-    controller = _controller(arguments, datetime.now(UTC))
-    findings = list(_findings(scope, controller))
+    controller = _controller(arguments)
+    findings = list(_findings(snapshot, scope, controller))
     output = arguments.output
     if output in ("json", "yaml"):
         whole = document(scope, controller, findings)
@@ -93,40 +95,19 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     return errors.exit_code(ok=not findings)
 
 
-def _controller(arguments: argparse.Namespace, now: datetime) -> _Controller:
-    """The controller, judged by its Lease. Raises KubeError.
-
-    The conditions do not tell: those of a controller that is gone stay as they were.
-    """
+def _controller(arguments: argparse.Namespace) -> Leader:
+    """The controller, judged by its Lease. Raises KubeError."""
     if arguments.files:
-        return _Controller("not known from files")
+        return Leader("not known from files")
+
+    from toposcope.kube.runtime import REAL  # noqa: PLC0415 - not for files
 
     try:
-        lease = _lease(arguments)
+        return leader_of(lambda: _lease(arguments), REAL.now, REAL.event().wait)
     except ApiError as error:
         if not error.forbidden:
             raise
-        return _Controller(f"not known: these credentials cannot get the Lease {LEASE}")
-
-    if lease is None:
-        return _Controller(f"there is no Lease {LEASE}", is_lost=True)
-
-    spec = Field(lease) / "spec"
-    holder_field = spec / "holderIdentity"
-    renewed_field = spec / "renewTime"
-    holder = holder_field.text()
-    renewed = renewed_field.text()
-    if holder is None or renewed is None:
-        return _Controller(f"nobody holds the Lease {LEASE}", is_lost=True)
-
-    renewed_at = datetime.fromisoformat(renewed)
-    age = now - renewed_at
-    duration_field = spec / "leaseDurationSeconds"
-    lasts = duration_field.number(_LEASE_SECONDS)
-    if age.total_seconds() > 2 * lasts:
-        since = conditions.utc(renewed_at)
-        return _Controller(f"{holder} has not renewed its Lease since {since}", is_lost=True)
-    return _Controller(f"{holder} holds the Lease")
+        return Leader(f"not known: these credentials cannot get the Lease {LEASE}")
 
 
 def _lease(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
@@ -142,10 +123,10 @@ def _lease(arguments: argparse.Namespace) -> Mapping[str, Any] | None:
     return None
 
 
-def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
+def _findings(snapshot: Snapshot, scope: Scope, controller: Leader) -> Iterator[_Finding]:
     """Everything that needs attention, the worst first."""
     if scope.is_before_agents:
-        yield from _not_ready(scope)
+        yield from _in_state(scope, filters.Mark.NOT_READY)
         return
 
     if controller.is_lost:
@@ -156,8 +137,10 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
             "topology",
             "there is no ClusterTopology, so nothing is published; "
             "levels are read from node labels alone",
-            _SUGGEST,
+            _way_to_a_topology(snapshot, scope),
         )
+        for state in _FAULTS:
+            yield from _in_state(scope, state)
         return
 
     reported = features.conditions({"status": scope.topology.status})
@@ -170,16 +153,28 @@ def _findings(scope: Scope, controller: _Controller) -> Iterator[_Finding]:
             yield _Finding(
                 what=f"{condition.type}={condition.status}",
                 message=f"{condition.reason}: {condition.message}",
-                next=_next_step(condition.type, scope.name),
+                next=_next_step(condition, scope.name),
             )
 
 
-def _not_ready(scope: Scope) -> Iterator[_Finding]:
-    """The nodes that are not Ready, which a controller would count."""
-    names = [node.name for node in scope.nodes if not node.ready]
+def _way_to_a_topology(snapshot: Snapshot, scope: Scope) -> Command:
+    """What to run where there is no ClusterTopology: nothing that has no answer."""
+    from toposcope.snapshot.suggest import suggest  # noqa: PLC0415 - only this page needs it
+
+    if suggest(snapshot).suggestions:
+        return _SUGGEST
+    return shell("toposcope levels") if scope.nodes else _AGENTS
+
+
+def _in_state(scope: Scope, state: str) -> Iterator[_Finding]:
+    """The nodes in a state that a controller would report."""
+    nodes = list(scope.nodes)
+    if state == filters.Mark.NO_AGENT:
+        nodes += scope.without_agent
+    names = names_of(filters.filter_nodes(scope, nodes, conditions=[state]))
     if names:
-        text = f"{counted(len(names), 'node')} not Ready: {first_few(names)}"
-        yield _Finding("nodes", text, shell("toposcope nodes --state not-ready"))
+        text = f"{counted(len(names), 'node')} {_WORDS[state]}: {first_few(names)}"
+        yield _Finding("nodes", text, shell("toposcope nodes --state {}", state))
 
 
 def _needs_attention(condition: conditions.Condition) -> bool:
@@ -192,8 +187,11 @@ def _needs_attention(condition: conditions.Condition) -> bool:
     return condition.status != "True"
 
 
-def _next_step(condition: str, topology: str) -> Command:
+def _next_step(found: conditions.Condition, topology: str) -> Command:
     """The command that shows what a condition is about."""
+    condition = found.type
+    if found.reason == conditions.AGENTS_NOT_READY:
+        return _AGENTS
     if condition in _STATE_OF_NODES:
         return shell("toposcope nodes --state {}", _STATE_OF_NODES[condition])
     if condition in _ABOUT_LEVELS:
@@ -201,8 +199,8 @@ def _next_step(condition: str, topology: str) -> Command:
     return shell("kubectl describe gtopo {}", topology)
 
 
-def document(scope: Scope, controller: _Controller, findings: Sequence[_Finding]) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+def document(scope: Scope, controller: Leader, findings: Sequence[_Finding]) -> dict[str, Any]:
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     status = scope.topology.status if scope.topology else {}
     return {
         "topology": scope.name or None,
@@ -245,7 +243,7 @@ def _published(status: Any) -> Iterator[dict[str, Any]]:
 def _page(
     screen: Screen,
     scope: Scope,
-    controller: _Controller,
+    controller: Leader,
     findings: Sequence[_Finding],
     *,
     is_wide: bool,

@@ -16,7 +16,7 @@ def has_counts(topology: Topology) -> bool:
 
 
 def document(topology: Topology) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     status = Field(topology.status)
     nodes = status / "nodes"
     gpus = status / "gpus"

@@ -24,7 +24,13 @@ from toposcope.cli.output import (
     show_document,
     without_agent,
 )
-from toposcope.cli.reach import add_like, reach_document, reach_lines, shape_for
+from toposcope.cli.reach import (
+    add_like,
+    add_tolerate,
+    reach_document,
+    reach_lines,
+    shape_for,
+)
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.hardware.matrix_annotation import reasons
 from toposcope.integrations.registry import LEAVING_OUT
@@ -136,12 +142,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown"
     )
     add_like(parser)
+    add_tolerate(parser)
     command.add_source_arguments(parser)
     command.add_watch(parser)
 
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Print the tree; 1 when a node is unhealthy or lacks a level."""
+    """Print the tree; 1 when a node is unhealthy or lacks a level, or without ClusterTopology."""
     depth = arguments.depth
     if depth is not None and depth < 0:
         parser.error(f"--depth {depth}: must not be negative")
@@ -211,9 +218,9 @@ def _reach(arguments: argparse.Namespace, snapshot: Snapshot, scope: Scope) -> R
 
 
 def _is_healthy(scope: Scope, root: Domain) -> bool:
-    """Whether no node is faulty, lacks a level or waits for its agent."""
+    """Whether no node is faulty, lacks a level or waits for its agent, in a ClusterTopology."""
     lacking, _ = left_out(root)
-    if lacking or scope.without_agent:
+    if lacking or scope.without_agent or scope.lacks_topology:
         return False
     return not any(root.marks[mark] for mark in FAULTS)
 
@@ -316,7 +323,7 @@ def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
 def document(
     scope: Scope, root: Domain, depth: int | None = None, shared: Sequence[SharedGpus] = ()
 ) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     levels = []
     for level in scope.levels:
         levels.append({"domain": level.domain, "key": level.key})

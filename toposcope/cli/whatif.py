@@ -14,6 +14,7 @@ from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import CommandError, exit_code
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import Plan, number, pair, read, read_budgets, working
+from toposcope.cli.reach import add_tolerate, repelling_document
 from toposcope.cli.slots import add_size_arguments
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
@@ -24,7 +25,7 @@ from toposcope.planning.freeing import Freeing, freeings
 from toposcope.planning.gangs import Gang
 from toposcope.planning.rehoming import Outcome, Rehomed
 from toposcope.planning.required import RequiredLevels
-from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
+from toposcope.planning.slots import Slots, gpus_per_pod, shape_of, sizes_of, slots
 from toposcope.planning.whatif import Changes, NewNodes, WhatIf, vacated, whatif
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.model import PodView
@@ -34,7 +35,7 @@ from toposcope.text import plural
 
 _MOST_GANGS = 15
 """Gangs that are named one by one: the drain of a zone concerns hundreds."""
-_WORST_FIRST = (Outcome.WAITS, Outcome.SPREADS, Outcome.MOVES, Outcome.STAYS)
+_WORST_FIRST = (Outcome.WAITS, Outcome.UNCLEAR, Outcome.SPREADS, Outcome.MOVES, Outcome.STAYS)
 _MOST_TRIED = 20
 """Domains of which is computed whether the pods that leave find room elsewhere, cheapest first."""
 
@@ -85,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--priority-below", type=int, metavar="N", help="move only pods with a lower priority"
     )
     add_size_arguments(parser)
+    add_tolerate(parser)
     add_source_arguments(parser, ("table", "json", "yaml"))
 
 
@@ -135,16 +137,22 @@ def _change(
     held = over_budget(without_finished, budgets, changes.drain)
     with working("what changes"):
         result = whatif(snapshot, arguments.topology, capacity, plan.gangs, changes)
-        sizes = arguments.gpus or sizes_of(capacity, per_pod)
+        sizes = arguments.gpus or sizes_of(capacity, per_pod, plan.typical)
         table = list(_changed(result, sizes, per_pod, plan.typical))
 
     if arguments.output == "table":
-        screen.show(_page(screen, result, table, held))
+        screen.show([*_page(screen, result, table, held), *_uncounted(screen, plan)])
     else:
         whole = document(result, table)
         whole["blockedBy"] = list(held)
+        whole["tainted"] = repelling_document(plan.repelling)
         show_document(screen, arguments.output, whole)
     return exit_code(ok=result.well and not held)
+
+
+def _uncounted(screen: Screen, plan: Plan) -> Iterator[str]:
+    for line in plan.uncounted():
+        yield screen.paint(line, "yellow")
 
 
 def _changes(arguments: argparse.Namespace, plan: Plan) -> Changes:
@@ -242,7 +250,7 @@ def _rank(result: WhatIf, key: tuple[int, Level]) -> tuple[int, int]:
 
 
 def document(result: WhatIf, table: Sequence[Change]) -> dict[str, Any]:
-    """What `-o json` and `-o yaml` print; docs/planning.md describes it."""
+    """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     admitted = []
     for new in result.admitted:
         admitted.append({"workload": new.subject, "answer": new.answer, "fits": new.fits})
@@ -358,14 +366,18 @@ def _free(
         freed = _best(arguments, plan, per_pod, level, budgets)
     if freed is None:
         raise CommandError(
-            f"no {level.domain} can be freed for {gpus} GPUs: none is large enough, or pods that "
-            "a PodDisruptionBudget, --priority-below or a cordon protects are in the way"
+            f"no {level.domain} can be freed for {gpus} GPUs: none is large enough, pods that "
+            "a PodDisruptionBudget, --priority-below or a cordon protects are in the way, or "
+            "pods without GPUs hold too much of CPU or memory"
         )
 
     if arguments.output == "table":
-        screen.show(_freed_page(screen, freed, level, gpus))
+        page = _freed_page(screen, freed, level, gpus)
+        screen.show([*page, *_uncounted(screen, plan)])
     else:
-        show_document(screen, arguments.output, freed.document(level))
+        whole = freed.document(level)
+        whole["tainted"] = repelling_document(plan.repelling)
+        show_document(screen, arguments.output, whole)
     return exit_code(ok=not _worse(freed.rehomed))
 
 
@@ -377,7 +389,7 @@ class _Freed:
     rehomed: tuple[Rehomed, ...]
 
     def document(self, level: Level) -> dict[str, Any]:
-        """What `-o json` and `-o yaml` print; docs/planning.md describes it."""
+        """What `-o json` and `-o yaml` print; docs/check.md describes it."""
         return {
             "level": level.domain,
             "domain": list(self.freeing.domain),
@@ -405,6 +417,7 @@ def _best(
         plan.counted.pods or (),
         gpus,
         per_pod=per_pod,
+        like=plan.typical,
         depth=capacity.levels.index(level) + 1,
         movable=movable,
     )
@@ -416,11 +429,10 @@ def _best(
             capacity,
             plan.gangs,
             freeing=freeing,
-            gpus=gpus,
-            per_pod=per_pod,
+            gang=shape_of(gpus, per_pod, plan.typical),
         )
         freed = _Freed(freeing, rehomed)
-        if all(gang.outcome is not Outcome.WAITS for gang in rehomed):
+        if not any(gang.may_wait for gang in rehomed):
             return freed
         cheapest = cheapest or freed
     return cheapest
@@ -456,9 +468,11 @@ def _level_to_free(arguments: argparse.Namespace, plan: Plan, per_pod: int) -> L
     if arguments.level:
         return plan.level(arguments.level)
 
-    table = list(slots(plan.capacity, (arguments.free,), per_pod))
+    table = list(slots(plan.capacity, (arguments.free,), per_pod, plan.typical))
     if not table:
+        left_out = "".join(f"; {line.removeprefix('! ')}" for line in plan.uncounted())
         raise CommandError(
             f"no domain of any level holds {arguments.free:,} GPUs, even on an empty cluster"
+            + left_out
         )
     return table[-1].level

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.controller.assess.agents import NO_MISSING_PODS, MissingPods
+from toposcope.kube.agent_pod import SELECTOR
 from toposcope.kube.client import Caller, Request
 from toposcope.kube.config import pod_namespace
 from toposcope.kube.errors import KubeError
@@ -17,8 +18,6 @@ from toposcope.kube.listing import everything
 from toposcope.kube.runtime import Runtime
 from toposcope.text import printable
 
-_COMPONENT: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component=agent"
-"""Overlays rename objects (`namePrefix`), and keep labels."""
 _VALID_SECONDS: Final = 15.0
 """How long an answer is used: passes can be a second apart."""
 _LONGEST_REFUSAL: Final = 500
@@ -45,7 +44,7 @@ class AgentPods:
         refusal = shortage = ""
         path = f"/apis/apps/v1/namespaces/{self._namespace}/daemonsets"
         try:
-            for daemon_set in everything(self._client, path, selector=_COMPONENT):
+            for daemon_set in everything(self._client, path, selector=SELECTOR):
                 status = daemon_set.get("status") or {}
                 current = status.get("currentNumberScheduled", 0)
                 desired = status.get("desiredNumberScheduled", 0)

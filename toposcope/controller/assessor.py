@@ -6,7 +6,8 @@ from dataclasses import replace
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.levels import Level
 from toposcope.controller.agent_pods import AgentPods
-from toposcope.controller.assess.agents import NO_MISSING_PODS
+from toposcope.controller.agent_watch import AgentWatch
+from toposcope.controller.assess.agents import NO_PODS_SEEN, AgentPodsSeen
 from toposcope.controller.assess.assessment import Evidence, assess
 from toposcope.controller.assess.rebuilds import FabricHistory, Rebuild
 from toposcope.controller.assess.selection import overlaps
@@ -33,6 +34,7 @@ class Assessor:
         self._held_labels = HeldLabels()
         self._fabric_history = FabricHistory()
         self._agent_pods = AgentPods(wiring.client, wiring.runtime)
+        self.agents: AgentWatch | None = None
         self.catalogue = BUILT_IN
 
     def look(self, topologies: Sequence[Topology], nodes: Table, workloads: Workloads) -> Pass:
@@ -53,7 +55,7 @@ class Assessor:
             by_value=workloads.by_value(),
             rebuilds=rebuilds,
             overlaps=overlaps(supported, nodes),
-            missing_pods=self._agent_pods.look() if supported else NO_MISSING_PODS,
+            agent_pods=self._look_at_agents() if supported else NO_PODS_SEEN,
         )
 
     def assess(self, look: Pass, topology: Topology) -> Findings:
@@ -70,13 +72,18 @@ class Assessor:
             held=self._held_labels.table(look.nodes, topology.grace),
             rebuilds=look.rebuilds,
             catalogue=look.catalogue,
-            missing_pods=look.missing_pods,
+            agent_pods=look.agent_pods,
         )
         memory = self._memory(topology)
         assessment = assess(topology, evidence, memory)
         self._wiring.publishing.draw(topology, assessment.publishable, assessment.selected)
         findings = Findings(topology, demanded, demand, assessment, memory)
         return _with_plan(look, findings)
+
+    def _look_at_agents(self) -> AgentPodsSeen:
+        """What the pods of the agents show now."""
+        unready = self.agents.unready() if self.agents else ()
+        return AgentPodsSeen(missing=self._agent_pods.look(), unready=unready)
 
     def note_reported(self, rebuilds: Iterable[Rebuild]) -> None:
         """Note that an Event has told of these rebuilds."""

@@ -111,6 +111,8 @@ class InformerFactory(NamedTuple):
         handler: Handler[T],
         stop: Stop | None = None,
         accept: str = JSON,
+        *,
+        selector: str = "",
     ) -> Reflector[T]:
         """A reflector of the collection at `path`; `stop` ends it alone."""
         return Reflector(
@@ -121,6 +123,7 @@ class InformerFactory(NamedTuple):
             stop or self.stop,
             observer=self.observer,
             accept=accept,
+            selector=selector,
             runtime=self.runtime,
         )
 
@@ -141,13 +144,16 @@ class Informer(Generic[Kept]):
         cache: Cache[Kept],
         handler: Handler[T],
         accept: str = JSON,
+        selector: str = "",
     ) -> None:
         self.path = path
         self.cache = cache
         self._name = name
         self._runtime = factory.runtime
         self._end = _End(factory.stop, factory.runtime.event())
-        self._reflector = factory.reflector(path, decode, handler, self._end, accept)
+        self._reflector = factory.reflector(
+            path, decode, handler, self._end, accept, selector=selector
+        )
 
     def start(self) -> None:
         """Begin to watch."""

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Final, Protocol
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.assess.agents import MissingPods
+from toposcope.controller.assess.agents import AgentPodsSeen
 from toposcope.controller.assess.rebuilds import Rebuild
 from toposcope.controller.assess.selection import Overlaps
 from toposcope.controller.requirements import Resolved
@@ -61,8 +61,8 @@ class Pass:
     """NVLink fabrics that were rebuilt, of all nodes."""
     overlaps: Mapping[str, Overlaps]
     """What each topology shares with the others, by its name."""
-    missing_pods: MissingPods
-    """Why agents have no pods."""
+    agent_pods: AgentPodsSeen
+    """Why agents have no pods, and whose are not Ready."""
 
     @property
     def excess(self) -> Sequence[Topology]:

@@ -216,7 +216,7 @@ class Controller:
         self, reconciler: Reconciler, nodes: Table, changed: Callable[[], bool] | None
     ) -> bool:
         """Make a pass, as `Reconciler.reconcile` does."""
-        reconciler.use(self.watches.catalogue, self._schema)
+        reconciler.use(self.watches.catalogue, self._schema, self.watches.agents)
         topologies = self.watches.topologies.items()
         try:
             return reconciler.reconcile(topologies, nodes, self.watches.workloads, changed)

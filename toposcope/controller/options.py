@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config",
         metavar="FILE",
         help="your own label keys, levels and placeholder values, "
-        "beside the built-in ones (docs/levels.md); "
+        "beside the built-in ones (docs/concepts.md); "
         "read again when it changes; it may be missing",
     )
     about = (

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from toposcope.api.cluster_topology import Topology
+from toposcope.controller.agent_watch import AgentWatch
 from toposcope.controller.assessor import Assessor
 from toposcope.controller.fence import NotLeaderError
 from toposcope.controller.findings import Findings
@@ -64,9 +65,12 @@ class Reconciler:
         self.left_out = 0
         """How many topologies are beyond the supported number."""
 
-    def use(self, catalogue: Catalogue, schema: StatusSchema) -> None:
-        """Go by these label keys, and by what the CRD in the cluster declares of a status."""
+    def use(
+        self, catalogue: Catalogue, schema: StatusSchema, agents: AgentWatch | None = None
+    ) -> None:
+        """Go by these label keys, by the agents' pods, and by the status that the CRD declares."""
         self._assessor.catalogue = catalogue
+        self._assessor.agents = agents
         self._status.schema = schema
 
     @property

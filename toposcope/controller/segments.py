@@ -44,6 +44,14 @@ _MOST_BYTES: Final = 8 << 10
 usual keys."""
 _LEVEL_BYTES: Final = 26
 """JSON around the name and the key of a level."""
+_INHERITED: Final = (
+    "minCoveragePercent",
+    "gracePeriod",
+    "removalPolicy",
+    "bindingSchedulers",
+    "publish",
+)
+"""Fields that the ClusterTopology of a segment has from its parent."""
 _MOST_DESCRIBED: Final = 4
 """Segments that a message describes; the status lists them all."""
 
@@ -483,7 +491,7 @@ def child_spec(parent: Topology, segment: ListedSegment) -> dict[str, Any]:
         "required": required,
         "segments": "Off",
     }
-    for name in ("minCoveragePercent", "gracePeriod", "removalPolicy", "publish"):
+    for name in _INHERITED:
         if name in parent.spec:
             spec[name] = parent.spec[name]
     return spec

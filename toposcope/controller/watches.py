@@ -13,6 +13,7 @@ import msgspec
 from toposcope.api import cluster_topology
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.label_keys import GPU_PRESENT, GPU_PRODUCT, GPUS
+from toposcope.controller.agent_watch import AgentWatch
 from toposcope.controller.config_file import ConfigFile
 from toposcope.controller.informer import Cache, InformerFactory
 from toposcope.controller.metrics import ControllerMetrics
@@ -69,6 +70,7 @@ class Watches:
         # for the resync.
         self.topologies: Cache[Topology] = Cache(changed, _same_spec)
         self.nodes: Cache[NodeFacts] = Cache(changed)
+        self.agents = AgentWatch(informers, changed)
         self.workloads = Requirements(informers, changed)
         self.discovery = ResourceDiscovery(informers, self.workloads, published, changed)
         self._decoder = NodeDecoder(_TRACKED)
@@ -86,6 +88,7 @@ class Watches:
         self.topology_reflector.sync()
         self.track_labels()
         self.node_reflector.sync()
+        self.agents.list_once()
         self.workloads.sync()
 
     def start_topologies(self) -> None:
@@ -96,12 +99,14 @@ class Watches:
         """Watch everything else."""
         self.track_labels()
         self._runtime.thread("nodes", self.node_reflector.run)
+        self.agents.start()
         self.discovery.start()
 
     def close(self) -> None:
         """Stop all watches."""
         for reflector in (self.topology_reflector, self.node_reflector):
             reflector.relist()  # nothing else ends a silent stream
+        self.agents.end()
         self.discovery.close()
 
     def track_labels(self) -> bool:

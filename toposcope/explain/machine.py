@@ -52,7 +52,7 @@ def _agent(_: Snapshot, node: NodeView) -> Step:
     here = "-l app.kubernetes.io/component=agent --field-selector spec.nodeName={}"
     return failed(
         f"it has GPUs and no label {label_keys.GPUS}: no agent has labelled it",
-        "where GPUs come from a DRA driver alone, see docs/integrations/dra.md "
+        "where GPUs come from a DRA driver alone, see docs/integrations/kube-scheduler.md "
         "for what the agent's pod needs",
         commands=(shell(f"kubectl get pods -A -o wide {here}", node.name),),
     )

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import (
     Field,
@@ -38,6 +39,25 @@ def _names_of_admitting() -> Iterator[str]:
 
 _SUSPENDING: Final = frozenset(_names_of_admitting())
 """The names of the readers whose systems hold workloads back by suspending them."""
+
+
+class IncompleteSystemError(ToposcopeError):
+    """A system of the registry has not taken a step of docs/maintainers/new-system.md."""
+
+
+def resource_read_for(workload: Workload) -> str:
+    """The topology resource whose levels count for a workload, as `spec.publish` names it.
+
+    Raises IncompleteSystemError where its reader declares none.
+    """
+    resource = READS.get(workload.system)
+    if resource is None:
+        raise IncompleteSystemError(
+            f"no reader called {workload.system} declares which topology resource it reads, but "
+            f"its workload names topology {workload.topology}: take step 2 of "
+            "docs/maintainers/new-system.md"
+        )
+    return resource
 
 
 def readings(
@@ -206,8 +226,12 @@ def _with_unread(reading: Reading, unread: tuple[UnreadField, ...]) -> Reading:
 
 def _prefixed(path: str, reading: Reading) -> Reading:
     """The reading of a list's item, with the paths of fields in the list."""
-    if reading.workload is not None:
-        unread = _below(path, reading.workload.unread)
+    workload = reading.workload
+    if workload is not None:
+        unread = _below(path, workload.unread)
+        if workload.queue_field:
+            named = replace(workload, queue_field=f"{path}.{workload.queue_field}")
+            reading = replace(reading, workload=named)
         reading = _with_unread(reading, tuple(unread))
     findings = []
     for finding in reading.findings:

@@ -116,23 +116,15 @@ def _collection(namespace: str) -> str:
 
 
 def _decoded(answer: Any) -> Lease:
-    """Raises UnreachableError for an answer that is not a Lease."""
-    if not _is_lease(answer):
+    """The Lease in an answer, of which the client has seen that it is an object.
+
+    Raises UnreachableError where its metadata lacks what an API server always writes.
+    """
+    metadata = answer["metadata"]
+    if not all(metadata.get(key) for key in _METADATA):
         text = str(answer)[:80]
         raise UnreachableError(f"the answer to a request for a Lease is not a Lease: {text!r}")
-    spec = answer.get("spec")
-    if not isinstance(spec, dict):
-        spec = {}
-    return Lease(answer["metadata"], spec)
-
-
-def _is_lease(answer: Any) -> bool:
-    if not isinstance(answer, dict):
-        return False
-    metadata = answer.get("metadata")
-    if not isinstance(metadata, dict):
-        return False
-    return all(metadata.get(key) for key in _METADATA)
+    return Lease(metadata, answer.get("spec") or {})
 
 
 def _text(value: Any) -> str:

@@ -151,7 +151,7 @@ class Reflector(Generic[T]):
 
     An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left
     out: one bad object must not hide the others. `stop` does the waiting. `accept` is the Accept
-    header for objects.
+    header for objects, `selector` a selector of labels.
     """
 
     def __init__(
@@ -164,10 +164,12 @@ class Reflector(Generic[T]):
         *,
         observer: Observer | None = None,
         accept: str = JSON,
+        selector: str = "",
         runtime: Runtime = REAL,
     ) -> None:
         self._client = client
         self._path = path
+        self._selected = {"labelSelector": selector} if selector else {}
         self._observer = observer or _Nobody()
         self._reason = "first"
         self._decode = decode
@@ -258,6 +260,7 @@ class Reflector(Generic[T]):
     def _streamed(self) -> dict[str, T] | None:
         """The collection as a streamed list (KEP-3157); None when the server has no such thing."""
         query = {
+            **self._selected,
             "watch": "true",
             "sendInitialEvents": "true",
             "resourceVersionMatch": "NotOlderThan",
@@ -288,7 +291,7 @@ class Reflector(Generic[T]):
     def _paged(self) -> dict[str, T]:
         items: dict[str, T] = {}
         accept = METADATA_LIST if self._accept == METADATA else self._accept
-        request = Request("GET", self._path, {}, accept=accept)
+        request = Request("GET", self._path, self._selected, accept=accept)
         version = ""
         for page in pages(request, self._page, _token_of):
             for raw in page.items or ():
@@ -312,6 +315,7 @@ class Reflector(Generic[T]):
         """
         seconds = WATCH_SECONDS * self._rng.uniform(*WATCH_FACTOR)
         query = {
+            **self._selected,
             "watch": "true",
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",

@@ -17,7 +17,7 @@ from toposcope.integrations.framework.document import Finding, UnreadField
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.framework.verdict import Kind, Shortage, Verdict
-from toposcope.integrations.readings import READS, readings
+from toposcope.integrations.readings import READS, readings, resource_read_for
 from toposcope.integrations.registry import placements
 from toposcope.placement.cluster import Cluster
 from toposcope.placement.cluster_facts import OWN
@@ -65,6 +65,11 @@ class Checked:
         if self.errors:
             return False
         return self.verdict is None or self.verdict.fits
+
+    @property
+    def asks_for_nothing(self) -> bool:
+        """Whether it is a workload without pods, of which nothing else is known either."""
+        return self.reading.workload is not None and self.verdict is None and not self.errors
 
     @property
     def unclear(self) -> bool:
@@ -273,7 +278,7 @@ class Checker:
         if not topology.inferred and not is_own:
             return ""
 
-        option = READS[workload.system]
+        option = resource_read_for(workload)
         why = self.known.read[option].stand_in
         name = f" {topology.name}" if is_own else ""
         return f"{why}: {topology.source}{name} stands in for what would be published"

@@ -18,7 +18,7 @@ from toposcope.integrations.framework.constraints import (
     pods_in,
 )
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.readings import READS
+from toposcope.integrations.readings import resource_read_for
 from toposcope.integrations.registry import placements
 from toposcope.placement.cluster_facts import cluster_facts, with_held, with_pods
 from toposcope.placement.devices import with_extended
@@ -108,7 +108,8 @@ class Cluster:
         """The topology that the workload asks for, as its system reads it."""
         if workload.topology is None:
             return None
-        return self.facts.read[READS[workload.system]].by_name.get(workload.topology)
+        resource = resource_read_for(workload)
+        return self.facts.read[resource].by_name.get(workload.topology)
 
     def question(
         self, workload: Workload, decisions: MutableMapping[Admission, Decision] | None = None

@@ -12,7 +12,7 @@ from toposcope.integrations.framework.constraints import (
 )
 from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.verdict import Remedy, Verdict
-from toposcope.integrations.readings import READS
+from toposcope.integrations.readings import resource_read_for
 from toposcope.integrations.registry import PLUGINS, placements
 from toposcope.placement.cluster import Question
 from toposcope.placement.creation import creation
@@ -88,8 +88,9 @@ def _lost_levels(question: Question) -> str:
 
 def _scheduler(workload: Workload) -> str:
     """Who places the pods, as people say it."""
+    resource = resource_read_for(workload)
     for plugin in PLUGINS:
-        if plugin.name == READS[workload.system]:
+        if plugin.name == resource:
             return plugin.scheduler or plugin.title
     return workload.system
 

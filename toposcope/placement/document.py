@@ -1,4 +1,4 @@
-"""What `toposcope check -o json` and `-o yaml` print; docs/cli.md describes it."""
+"""What `toposcope check -o json` and `-o yaml` print; docs/check.md describes it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

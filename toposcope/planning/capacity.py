@@ -8,18 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
 from toposcope.integrations.framework.constraints import Pods
-from toposcope.integrations.framework.node_affinity import Taint
+from toposcope.integrations.framework.node_affinity import Taint, Toleration
 from toposcope.integrations.framework.packing import Path, add_pods, times_by_name
-from toposcope.kube.pod_resources import gpu_count, is_gpu
+from toposcope.kube.pod_resources import gpu_count
 from toposcope.placement.nodes import nodes_of
 from toposcope.placement.room import Node, path_of
 from toposcope.planning.gangs import Gang, ends
-from toposcope.snapshot.filters import TAINTS_OF_STATES
+from toposcope.snapshot.filters import TAINTS_OF_STATES, is_fence
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope
 
@@ -73,18 +73,23 @@ class Capacity:
         scope: Scope,
         gangs: Iterable[Gang] | None = None,
         like: "Capacity | None" = None,
+        tolerations: tuple[Toleration, ...] = (),
     ) -> None:
         """`gangs`: those whose end `View.ENDED` foresees, beside that of pods without GPUs.
 
-        `like`: before a change, of which most still holds.
+        `like`: before a change, of which most still holds. `tolerations` are what all pods of
+        gangs tolerate beside what they say themselves.
         """
         self.levels = scope.levels
+        self.tolerations: tuple[Toleration, ...] = like.tolerations if like else tolerations
         self.nodes: list[Node] = []
         self.paths: list[Path] = []
         self.left_out: list[str] = []
         """Nodes that lack a level."""
         self._take_in(snapshot, scope)
         self.number = {node.name: number for number, node in enumerate(self.nodes)}
+        self.fences = tuple(self._fences())
+        """Tolerations for the taints that keep only pods without GPUs away."""
         self.counted = Counts(ending={} if gangs is None else _ending(snapshot, gangs))
 
         self._like: Capacity | None = None
@@ -109,6 +114,13 @@ class Capacity:
                 continue
             self.nodes.append(node)
             self.paths.append(path)
+
+    def _fences(self) -> Iterator[Toleration]:
+        different = {node.taints for node in self.nodes if node.taints}
+        taints = dict.fromkeys(chain.from_iterable(sorted(different, key=str)))
+        for taint in taints:
+            if is_fence(taint):
+                yield Toleration(taint.key, "Exists", effect=taint.effect)
 
     def _has_nodes_of(self, like: "Capacity") -> bool:
         """Whether it has the same nodes in the same domains."""
@@ -349,8 +361,7 @@ def _may_use(
     look = name, tuple(values), taints
     may = known.get(look)
     if may is None:
-        # pods with GPUs tolerate these
-        repelling = [taint for taint in taints if not is_gpu(taint.key)]
+        repelling = [taint for taint in taints if not is_fence(taint)]
         rejection = wants.rejection(node.name, node.labels, repelling)
         may = rejection is None
         known[look] = may

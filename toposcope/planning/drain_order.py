@@ -20,6 +20,7 @@ from toposcope.planning.gangs import Gang
 from toposcope.planning.slots import shape_of
 from toposcope.snapshot.filters import FAULTS, marks
 from toposcope.snapshot.model import NodeView, Snapshot
+from toposcope.snapshot.reach import PodShape
 
 BudgetKey = tuple[str, str]
 """Namespace and name of a PodDisruptionBudget."""
@@ -245,15 +246,22 @@ class DrainOrder:
     """The order, step by step."""
 
     def __init__(
-        self, capacity: Capacity, budgets: Budgets, sizes: Sequence[int], per_pod: int
+        self,
+        capacity: Capacity,
+        budgets: Budgets,
+        sizes: Sequence[int],
+        per_pod: int,
+        like: PodShape,
     ) -> None:
+        """`sizes` are those of gangs, of pods with `per_pod` GPUs, otherwise `like` this one."""
         self._levels = capacity.levels
         self._paths = capacity.paths
         self._allowed = _allowed_by(budgets)
         self._tables: list[_Table] = []
         self._columns: list[_Column] = []
         """The largest gangs and the narrowest levels first."""
-        self._lay_out(capacity, sizes, per_pod)
+        gangs = [(gpus, shape_of(gpus, per_pod, like)) for gpus in sorted(sizes, reverse=True)]
+        self._lay_out(capacity, gangs)
         self._members = self._count_members()
         """By domain: its nodes."""
         self._shared = [self._shared_domain(path) for path in self._paths]
@@ -263,12 +271,11 @@ class DrainOrder:
         self._parts: list[dict[str, _Part]] = [{} for _ in self._tables]
         self._fitting = [self._count_fitting(column) for column in self._columns]
 
-    def _lay_out(self, capacity: Capacity, sizes: Sequence[int], per_pod: int) -> None:
+    def _lay_out(self, capacity: Capacity, gangs: Iterable[tuple[int, tuple[Pods, int]]]) -> None:
         """Make the columns, and one table for those that count the same pods at the same level."""
         numbers: dict[tuple[Pods, int], int] = {}
         depths = range(len(self._levels), 0, -1)
-        for gpus in sorted(sizes, reverse=True):
-            pods, wanted = shape_of(gpus, per_pod)
+        for gpus, (pods, wanted) in gangs:
             for depth in depths:
                 key = pods, depth
                 if key not in numbers:

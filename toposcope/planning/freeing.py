@@ -2,16 +2,20 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, combinations, islice
+from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
-from toposcope.integrations.framework.packing import Path
-from toposcope.planning.capacity import Capacity, View
+from toposcope.integrations.framework.packing import Path, Requests, add_pods, times_by_name
+from toposcope.planning.capacity import Capacity, View, with_amounts
 from toposcope.planning.slots import shape_of
 from toposcope.snapshot.model import PodView
+from toposcope.snapshot.reach import PodShape
 
 _Moved = tuple[PodView, ...]
 """Pods that move; the fewer, the better."""
+_MOST_CHOICES: Final = 1_000
+"""Choices of pods of one node that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +32,18 @@ def freeings(
     gpus: int,
     *,
     per_pod: int,
+    like: PodShape,
     depth: int,
     movable: Callable[[PodView], bool],
 ) -> Iterator[Freeing]:
     """For every domain of a level that can be freed for a gang of `gpus`: the fewest pods to move.
 
-    The best domain comes first. Only pods with GPUs are moved. The number is exact.
+    The best domain comes first. Only pods with GPUs are moved. The number is exact, unless CPU or
+    memory is short on a node with so many pods that not all choices are tried.
     """
-    shape, wanted = shape_of(gpus, per_pod)
-    requests = dict(shape.requests)
-    gpus_each = requests[ALLOCATABLE_GPUS]
+    shape, wanted = shape_of(gpus, per_pod, like)
     slots = capacity.slots(View.NOW, shape)
+    slots_when_empty = capacity.slots(View.EMPTY, shape)
     on_node = _movable_on(capacity, pods, movable)
 
     candidates: list[Freeing] = []
@@ -50,7 +55,9 @@ def freeings(
             missing -= slots[number]
             node = capacity.nodes[number]
             movable_here = on_node.get(node.name, ())
-            steps = _steps(node.free, movable_here, gpus_each)
+            if not (movable_here and slots_when_empty[number]):
+                continue
+            steps = _steps(node.free, movable_here, shape.requests)
             if steps:
                 by_node.append(steps)
 
@@ -91,23 +98,45 @@ def _open_members(capacity: Capacity, depth: int) -> dict[Path, list[int]]:
     return members
 
 
-def _steps(free: Mapping[str, int], pods: Sequence[PodView], gpus_each: int) -> list[_Moved]:
-    """For 1, 2, ... more slots on a node: the pods to move.
-
-    Taking the largest first moves the fewest.
-    """
+def _steps(free: Mapping[str, int], pods: Sequence[PodView], requests: Requests) -> list[_Moved]:
+    """For 1, 2, ... more slots on a node: the fewest pods to move."""
     steps: list[_Moved] = []
-    free_gpus = free.get(ALLOCATABLE_GPUS, 0)
-    free_gpus = max(0, free_gpus)
-    slots_before = free_gpus // gpus_each
-    moved: _Moved = ()
-    for pod in sorted(pods, key=_largest_first):
-        free_gpus += pod.requests[ALLOCATABLE_GPUS]
-        moved = (*moved, pod)
-        gained = free_gpus // gpus_each - slots_before
+    slots_before = times_by_name(free, requests)
+    largest_first = sorted(pods, key=_largest_first)
+    for count in range(1, len(pods) + 1):
+        moved = _best_of(free, largest_first, count, requests)
+        gained = _slots_without(free, moved, requests) - slots_before
         while len(steps) < gained:
             steps.append(moved)
     return steps
+
+
+def _best_of(
+    free: Mapping[str, int], pods: Sequence[PodView], count: int, requests: Requests
+) -> _Moved:
+    """The pods, so many of them, that leave the most slots when they move.
+
+    Those with the most GPUs do, unless something else is short: then others are tried.
+    """
+    best = tuple(pods[:count])
+    most = _slots_without(free, best, requests)
+    gpus_alone = tuple(request for request in requests if request[0] == ALLOCATABLE_GPUS)
+    bound = _slots_without(free, best, gpus_alone)
+    if most == bound:
+        return best
+    for moved in islice(combinations(pods, count), _MOST_CHOICES):
+        slots = _slots_without(free, moved, requests)
+        if slots > most:
+            best, most = moved, slots
+    return best
+
+
+def _slots_without(free: Mapping[str, int], moved: _Moved, requests: Requests) -> int:
+    """How many pods fit on a node once these have left it."""
+    released: dict[str, int] = {}
+    for pod in moved:
+        add_pods(released, pod.requests.items(), 1)
+    return times_by_name(with_amounts(free, released), requests)
 
 
 def _largest_first(pod: PodView) -> tuple[int, str, str]:

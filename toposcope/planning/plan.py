@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from toposcope.integrations.framework.node_affinity import Toleration
 from toposcope.kube.pod_resources import is_gpu_part
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.gangs import Gang, gangs_of
+from toposcope.planning.repelling import Repelling, repelling_taints
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score, scores
 from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
@@ -28,6 +30,8 @@ class Plan:
     snapshot: Snapshot
     scope: Scope
     required: RequiredLevels = field(default_factory=RequiredLevels)
+    tolerations: tuple[Toleration, ...] = ()
+    """What all pods tolerate, beside what most pods with GPUs do and what a gang says itself."""
 
     @cached_property
     def gangs(self) -> tuple[Gang, ...]:
@@ -63,7 +67,12 @@ class Plan:
     @cached_property
     def capacity(self) -> Capacity:
         """What its domains could take."""
-        return Capacity(self.snapshot, self.scope, self.gangs)
+        return Capacity(
+            self.snapshot,
+            self.scope,
+            self.gangs,
+            tolerations=self.tolerations,
+        )
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
@@ -78,7 +87,7 @@ class Plan:
     @cached_property
     def sizes(self) -> Sequence[int]:
         """Sizes of gangs that are worth a look."""
-        return sizes_of(self.capacity, self.per_pod)
+        return sizes_of(self.capacity, self.per_pod, self.typical)
 
     @cached_property
     def slots(self) -> tuple[Slots, ...]:
@@ -88,7 +97,12 @@ class Plan:
     @cached_property
     def typical(self) -> PodShape:
         """What pods of gangs request beside GPUs."""
-        return typical_shape(self.snapshot)
+        return typical_shape(self.snapshot, self.tolerations)
+
+    @cached_property
+    def repelling(self) -> tuple[Repelling, ...]:
+        """The taints that keep such a pod from nodes with GPUs, the most GPUs first."""
+        return repelling_taints(self.capacity, self.typical)
 
     @cached_property
     def free_gpus(self) -> int:

@@ -4,7 +4,7 @@ Gangs are placed one after the other, those with the most GPUs first; schedulers
 order.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -22,12 +22,15 @@ from toposcope.placement.room import Room, Shape
 from toposcope.placement.search import Search
 from toposcope.planning.capacity import Capacity, Labels
 from toposcope.planning.gangs import Gang
+from toposcope.planning.moved_pods import MovingRules
 from toposcope.planning.score import Kinds
-from toposcope.snapshot.model import PodView
+from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.text import listing, plural
 
 _REQUIRING: Final = frozenset().union(*[plugin.requiring_annotations for plugin in PLUGINS])
 """Annotations of pods that name a level all of their gang has to stay within."""
+_MOST_DOMAINS: Final = 64
+"""In how many domains pods are tried by the rules between them."""
 
 
 class Outcome(StrEnum):
@@ -41,6 +44,8 @@ class Outcome(StrEnum):
     """There is room only across domains of that level."""
     WAITS = "waits"
     """There is no room, or none at the level that it requires."""
+    UNCLEAR = "unclear"
+    """There is room, and whether rules between pods leave it to them is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +65,19 @@ class Rehomed:
     placed: tuple[PodView, ...]
     """The pods that go to other nodes, with those."""
     broken: tuple[Rule, ...] = ()
-    """Rules between pods that keep some of them from there."""
+    """Rules between pods that keep some of them from all nodes that were tried."""
+    doubt: str = ""
+    """Why it is not known which pods such a rule is about."""
 
     @property
     def worse(self) -> bool:
         """Whether it is torn apart or waits, or may wait."""
-        return self.outcome in (Outcome.SPREADS, Outcome.WAITS) or bool(self.broken)
+        return self.outcome in (Outcome.SPREADS, Outcome.WAITS, Outcome.UNCLEAR)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether it waits, or that is not known."""
+        return self.outcome in (Outcome.WAITS, Outcome.UNCLEAR)
 
     @property
     def sentence(self) -> str:
@@ -76,11 +88,7 @@ class Rehomed:
         pods = len(gang.placed)
         pod = plural(pods, "pod")
         size = f"{gpus:,} {gpu}, {self.lost} of {pods:,} {pod}"
-        outcome = self._what_happens
-        if self.broken:
-            rules = listing(self.broken, len(self.broken))
-            outcome = f"may wait: there is room, but {rules} keeps pods from it"
-        return f"{gang.handle} ({gang.kind}, {size}): {outcome}"
+        return f"{gang.handle} ({gang.kind}, {size}): {self._what_happens}"
 
     @property
     def _what_happens(self) -> str:
@@ -99,19 +107,35 @@ class Rehomed:
                 return f"restarts in another {level}, {where}"
             case Outcome.SPREADS:
                 return f"no longer fits into one {level}; it spreads over {where}"
-            case Outcome.WAITS if self.required:
-                required = self.required.domain
-                return f"waits, as no {required} has room for it, and it requires one"
+            case Outcome.UNCLEAR:
+                why = self.doubt or f"{self._rules} keeps pods from the nodes that were tried"
+                return f"unclear: there is room, but {why}"
             case Outcome.WAITS:
-                return "waits, as there is no room for it"
+                return f"waits, as {self._why_it_waits}"
+
+    @property
+    def _why_it_waits(self) -> str:
+        if self.broken:
+            return f"{self._rules} keeps pods from the nodes that have room"
+        if self.required:
+            return f"no {self.required.domain} has room for it, and it requires one"
+        return "there is no room for it"
+
+    @property
+    def _rules(self) -> str:
+        return listing(self.broken, len(self.broken))
 
 
 def rehome(
-    before: Capacity, after: Capacity, gangs: Iterable[Gang], lost: Collection[str]
+    before: Capacity,
+    after: Capacity,
+    snapshot: Snapshot,
+    gangs: Iterable[Gang],
+    lost: Collection[str],
 ) -> Iterator[Rehomed]:
     """What becomes of the gangs when the pods `NAMESPACE/NAME` of `lost` need other nodes.
 
-    `after` is without them.
+    `after` and the snapshot are without them.
     """
     losing = []
     for gang in gangs:
@@ -119,7 +143,11 @@ def rehome(
             losing.append(gang)
     losing.sort(key=lambda gang: (-gang.gpus, gang.handle))
     if losing:
-        rehoming = _Rehoming(before, after, losing)
+        moving: list[PodView] = []
+        for gang in losing:
+            moving += gang.placed
+        rules = MovingRules(snapshot, moving)
+        rehoming = _Rehoming(before, after, losing, rules if rules.are_any else None)
         for gang in losing:
             yield rehoming.place(gang, lost)
 
@@ -152,7 +180,8 @@ class _Choice(NamedTuple):
     """What becomes of a gang, and where its pods go."""
 
     outcome: Outcome
-    placed: Sequence[Placed]
+    placed: Sequence[PodView]
+    """The pods that get other nodes, with those."""
 
     @property
     def as_close(self) -> bool:
@@ -163,10 +192,21 @@ class _Choice(NamedTuple):
 class _Rehoming:
     """The room that gangs find, which shrinks with each."""
 
-    def __init__(self, before: Capacity, after: Capacity, gangs: Sequence[Gang]) -> None:
+    def __init__(
+        self,
+        before: Capacity,
+        after: Capacity,
+        gangs: Sequence[Gang],
+        rules: MovingRules | None,
+    ) -> None:
+        """`rules`: None where no pod asks anything of the pods around it."""
         self._before = before
+        self._rules = rules
+        self._goes_by_rules = rules is not None
+        self._broken: dict[Rule, None] = {}
+        """What kept the gang at hand from nodes that have room."""
         self._levels = after.levels
-        self._kinds = Kinds()
+        self._kinds = Kinds(after)
         self._alike: Labels = ()
         """Labels that nodes have to have to be like those that the gang at hand runs on."""
         deepest = None
@@ -189,13 +229,19 @@ class _Rehoming:
     def place(self, gang: Gang, lost: Collection[str]) -> Rehomed:
         """Give the gang's pods other nodes, for good."""
         case = self._case(gang, lost)
-        self._alike = self._before.alike(gang)
+        self._broken = {}
         choice = self._choose(case)
-        if self._alike and not choice.as_close:
-            self._alike = ()  # nodes unlike those that it runs on
-            choice = self._choose(case)
+        doubt = self._rules.doubt if self._rules else ""
+        broken: tuple[Rule, ...] = ()
+        if choice.outcome is Outcome.WAITS:
+            broken = tuple(self._broken)
+            if broken and not self._is_barred(case):
+                choice = self._unclear(case)
+        elif doubt:
+            choice = _Choice(Outcome.UNCLEAR, choice.placed)
 
-        moved = list(self._moved(case.pods, choice.placed))
+        moved = choice.placed
+        self._put(moved, 1)
         level = None
         if case.home:
             level = self._level_of(case.home)
@@ -207,7 +253,32 @@ class _Rehoming:
             domain=self._domain_of(moved, case.kept),
             required=case.required,
             placed=tuple(moved),
+            broken=broken,
+            doubt=doubt,
         )
+
+    def _unclear(self, case: _Case) -> _Choice:
+        """Where the gang may go if no rule is in the way."""
+        self._goes_by_rules = False
+        choice = self._choose(case)
+        self._goes_by_rules = True
+        if choice.outcome is Outcome.WAITS:
+            return choice
+        return _Choice(Outcome.UNCLEAR, choice.placed)
+
+    def _is_barred(self, case: _Case) -> bool:
+        """Whether running pods keep one of its pods from all nodes that have room for it."""
+        if self._rules is None:
+            return False
+        for pod in case.gone:
+            shape = self._shape_of(pod)
+            roomy = []
+            for number, slots in enumerate(self._room.slots):
+                if slots[shape.number] > 0:
+                    roomy.append(self._room.names[number])
+            if self._rules.are_barred(pod, roomy):
+                return True
+        return False
 
     def _case(self, gang: Gang, lost: Collection[str]) -> _Case:
         gone, kept = [], []
@@ -279,10 +350,7 @@ class _Rehoming:
         return self._room.paths[number]
 
     def _moved(self, pods: Iterable[PodView], placed: Iterable[Placed]) -> Iterator[PodView]:
-        """The pods with the nodes they go to, which they now take.
-
-        Each placed group has pods of one kind.
-        """
+        """The pods with the nodes they go to. Each placed group has pods of one kind."""
         waiting: dict[Shape, deque[PodView]] = {}
         for pod in pods:
             shape = self._shape_of(pod)
@@ -292,8 +360,6 @@ class _Rehoming:
             for kind in copy.group.pods:
                 shape = self._room.shapes[replace(kind, count=1)]
                 for node, count in copy.nodes:
-                    number = self._number[node]
-                    self._room.put(number, shape, count)
                     for _ in range(count):
                         pod = waiting[shape].popleft()
                         yield msgspec.structs.replace(pod, node=node)
@@ -303,6 +369,15 @@ class _Rehoming:
         return self._room.shapes[kind]
 
     def _choose(self, case: _Case) -> _Choice:
+        """Where the gang goes: onto nodes like those that it runs on, else onto others."""
+        self._alike = self._before.alike(case.gang)
+        choice = self._least_torn(case)
+        if self._alike and not choice.as_close:
+            self._alike = ()
+            choice = self._least_torn(case)
+        return choice
+
+    def _least_torn(self, case: _Case) -> _Choice:
         """Where the gang goes, torn apart as little as possible."""
         for choose in (self._stay, self._move, self._spread):
             choice = choose(case)
@@ -348,18 +423,75 @@ class _Rehoming:
                 return _Choice(Outcome.SPREADS, placed)
         return None
 
-    def _is_elsewhere(self, placed: Iterable[Placed], home: Path) -> bool:
-        for copy in placed:
-            for node, _ in copy.nodes:
-                path = self._path_of(node)
-                if path[: len(home)] != home:
-                    return True
+    def _is_elsewhere(self, placed: Iterable[PodView], home: Path) -> bool:
+        for pod in placed:
+            path = self._path_of(pod.node)
+            if path[: len(home)] != home:
+                return True
         return False
 
     def _search(
+        self, pods: Sequence[PodView], level: Level | None, inside: Path
+    ) -> Sequence[PodView] | None:
+        """A place for these pods inside of a domain, in one domain of the level."""
+        placed = self._with_room(pods, level, inside)
+        if placed is None:
+            return None
+        moved = list(self._moved(pods, placed))
+        if self._rules is None or not self._goes_by_rules:
+            return moved
+        rule = self._rules.broken_by(moved)
+        if rule is None:
+            return moved
+        self._broken[rule] = None
+        return self._one_by_one(pods, level, inside)
+
+    def _one_by_one(
+        self, pods: Sequence[PodView], level: Level | None, inside: Path
+    ) -> Sequence[PodView] | None:
+        """A place by the rules: each pod on the first node where it may be, in several orders."""
+        for domain in self._room.domains(inside, level)[:_MOST_DOMAINS]:
+            fullest = sorted(self._room.members[domain], key=self._slots)
+            for nodes in (fullest, fullest[::-1]):
+                for ordered in (pods, pods[::-1]):
+                    placed = self._first_nodes(ordered, nodes)
+                    if placed is not None:
+                        return placed
+        return None
+
+    def _slots(self, number: int) -> int:
+        return sum(self._room.slots[number])
+
+    def _first_nodes(
+        self, pods: Iterable[PodView], nodes: Sequence[int]
+    ) -> Sequence[PodView] | None:
+        """The pods, each on the first of these nodes where it may be; None: one finds none."""
+        placed: list[PodView] = []
+        for pod in pods:
+            moved = self._on_first_node(pod, nodes)
+            if moved is None:
+                break
+            self._put([moved], 1)
+            placed.append(moved)
+        else:
+            self._put(placed, -1)
+            return placed
+        self._put(placed, -1)
+        return None
+
+    def _on_first_node(self, pod: PodView, nodes: Iterable[int]) -> PodView | None:
+        shape = self._shape_of(pod)
+        for number in nodes:
+            name = self._room.names[number]
+            has_room = self._room.slots[number][shape.number] > 0
+            if has_room and self._rules and not self._rules.blocked(pod, name):
+                return msgspec.structs.replace(pod, node=name)
+        return None
+
+    def _with_room(
         self, pods: Iterable[PodView], level: Level | None, inside: Path
     ) -> Sequence[Placed] | None:
-        """A place for these pods inside of a domain, in one domain of the level."""
+        """The same, whatever the rules between pods."""
         shapes = self._room.shapes
         counts = self._kinds.of(pods, self._alike)
         groups = []
@@ -378,12 +510,17 @@ class _Rehoming:
         search = Search(self._room)
         return search.place((whole,), inside)
 
-    def _put(self, pods: Iterable[PodView], times: int) -> None:
+    def _put(self, pods: Sequence[PodView], times: int) -> None:
         """Put pods on the nodes where they are, or with -1 take them away."""
+        counts: Counter[tuple[int, Shape]] = Counter()
         for pod in pods:
             number = self._number.get(pod.node)
             if number is not None:
-                self._room.put(number, self._shape_of(pod), times)
+                counts[number, self._shape_of(pod)] += 1
+        for (number, shape), count in counts.items():
+            self._room.put(number, shape, count * times)
+        if self._rules:
+            self._rules.put(pods, times)
 
 
 def _common(paths: Sequence[Path]) -> Path:

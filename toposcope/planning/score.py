@@ -110,7 +110,7 @@ def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, .
     common_labels = capacity.alike(gang)
     demand = _Demand(
         view=View.NOW,
-        kinds=Kinds().of(gang.placed, common_labels),
+        kinds=Kinds(capacity).of(gang.placed, common_labels),
         freed=_held(capacity, gang),
     )
     fewest = _Fewest(capacity, demand)
@@ -126,7 +126,7 @@ def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, .
 
 def scores(capacity: Capacity, gangs: Iterable[Gang]) -> tuple[Score, ...]:
     """The running gangs of more than one pod, the worst first, then the largest."""
-    kinds = Kinds()
+    kinds = Kinds(capacity)
     ranking = []
     for gang in gangs:
         if len(gang.placed) <= 1:
@@ -149,7 +149,9 @@ class Kinds:
     Equal pods share both, so each is read once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, capacity: Capacity) -> None:
+        self._tolerations = (*capacity.fences, *capacity.tolerations)
+        """What all pods tolerate."""
         self._by_identity: dict[tuple[int, int, Labels], Pods] = {}
         self._kept: list[PodView] = []
         """Pods whose ids stay taken while they are in `_by_identity`."""
@@ -175,7 +177,12 @@ class Kinds:
         self._kept.append(pod)
         wants = node_filter_of(Field(pod.wants))
         selector = {*wants.selector, *alike}
-        wants = replace(wants, selector=tuple(sorted(selector)))
+        tolerations = dict.fromkeys((*wants.tolerations, *self._tolerations))
+        wants = replace(
+            wants,
+            selector=tuple(sorted(selector)),
+            tolerations=tuple(tolerations),
+        )
         requests = sorted(pod.requests.items())
         return Pods(
             name="",

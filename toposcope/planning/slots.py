@@ -13,6 +13,7 @@ from statistics import median_low
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
+from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
 from toposcope.planning.capacity import Capacity, View
 from toposcope.snapshot.reach import PodShape
 
@@ -70,13 +71,13 @@ def gpus_per_pod(capacity: Capacity) -> int:
     return largest
 
 
-def sizes_of(capacity: Capacity, per_pod: int) -> tuple[int, ...]:
+def sizes_of(capacity: Capacity, per_pod: int, like: PodShape) -> tuple[int, ...]:
     """Sizes that are worth a look.
 
     A pod and its multiples by two, and what a median domain of each level holds. None is larger
-    than the largest domain of the broadest level.
+    than the largest domain of the broadest level. Pods may use the nodes that `like` may.
     """
-    pods = one_pod(per_pod)
+    pods = one_pod(per_pod, like.node_filter)
     sizes = set[int]()
     largest = 0
     for depth, _ in enumerate(capacity.levels, 1):
@@ -96,32 +97,30 @@ def sizes_of(capacity: Capacity, per_pod: int) -> tuple[int, ...]:
     return tuple(sorted(sizes))
 
 
-def one_pod(gpus: int) -> Pods:
+def one_pod(gpus: int, node_filter: NodeFilter = ANY_NODE) -> Pods:
     """A pod that requests nothing but GPUs."""
     requests = ((ALLOCATABLE_GPUS, gpus),)
-    return Pods("", 1, requests)
+    return Pods("", 1, requests, node_filter)
 
 
-def shape_of(gpus: int, per_pod: int, like: PodShape | None = None) -> tuple[Pods, int]:
+def shape_of(gpus: int, per_pod: int, like: PodShape) -> tuple[Pods, int]:
     """The pods of a gang of this size, and how many there are.
 
-    They request CPU and memory in proportion as `like` does; without it GPUs alone.
+    They request CPU and memory in proportion as `like` does, and may use the same nodes.
     """
     each = min(gpus, per_pod)
     pods = -(-gpus // each)
-    if like is None:
-        return one_pod(each), pods
     return Pods("", 1, like.requests(each), like.node_filter), pods
 
 
 def slots(
-    capacity: Capacity, sizes: Sequence[int], per_pod: int, like: PodShape | None = None
+    capacity: Capacity, sizes: Sequence[int], per_pod: int, like: PodShape
 ) -> Iterator[Slots]:
     """Every size at every level that has domains for it on an empty cluster.
 
     The smallest sizes and the broadest levels come first. `like` is as in `shape_of`.
     """
-    smallest = one_pod(1)
+    smallest = one_pod(1, like.node_filter)
     free = sum(capacity.slots(View.NOW, smallest))
     tallies = _Tallies(capacity)
     for gpus in sizes:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.packing import PODS, add_pods, columns, resources_of
 from toposcope.integrations.framework.verdict import Placed
@@ -15,13 +14,11 @@ from toposcope.placement.check import Checked, Checker
 from toposcope.placement.nodes import MAX_PODS
 from toposcope.placement.pack import Bin, pack
 from toposcope.placement.sentences import answer
-from toposcope.planning.capacity import Capacity
+from toposcope.planning.capacity import Capacity, View
 from toposcope.planning.changes import added, drained, finished, occupied, without
 from toposcope.planning.freeing import Freeing
 from toposcope.planning.gangs import Gang, gangs_of
-from toposcope.planning.moved_pods import by_rules
 from toposcope.planning.rehoming import Rehomed, rehome
-from toposcope.planning.slots import shape_of
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.snapshot.scope import select_scope
 
@@ -148,7 +145,7 @@ def relocated(
 ) -> tuple[tuple[Rehomed, ...], Snapshot]:
     """The gangs that lose pods (`NAMESPACE/NAME`), and the snapshot once they have other nodes."""
     after = _capacity(without_lost, topology, (), before)
-    rehomed = tuple(rehome(before, after, gangs, frozenset(lost)))
+    rehomed = tuple(rehome(before, after, without_lost, gangs, frozenset(lost)))
     moved: list[PodView] = []
     for gang in rehomed:
         moved += gang.placed
@@ -160,7 +157,7 @@ def relocated(
         if name not in names:
             kept.append(pod)
     others = replace(without_lost, pods=tuple(kept))
-    return by_rules(others, rehomed), occupied(others, moved)
+    return rehomed, occupied(others, moved)
 
 
 def vacated(
@@ -170,12 +167,15 @@ def vacated(
     gangs: Sequence[Gang],
     *,
     freeing: Freeing,
-    gpus: int,
-    per_pod: int,
+    gang: tuple[Pods, int],
 ) -> tuple[Rehomed, ...]:
-    """What becomes of the gangs whose pods leave a domain that is kept for a gang of `gpus`."""
+    """What becomes of the gangs whose pods leave a domain that is kept for a gang.
+
+    `gang` is what each of its pods requests, and how many there are.
+    """
     freed = without(snapshot, freeing.pods)
-    gang_pods = list(_kept_for(before, freed, freeing, gpus, per_pod))
+    room = _capacity(freed, topology, (), before)
+    gang_pods = list(_kept_for(room, freeing, gang))
     occupied_by_gang = occupied(freed, gang_pods)
     lost = [_name(pod) for pod in freeing.pods]
     rehomed, _ = relocated(
@@ -188,24 +188,20 @@ def vacated(
     return rehomed
 
 
-def _kept_for(
-    capacity: Capacity, snapshot: Snapshot, freeing: Freeing, gpus: int, per_pod: int
-) -> Iterator[PodView]:
+def _kept_for(room: Capacity, freeing: Freeing, gang: tuple[Pods, int]) -> Iterator[PodView]:
     """Pods of the gang for which the domain is kept."""
-    shape, missing = shape_of(gpus, per_pod)
-    requests = dict(shape.requests)
-    gpus_each = requests[ALLOCATABLE_GPUS]
+    pods, missing = gang
+    requests = dict(pods.requests)
+    slots = room.slots(View.NOW, pods)
     depth = len(freeing.domain)
-    for number, path in enumerate(capacity.paths):
+    for number, path in enumerate(room.paths):
         if path[:depth] != freeing.domain:
             continue
-        name = capacity.nodes[number].name
-        node = snapshot.by_name[name]
-        free = snapshot.free_gpus(node) or 0
-        count = min(free // gpus_each, missing)
+        name = room.nodes[number].name
+        count = min(slots[number], missing)
         missing -= count
         for _ in range(count):
-            yield PodView.running(name="kept", node=node.name, requests=requests)
+            yield PodView.running(name="kept", node=name, requests=requests)
 
 
 def _capacity(

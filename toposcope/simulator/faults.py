@@ -1,6 +1,17 @@
 """What is broken on a simulated machine: GPUs, links, and NVML calls that fail, hang or crash.
 
-A fault file is YAML; docs/demo.md has the fields, every one of which is optional.
+A fault file (`--faults FILE`) is YAML; every field is optional:
+
+    init_error: 9                 # nvmlInit fails with this NVML error
+    lost: [2]                     # GPU indices whose handle answers "GPU is lost"
+    vanished: [5]                 # GPU indices that have left the bus: the count drops
+    links_down: {0: [3, 4], 1: all}
+    fabric: {0: {state: 2}}       # also: status, clique, health_mask, health_summary
+    calls:                        # the first match counts; without `gpu`: for every GPU
+      - {call: nvmlDeviceGetP2PStatus, gpu: 0, error: 15}
+      - {call: nvmlDeviceGetNvLinkState, hang: true}
+      - {call: nvmlDeviceGetCount, crash: true}
+      - {call: nvmlDeviceGetFieldValues, gpu: 3, field: 91, error: 3}  # one field of the call
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,59 @@
-"""Hardware profiles: machines written down by hand, in YAML; docs/demo.md has the fields.
+"""Hardware profiles: machines written down by hand, in YAML, for `discover --profile FILE`.
 
 Everything is checked: an unknown field, a wrong type or a dangling name raises ProfileError.
+
+    name: two-gpus-and-a-nic
+    description: what it is, in one line
+    driver: "570.86.15"
+    sockets: 2                          # optional: CPU packages; default: one per NUMA node
+    numa: {0: "0-31", 1: "32-63"}       # NUMA node to its CPUs; numbers may have gaps
+    memory_nodes: "2-33"                # optional: NUMA nodes without CPUs
+    distances: [[10, 21], [21, 10]]     # optional: ACPI distances, in order of node number
+
+    gpus:
+      count: 2
+      product: NVIDIA L40S              # optional: if omitted, NVML does not report the name
+      architecture: ada                 # kepler ... rubin
+      pci_id: 0x26b9
+      modules: [1, 2]                   # optional: place on a baseboard, one per GPU
+      boards: [[0, 1]]                  # optional: GPUs that are dies of one board
+      memory_nodes: [2, 10]             # optional: NUMA node of each GPU's own memory
+      c2c: {links: 10, mbps: 44712}     # optional: links to the CPU of a Grace module
+      mig: {0: 3}                       # optional: GPU to its MIG devices; {}: MIG is off
+      geforce: true                     # optional: no serial number, no P2P over PCIe
+
+    nics:                               # optional: RDMA devices, grouped by kind
+      - names: [mlx5_0, mlx5_1]
+        pci_id: 0x1021
+        link_layer: InfiniBand          # or Ethernet (default: InfiniBand)
+        state: ACTIVE                   # or DOWN (default: ACTIVE)
+        data_direct: true               # optional: each has a function `mlx5_0/dd` under `pci`
+      - {names: [mlx5_2], pci_id: 0x101e, physfn: mlx5_0}    # virtual functions, not under `pci`
+      - {names: [mlx5_3], pci_id: 0x1021, management: true}  # bridges to NVSwitches
+
+    pci:                                # root complexes, in bus order
+      - numa: 0                         # optional: if omitted, the firmware does not say (-1)
+        bus: "0000:17"                  # optional: domain and first bus; default: the next free one
+        ports: [[gpu0, mlx5_0], [[gpu1], [nvswitch0]], mlx5_1]
+
+    nvlink:                             # optional: no NVLink
+      version: "4.0"                    # 1.0 2.0 2.2 3.0 3.1 4.0 5.0 6.0
+      mbps: 26562                       # speed of one link and direction
+      switched: 18                      # links of each GPU into NVSwitches, visible or hidden
+      switch_pci_id: 0x22a3             # for visible NVSwitches
+      pairs: [[0, 1, 4]]                # direct links between two GPUs, and how many
+      cpu: 3                            # links of each GPU to its CPU (POWER9)
+      links: 12                         # link ports of each GPU when more than are wired
+      inactive: {1: [0, 5], 2: all}     # links that are down
+
+    fabric: {state: completed, cluster_uuid: 6e4..., clique: 7, status: 0, health_mask: 0x1aa}
+    platform: {chassis: "1821..", slot: 3, tray: 2, host: 1, peer_type: 1}    # optional, as fabric
+    faults: {...}                       # optional: see below
+
+A list under `ports` is a switch, nested lists are nested switches, `a+b` are functions of one card.
+So gpu0 and mlx5_0 above are PIX, gpu1 and nvswitch0 PXB. `gpu<N>` and `nvswitch<N>` are the GPUs
+and the visible NVSwitches, other names are NICs, with `/dd` behind them their Data Direct
+functions; each appears in the tree exactly once.
 """
 
 import uuid

@@ -1,7 +1,8 @@
 """A recording: what one probe asked NVML and sysfs, their answers, and a replay of the machine.
 
-It is JSON with one call or path a line; docs/recordings.md shows it. `toposcope discover --record`
-writes it. Nothing in it identifies the machine: the writer puts stand-ins into it.
+It is JSON with one call or path a line; tests/recordings/README.md describes it. `toposcope
+discover --record` writes it. Nothing in it identifies the machine: the writer puts stand-ins into
+it.
 """
 
 import ctypes

@@ -4,7 +4,7 @@ Selectors are kubectl's: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
 from operator import attrgetter
@@ -21,11 +21,16 @@ from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.kube.pod_resources import is_gpu
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Scope
+from toposcope.text import by_numbers, enumerated, first_few, plural
 
 _KEY: Final = r"(?P<key>[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?)"
 _SET: Final = re.compile(_KEY + r"\s+(?P<how>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL: Final = re.compile(_KEY + r"\s*(?P<how>!=|==|=)\s*(?P<value>[-A-Za-z0-9_.]*)")
 _PRESENCE: Final = re.compile(r"(?P<absent>!?)\s*" + _KEY)
+
+
+_NEAREST: Final = 3
+"""How many similar names are offered for one that there is not."""
 
 
 class SelectorError(ToposcopeError):
@@ -120,20 +125,32 @@ TAINTS_OF_STATES: Final = frozenset(
 _AKS: Final = ("sku", "gpu")
 
 
+def is_fence(taint: Taint) -> bool:
+    """Whether a taint keeps only pods without GPUs away.
+
+    Its key is a resource of GPUs, which pods that request GPUs tolerate
+    (ExtendedResourceToleration), or it is AKS' `sku=gpu`.
+    """
+    return is_gpu(taint.key) or (taint.key, taint.value) == _AKS
+
+
 def repelling(node: NodeView) -> tuple[Taint, ...]:
     """The taints of a node that a pod has to tolerate explicitly.
 
-    Taints that repeat a mark don't count, nor do those that fence all nodes with GPUs: with a
-    resource of GPUs as key, which pods that request GPUs tolerate (ExtendedResourceToleration),
-    or AKS' `sku=gpu`.
+    Taints that repeat a mark don't count, nor do those that fence all nodes with GPUs.
     """
-    taints = []
-    for taint in node.taints:
-        if taint.key in TAINTS_OF_STATES:
-            continue
-        if not is_gpu(taint.key) and (taint.key, taint.value) != _AKS:
-            taints.append(taint)
-    return tuple(taints)
+    return own_taints(node.taints)
+
+
+def own_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    """Those of the taints that neither repeat a mark nor fence all nodes with GPUs."""
+    if not taints:
+        return ()
+    own = []
+    for taint in taints:
+        if taint.key not in TAINTS_OF_STATES and not is_fence(taint):
+            own.append(taint)
+    return tuple(own)
 
 
 def marks(node: NodeView) -> tuple[Mark, ...]:
@@ -208,18 +225,33 @@ def filter_nodes(
     return tuple(matching)
 
 
-def unknown_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """A sentence for each domain (level, value) that no node is in. Raises LevelNotFoundError."""
+class DomainNotFoundError(ToposcopeError):
+    """A domain that no node is in; the message names the nearest, or some of those there are."""
+
+
+def check_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> None:
+    """Raise DomainNotFoundError for a domain (level, value) that no node is in.
+
+    Raises LevelNotFoundError.
+    """
     for name, value in domains:
         level = scope.levels[scope.level(name)]
-        values = {node.label(level.key) or "" for node in scope.nodes}
+        nodes = (*scope.nodes, *scope.without_agent)
+        values = {node.label(level.key) or "" for node in nodes}
         if value in values:
             continue
-        sentence = f"there is no {level.domain} {value!r}"
-        close = get_close_matches(value, values, 1)
-        if close:
-            sentence += f"; did you mean {close[0]!r}?"
-        yield sentence
+        values.discard("")
+        raise DomainNotFoundError(_unknown_domain(level.domain, value, values))
+
+
+def _unknown_domain(domain: str, value: str, values: Collection[str]) -> str:
+    sentence = f"there is no {domain} {value!r}"
+    near = get_close_matches(value, values, _NEAREST)
+    if near:
+        return f"{sentence}; did you mean {enumerated([repr(name) for name in near], 'or')}?"
+    names = sorted(values, key=by_numbers)
+    known = plural(len(names), f"the only {domain} is", f"the {len(names):,} {domain}s are")
+    return f"{sentence}; {known} {first_few(names)}"
 
 
 def states(scope: Scope, node: NodeView) -> tuple[str, ...]:

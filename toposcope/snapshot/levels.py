@@ -324,13 +324,5 @@ def _carried_paths(path: Sequence[Level], table: Table) -> Iterator[tuple[str | 
 
 
 def _workloads(status: Mapping[str, Any], field: str) -> dict[str, int]:
-    """The number of workloads per level, as a field of the status has it."""
-    counts: dict[str, int] = {}
-    for entry in status.get(field) or ():
-        if not isinstance(entry, dict):
-            continue
-        workloads = entry.get("workloads")
-        if isinstance(workloads, int):
-            domain = str(entry.get("domain", ""))
-            counts[domain] = workloads
-    return counts
+    """The number of workloads per level, as a field of a checked status has it."""
+    return {entry["domain"]: entry["workloads"] for entry in status.get(field) or ()}

@@ -7,7 +7,7 @@ GPUs, or that of a given workload.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.hierarchy.coverage import lacking_any
 from toposcope.integrations.framework.amounts import amounts
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
+from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter, Toleration
 from toposcope.integrations.framework.node_terms import node_filter_of
 from toposcope.kube.pod_resources import Requests, gpu_count
 from toposcope.snapshot.filters import repelling
@@ -92,18 +92,27 @@ class PodShape:
                 requests.append((resource, share))
         return tuple(requests)
 
+    def tolerating(self, tolerations: Iterable[Toleration]) -> "PodShape":
+        """The same pod with more tolerations."""
+        all_of_them = dict.fromkeys((*self.node_filter.tolerations, *tolerations))
+        wider = replace(self.node_filter, tolerations=tuple(all_of_them))
+        return replace(self, node_filter=wider)
+
     @property
     def words(self) -> str:
         """`4 GPUs, 100 CPU cores and 400 GiB of memory`."""
         return amounts(self.requests(self.gpus))
 
 
-def typical_shape(snapshot: Snapshot) -> PodShape:
-    """The shape of the median pod with GPUs, running or waiting; without any, a node's share."""
+def typical_shape(snapshot: Snapshot, tolerations: Iterable[Toleration] = ()) -> PodShape:
+    """The shape of the median pod with GPUs, running or waiting; without any, a node's share.
+
+    It tolerates what most of these pods tolerate, and `tolerations`.
+    """
     counted = snapshot.in_whole_gpus if snapshot.shares else snapshot
     kinds = _kinds(counted.pods or ())
     if not kinds:
-        return _share(counted.nodes)
+        return _share(counted.nodes).tolerating(tolerations)
 
     gpus = Counter[int]()
     cpu = Counter[int]()
@@ -116,13 +125,13 @@ def typical_shape(snapshot: Snapshot) -> PodShape:
         memory[memory_per_gpu] += kind.pods
 
     each = _median(gpus)
-    return PodShape(
+    median = PodShape(
         gpus=each,
         cpu=_median(cpu) * each,
         memory=_median(memory) * each,
         basis=Basis.MEDIAN,
-        node_filter=_usual_tolerations(kinds),
     )
+    return median.tolerating([*_usual_tolerations(kinds), *tolerations])
 
 
 @dataclass(slots=True)
@@ -148,8 +157,8 @@ def _kinds(pods: Iterable[PodView]) -> list[_Kind]:
     return [kind for kind in kinds.values() if kind.gpus]
 
 
-def _usual_tolerations(kinds: Iterable[_Kind]) -> NodeFilter:
-    """The tolerations that most of the pods have."""
+def _usual_tolerations(kinds: Iterable[_Kind]) -> list[Toleration]:
+    """The tolerations that most of the pods carry."""
     counts: dict[int, int] = {}
     wants_by_id: dict[int, Mapping[str, Any]] = {}
     for kind in kinds:
@@ -157,12 +166,17 @@ def _usual_tolerations(kinds: Iterable[_Kind]) -> NodeFilter:
         wants_by_id[wants_id] = kind.wants
         counts[wants_id] = counts.get(wants_id, 0) + kind.pods
 
-    pods = Counter[NodeFilter]()
+    pods = Counter[Toleration]()
     for wants_id, wants in wants_by_id.items():
         wanted = node_filter_of(Field(wants))
-        tolerant = NodeFilter(tolerations=wanted.tolerations)
-        pods[tolerant] += counts[wants_id]
-    ((usual, _),) = pods.most_common(1)
+        for toleration in dict.fromkeys(wanted.tolerations):
+            pods[toleration] += counts[wants_id]
+
+    total = sum(counts.values())
+    usual = []
+    for toleration, count in pods.items():
+        if 2 * count > total:
+            usual.append(toleration)
     return usual
 
 
@@ -277,10 +291,10 @@ class Reach:
         self.lacking = _lacking(scope)
         """Names of the nodes that lack a level."""
 
-    def blocks(self) -> list[Block]:
-        """What blocks idle GPUs, the most GPUs first."""
+    def blocks(self, nodes: Iterable[NodeView] | None = None) -> list[Block]:
+        """What blocks idle GPUs of these nodes, the most GPUs first; default: of the scope's."""
         blocks: dict[tuple[Blocker, str], Block] = {}
-        for node in self._scope.nodes:
+        for node in self._scope.nodes if nodes is None else nodes:
             blocked = self.blocked(node)
             if blocked is None:
                 continue

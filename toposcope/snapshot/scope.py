@@ -94,6 +94,11 @@ class Scope:
         """Whether no agent has labelled a node yet, and there is no ClusterTopology either."""
         return self.topology is None and bool(self.nodes) and self.nodes[0].without_agent
 
+    @property
+    def lacks_topology(self) -> bool:
+        """Whether there is no ClusterTopology although agents label nodes: nothing is published."""
+        return self.topology is None and not self.is_before_agents
+
     def table(self) -> Table:
         """The nodes by their level labels, for everything that counts domains."""
         return self.table_with(level.key for level in self.levels)

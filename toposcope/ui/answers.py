@@ -8,7 +8,7 @@ import msgspec
 from toposcope.planning.plan import Plan
 from toposcope.ui.checking import checked
 from toposcope.ui.known import Known
-from toposcope.ui.planning import NoPlanError, drained, overview, place, plan_of
+from toposcope.ui.planning import drained, overview, place, plan_of
 from toposcope.ui.planning_metrics import counted
 from toposcope.ui.questions import (
     Answer,
@@ -16,6 +16,7 @@ from toposcope.ui.questions import (
     Drain,
     GangAt,
     Metrics,
+    NoPlanError,
     Outcome,
     Overview,
     Question,

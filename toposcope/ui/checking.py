@@ -24,8 +24,6 @@ from toposcope.snapshot.problems import InputError, Problem
 from toposcope.text import plural
 from toposcope.ui import protocol
 
-MAX_BYTES: Final = 256 << 10
-"""Of a request."""
 _MOST_OBJECTS: Final = 50
 _MOST_VALUES: Final = 100_000
 """Values of one object with every alias expanded."""
@@ -129,7 +127,11 @@ def _check_of(
     checker: Checker, document: Document, checked: Checked, view_ids: Collection[str]
 ) -> protocol.Check:
     """What is said of one workload."""
-    findings = findings_of(document, checked)
+    workload = checked.reading.workload
+    name = workload.handle if workload else document.kind
+    findings = []
+    for finding in findings_of(document, checked):
+        findings.append({**finding, "field": finding["field"] or name})
     check = protocol.Check(
         workload=document.kind,
         system=checked.reading.subject,

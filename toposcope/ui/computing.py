@@ -28,8 +28,15 @@ from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.frames import READY, EndedError, Frames
 from toposcope.ui.known import Cluster, Sent, encoded
-from toposcope.ui.planning import NoPlanError
-from toposcope.ui.questions import Answer, Ask, Check, Metrics, Outcome, Question
+from toposcope.ui.questions import (
+    Answer,
+    Ask,
+    Check,
+    Metrics,
+    NoPlanError,
+    Outcome,
+    Question,
+)
 
 log = logging.getLogger(__name__)
 

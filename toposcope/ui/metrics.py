@@ -16,7 +16,7 @@ from toposcope.kube.runtime import REAL, Runtime
 from toposcope.telemetry.families import CONTENT_TYPE, exposition
 from toposcope.telemetry.handler import Page
 from toposcope.ui.computing import Answerer
-from toposcope.ui.planning_metrics import Counted, of_the_count
+from toposcope.ui.planning_count import Counted, of_the_count
 from toposcope.ui.questions import Metrics
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.amounts import amounts
 from toposcope.planning.capacity import View
 from toposcope.planning.gangs import named
@@ -16,12 +15,9 @@ from toposcope.planning.whatif import Changes, WhatIf, whatif
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import TopologyNotFoundError, select_scope
 from toposcope.ui import protocol
+from toposcope.ui.questions import NoPlanError
 
 _MOST_GANGS: Final = 100
-
-
-class NoPlanError(ToposcopeError):
-    """The question has no answer; the message says why."""
 
 
 def plan_of(

@@ -7,38 +7,18 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-import msgspec
-
 from toposcope.planning.plan import Plan
 from toposcope.planning.score import Score
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.reach import Blocker
-from toposcope.telemetry.families import Family, Samples, exposition, family, histogram
+from toposcope.telemetry.families import Family, exposition, histogram
 from toposcope.ui.planning import plan_of
+from toposcope.ui.planning_count import PREFIX, Counted, Misplaced, gauge
 
-_PREFIX: Final = "toposcope_planning_"
 _BOUNDS: Final = (0.25, 0.5, 0.75, 0.9, 1.0, inf)
 _MOST_SCHEDULERS: Final = 10
 _MOST_TOPOLOGIES: Final = 10
 _OTHER: Final = "_other"
-
-
-class Misplaced(msgspec.Struct, frozen=True):
-    """A misplaced gang, and when it was first seen misplaced, in Unix time."""
-
-    topology: str
-    kind: str
-    handle: str
-    since: float
-
-
-class Counted(msgspec.Struct, frozen=True):
-    """The result of one count."""
-
-    text: str
-    """The exposition that a scrape gets."""
-    misplaced: list[Misplaced]
-    """For the next count."""
 
 
 def counted(
@@ -80,13 +60,6 @@ def families(plans: Mapping[str, Plan], worst: int) -> Iterator[Family]:
     return _Metrics(worst, 0.0, {}).families(plans)
 
 
-def of_the_count(at: float, seconds: float) -> Iterator[Family]:
-    """The metrics about the count: when it was, in Unix time, and how long it took."""
-    text = "When these metrics were counted, in Unix time."
-    yield _gauge("last_run_timestamp_seconds", text, (), [((), at)])
-    yield _gauge("run_duration_seconds", "How long that took.", (), [((), seconds)])
-
-
 class _Metrics:
     def __init__(self, worst: int, now: float, since: Mapping[tuple[str, str, str], float]) -> None:
         self._worst = worst
@@ -119,9 +92,9 @@ class _Metrics:
             "Running gangs that would span at most half the domains of some level "
             "if they were placed now."
         )
-        yield _gauge("misplaced_gangs", text, labels, counts.items())
+        yield gauge("misplaced_gangs", text, labels, counts.items())
         text = "When this server first saw the longest-misplaced gang misplaced, in Unix time."
-        yield _gauge("misplaced_since_timestamp_seconds", text, labels, oldest.items())
+        yield gauge("misplaced_since_timestamp_seconds", text, labels, oldest.items())
 
     def _since_when(self, placed: _Placed) -> float:
         """When the gang was first seen misplaced; noted for the next count."""
@@ -141,7 +114,7 @@ class _Metrics:
 
         labels = ("topology", "scheduler", "namespace", "kind", "gang")
         text = "Score of each of the gangs that are placed worst."
-        return _gauge("worst_gang_score", text, labels, samples)
+        return gauge("worst_gang_score", text, labels, samples)
 
 
 def _placed(plans: Mapping[str, Plan]) -> Iterator[_Placed]:
@@ -173,7 +146,7 @@ def _scores(placed: Sequence[_Placed]) -> Family:
     for labels, values in shares.items():
         samples.append((labels, _buckets(values), sum(values)))
     return histogram(
-        f"{_PREFIX}gang_score",
+        f"{PREFIX}gang_score",
         "Fewest domains of the level that a running gang could span on an empty cluster "
         "/ domains it spans.",
         ("topology", "scheduler", "domain"),
@@ -194,12 +167,12 @@ def _slots(plans: Mapping[str, Plan]) -> Iterator[Family]:
 
     labels = ("topology", "domain", "gpus")
     text = "Gangs of this many GPUs that fit into single domains of the level."
-    yield _gauge("slots", text, (*labels, "when"), fitting)
+    yield gauge("slots", text, (*labels, "when"), fitting)
     text = (
         "Share of the free GPUs that no gang of this many GPUs can use "
         "within domains of the level, from 0 to 1."
     )
-    yield _gauge("unusable_ratio", text, labels, unusable)
+    yield gauge("unusable_ratio", text, labels, unusable)
 
 
 def _reach(plans: Mapping[str, Plan]) -> Iterator[Family]:
@@ -215,14 +188,10 @@ def _reach(plans: Mapping[str, Plan]) -> Iterator[Family]:
             blocked.append(((name, why.value), counts[why]))
 
     text = "Free GPUs that a pod like the median of those with GPUs can get."
-    yield _gauge("reachable_gpus", text, ("topology",), reachable)
+    yield gauge("reachable_gpus", text, ("topology",), reachable)
     reasons = ", ".join(Blocker)
     text = f"Idle GPUs that such a pod cannot get, by what keeps it from them: {reasons}."
-    yield _gauge("blocked_gpus", text, ("topology", "reason"), blocked)
-
-
-def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Family:
-    return family("gauge", f"{_PREFIX}{name}", text, labels, samples)
+    yield gauge("blocked_gpus", text, ("topology", "reason"), blocked)
 
 
 def _buckets(values: list[float]) -> list[tuple[float, int]]:

@@ -1,9 +1,21 @@
-"""What the page's server asks its worker, and the form of the answers: plain data."""
+"""What the page's server asks its worker, and the form of the answers: plain data.
+
+The server imports nothing of what the worker computes with: that is half of what starting costs.
+"""
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
+
+from toposcope.errors import ToposcopeError
+
+MAX_BYTES: Final = 256 << 10
+"""Of a request."""
+
+
+class NoPlanError(ToposcopeError):
+    """The question has no answer; the message says why."""
 
 
 class Check(msgspec.Struct, frozen=True):

@@ -20,7 +20,6 @@ from toposcope.kube.errors import KubeError
 from toposcope.ui import protocol
 from toposcope.ui.broadcaster import Broadcaster, State
 from toposcope.ui.bundle import Bundle
-from toposcope.ui.checking import MAX_BYTES
 from toposcope.ui.computing import (
     Answerer,
     CrashError,
@@ -30,8 +29,7 @@ from toposcope.ui.computing import (
 )
 from toposcope.ui.detail import detail
 from toposcope.ui.guard import problem
-from toposcope.ui.planning import NoPlanError
-from toposcope.ui.questions import Check, Drain, GangAt, Overview, Question
+from toposcope.ui.questions import MAX_BYTES, Check, Drain, GangAt, NoPlanError, Overview, Question
 from toposcope.ui.search import MAX_QUERY, search
 from toposcope.ui.source import FullNode, Source
 from toposcope.ui.stream import Stream

@@ -13,7 +13,7 @@ from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.guard import problem
 
 MAX_STREAMS: Final = 100
-STATUS_SECONDS: Final = 10.0
+STATUS_SECONDS: Final = 5.0
 _HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store",

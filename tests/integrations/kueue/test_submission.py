@@ -3,7 +3,7 @@
 import pytest
 from tests.integrations.kueue.annotations import UNCONSTRAINED
 from tests.support.checked_cluster import CheckedCluster, Object
-from tests.support.checking import error, warning
+from tests.support.checking import Finding, error, warning
 
 pytestmark = pytest.mark.regression
 
@@ -12,41 +12,54 @@ REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 REFUSED = "unclear: Kueue refuses the workload as it is, whatever room there is"
 
 
-def test_elastic_job_that_requires_a_level_is_refused(kueue: CheckedCluster) -> None:
-    kueue.annotate(ELASTIC, "true")
-    answer = kueue.check()
-    assert answer.findings == [
-        error(
-            "kueue/elastic-job",
-            f"spec.template.metadata.annotations[{REQUIRED}]",
-            "required topology is not supported with elastic jobs",
-            fix=f"ask for kueue.x-k8s.io/podset-unconstrained-topology, or remove {ELASTIC}",
-        )
-    ]
+FITS = "fits: 2 pods on 2 nodes"
+
+
+@pytest.fixture
+def anywhere(kueue: CheckedCluster) -> CheckedCluster:
+    """The same, and the Job asks for no level."""
+    kueue.annotate_pods(REQUIRED, None)
+    return kueue
+
+
+def assert_refused(cluster: CheckedCluster, finding: Finding) -> None:
+    """Kueue refuses the workload, for this reason alone."""
+    answer = cluster.check()
+    assert answer.findings == [finding]
     assert answer.verdict == REFUSED
 
 
-def test_elastic_job_without_a_level_fits(kueue: CheckedCluster) -> None:
+def elastic(field: str, message: str, *, fix: str) -> Finding:
+    """What is wrong with an elastic job."""
+    return error("kueue/elastic-job", field, message, fix=fix)
+
+
+def test_elastic_job_that_requires_a_level_is_refused(kueue: CheckedCluster) -> None:
     kueue.annotate(ELASTIC, "true")
-    kueue.annotate_pods(REQUIRED, None)
-    answer = kueue.check()
+    level = elastic(
+        f"spec.template.metadata.annotations[{REQUIRED}]",
+        "required topology is not supported with elastic jobs",
+        fix=f"ask for kueue.x-k8s.io/podset-unconstrained-topology, or remove {ELASTIC}",
+    )
+    assert_refused(kueue, level)
+
+
+def test_elastic_job_without_a_level_fits(anywhere: CheckedCluster) -> None:
+    anywhere.annotate(ELASTIC, "true")
+    answer = anywhere.check()
     assert answer.findings == []
-    assert answer.verdict == "fits: 2 pods on 2 nodes"
+    assert answer.verdict == FITS
 
 
-def test_elastic_job_with_fewer_pods_is_refused(kueue: CheckedCluster) -> None:
-    kueue.annotate(ELASTIC, "true")
-    kueue.annotate("kueue.x-k8s.io/job-min-parallelism", "1")
-    kueue.annotate_pods(REQUIRED, None)
-    answer = kueue.check()
-    assert answer.findings == [
-        error(
-            "kueue/elastic-job",
-            "metadata.annotations[kueue.x-k8s.io/job-min-parallelism]",
-            "partial admission and elastic job cannot be used together",
-            fix="keep one of the two annotations",
-        )
-    ]
+def test_elastic_job_with_fewer_pods_is_refused(anywhere: CheckedCluster) -> None:
+    anywhere.annotate(ELASTIC, "true")
+    anywhere.annotate("kueue.x-k8s.io/job-min-parallelism", "1")
+    fewer_pods = elastic(
+        "metadata.annotations[kueue.x-k8s.io/job-min-parallelism]",
+        "partial admission and elastic job cannot be used together",
+        fix="keep one of the two annotations",
+    )
+    assert_refused(anywhere, fewer_pods)
 
 
 def test_annotation_that_says_false_is_no_elastic_job(kueue: CheckedCluster) -> None:
@@ -57,40 +70,31 @@ def test_annotation_that_says_false_is_no_elastic_job(kueue: CheckedCluster) -> 
 def test_elastic_jobset_is_refused(kueue: CheckedCluster) -> None:
     kueue.submit(JOBSET)
     kueue.annotate(ELASTIC, "true")
-    answer = kueue.check()
-    assert answer.findings == [
-        error(
-            "kueue/elastic-job",
-            f"metadata.annotations[{ELASTIC}]",
-            "elastic job is not supported for JobSet",
-            fix=f"remove the annotation {ELASTIC}",
-        )
-    ]
-    assert answer.verdict == REFUSED
+    jobset = elastic(
+        f"metadata.annotations[{ELASTIC}]",
+        "elastic job is not supported for JobSet",
+        fix=f"remove the annotation {ELASTIC}",
+    )
+    assert_refused(kueue, jobset)
 
 
-def test_unconstrained_false_is_never_admitted(kueue: CheckedCluster) -> None:
-    kueue.annotate_pods(REQUIRED, None)
-    kueue.edit_workload(UNCONSTRAINED, "false")
-    answer = kueue.check()
-    assert answer.findings == [
-        error(
-            "kueue/unconstrained",
-            UNCONSTRAINED,
-            "Kueue 0.19 takes it for a request without a level and never admits it; later versions refuse it",
-            fix='write "true", or remove it',
-        )
-    ]
-    assert answer.verdict == REFUSED
+def test_unconstrained_false_is_never_admitted(anywhere: CheckedCluster) -> None:
+    anywhere.edit_workload(UNCONSTRAINED, "false")
+    request_without_a_level = error(
+        "kueue/unconstrained",
+        UNCONSTRAINED,
+        "Kueue 0.19 takes it for a request without a level and never admits it; later versions refuse it",
+        fix='write "true", or remove it',
+    )
+    assert_refused(anywhere, request_without_a_level)
 
 
-def test_unconstrained_false_beside_slices_is_warned_of(kueue: CheckedCluster) -> None:
+def test_unconstrained_false_beside_slices_is_warned_of(anywhere: CheckedCluster) -> None:
     """Kueue 0.19.2 admits it: slices alone begin at the highest level."""
-    kueue.annotate_pods(REQUIRED, None)
-    kueue.annotate_pods("kueue.x-k8s.io/podset-slice-required-topology", "kubernetes.io/hostname")
-    kueue.annotate_pods("kueue.x-k8s.io/podset-slice-size", "1")
-    kueue.edit_workload(UNCONSTRAINED, "false")
-    answer = kueue.check()
+    anywhere.annotate_pods("kueue.x-k8s.io/podset-slice-required-topology", "kubernetes.io/hostname")
+    anywhere.annotate_pods("kueue.x-k8s.io/podset-slice-size", "1")
+    anywhere.edit_workload(UNCONSTRAINED, "false")
+    answer = anywhere.check()
     assert answer.findings == [
         warning(
             "kueue/unconstrained",
@@ -99,13 +103,12 @@ def test_unconstrained_false_beside_slices_is_warned_of(kueue: CheckedCluster) -
             fix='write "true", or remove it',
         )
     ]
-    assert answer.verdict == "fits: 2 pods on 2 nodes"
+    assert answer.verdict == FITS
 
 
-def test_unconstrained_true_fits(kueue: CheckedCluster) -> None:
-    kueue.annotate_pods(REQUIRED, None)
-    kueue.edit_workload(UNCONSTRAINED, "true")
-    assert kueue.check().verdict == "fits: 2 pods on 2 nodes"
+def test_unconstrained_true_fits(anywhere: CheckedCluster) -> None:
+    anywhere.edit_workload(UNCONSTRAINED, "true")
+    assert anywhere.check().verdict == FITS
 
 
 def test_spreading_of_a_later_version_is_unclear(kueue: CheckedCluster) -> None:
@@ -116,11 +119,10 @@ def test_spreading_of_a_later_version_is_unclear(kueue: CheckedCluster) -> None:
     )
 
 
-def test_slice_sizes_of_a_later_version_are_unclear(kueue: CheckedCluster) -> None:
+def test_slice_sizes_of_a_later_version_are_unclear(anywhere: CheckedCluster) -> None:
     layers = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
-    kueue.annotate_pods(REQUIRED, None)
-    kueue.annotate_pods(layers, '[{"topology": "example.com/rack", "sizes": [1, 1]}]')
-    answer = kueue.check()
+    anywhere.annotate_pods(layers, '[{"topology": "example.com/rack", "sizes": [1, 1]}]')
+    answer = anywhere.check()
     assert answer.findings == []
     assert answer.verdict == (
         f"unclear: spec.template.metadata.annotations[{layers}]: sizes lists a size for each domain, "
@@ -144,7 +146,7 @@ def test_workload_that_is_not_active_waits(kueue: CheckedCluster) -> None:
         spec: {queueName: queue, active: false, podSets: [{name: main, count: 1}]}
     """)
     kueue.edit_workload("spec.podSets[0].topologyRequest", {"required": "example.com/rack"})
-    kueue.edit_workload("spec.podSets[0].template", ONE_GPU)
+    kueue.edit_workload("spec.podSets[0].template", {"spec": ONE_GPU})
     assert kueue.check().verdict == (
         "does not fit now: spec.active is false, and Kueue admits no Workload that is not active"
     )
@@ -159,7 +161,7 @@ def test_annotation_that_is_not_read_is_unclear(kueue: CheckedCluster, key: str)
     )
 
 
-ONE_GPU = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
+ONE_GPU = {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
 JOBSET = """
     apiVersion: jobset.x-k8s.io/v1alpha2
     kind: JobSet
@@ -187,16 +189,13 @@ def with_pod_sets(kueue: CheckedCluster, count: int) -> None:
 
 def test_nineteen_pod_sets_are_refused(kueue: CheckedCluster) -> None:
     with_pod_sets(kueue, 19)
-    answer = kueue.check()
-    assert answer.findings == [
-        error(
-            "kueue/pod-sets",
-            "spec",
-            "it has 19 pod sets, and a Workload must have at most 18 items",
-            fix="merge roles that are alike, or make several jobs",
-        )
-    ]
-    assert answer.verdict == REFUSED
+    too_many = error(
+        "kueue/pod-sets",
+        "spec",
+        "it has 19 pod sets, and a Workload must have at most 18 items",
+        fix="merge roles that are alike, or make several jobs",
+    )
+    assert_refused(kueue, too_many)
 
 
 def test_nine_pod_sets_need_a_new_version(kueue: CheckedCluster) -> None:

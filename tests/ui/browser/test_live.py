@@ -34,7 +34,7 @@ def cordoned(name: str, *, is_cordoned: bool = True) -> list[Object]:
 def test_node_that_goes_wrong_is_seen_and_listed(screen: Screen, live: Shown) -> None:
     screen.open("in=zone-1/block-2/rack-4")
     node = screen.node("h200-6")
-    expect(node).to_have_accessible_name("node h200-6: 8 GPUs, 8 free, well")
+    expect(node).to_have_accessible_name("node h200-6: 8 GPUs, 8 free, healthy")
     objects = demo_objects()
     labels(objects, "h200-6")["gpu.topology/state"] = "degraded"
     live.write(objects)
@@ -50,8 +50,8 @@ def test_node_that_goes_wrong_is_seen_and_listed(screen: Screen, live: Shown) ->
     expect(heading).to_be_visible()
     live.write(demo_objects())
     main = screen.page.get_by_role("main")
-    well = main.get_by_text("✓ well")
-    expect(well).to_be_visible()
+    healthy = main.get_by_text("✓ healthy")
+    expect(healthy).to_be_visible()
 
 
 def test_change_is_marked_for_a_moment(screen: Screen, live: Shown) -> None:
@@ -100,13 +100,13 @@ def test_newer_snapshot_keeps_the_viewers_place(screen: Screen, live: Shown) -> 
 def test_hidden_tab_fetches_nothing_until_it_is_shown(screen: Screen, live: Shown) -> None:
     page = screen.page
     screen.open("in=zone-1/block-2/rack-4")
-    screen.expect_node("h200-6", "well")
+    screen.expect_node("h200-6", "healthy")
     hide = "hidden => Object.defineProperty(document, 'hidden', {value: hidden, configurable: true})"
     page.evaluate(hide, True)
     live.write(cordoned("h200-6"))
     live.corrupt("{")
     expect(screen.alert).to_contain_text("Stale")  # so the page has heard of both
-    screen.expect_node("h200-6", "well")
+    screen.expect_node("h200-6", "healthy")
     page.evaluate(hide, False)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     screen.expect_node("h200-6", "cordoned")
@@ -157,7 +157,7 @@ def test_open_page_keeps_only_the_newest_state(screen: Screen, live: Shown) -> N
     # What a slow browser has not let go of is gone after the next changes; a leak is there each time.
     for is_cordoned in (True, False) * 3:
         live.write(cordoned("h200-6", is_cordoned=is_cordoned))
-        screen.expect_node("h200-6", "cordoned" if is_cordoned else "well")
+        screen.expect_node("h200-6", "cordoned" if is_cordoned else "healthy")
         held.append(_fewest_maps(page, session))
     assert min(held[1:]) <= before, held
 
@@ -198,6 +198,16 @@ def test_lost_server_is_reported(screen: Screen, live: Shown) -> None:
     expect(screen.alert).to_contain_text("Nothing from the server since")
     expect(screen.alert).to_contain_text("the data shown is")
     live.start_again()
+
+
+def test_server_that_ends_is_missed_within_seconds(screen: Screen, live: Shown) -> None:
+    screen.open()
+    live_sign = screen.page.get_by_text("Live", exact=False).first
+    expect(live_sign).to_be_visible()
+    live.stop()
+    expect(screen.alert).to_contain_text("Nothing from the server since", timeout=9_000)
+    live.start_again()
+    expect(screen.alert).not_to_be_attached()
 
 
 def test_another_server_at_the_same_address_is_taken_up(screen: Screen, live: Shown) -> None:

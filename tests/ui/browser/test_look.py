@@ -1,5 +1,6 @@
 """What the page looks like: on a telephone, on paper, with nothing to show; whole words, and who is left out."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +49,25 @@ def test_no_word_is_broken(troubled_screen: Screen, width: int) -> None:
     domains = tables.filter(has_text="Domains")
     expect(domains).to_contain_text("2 nodes lack it")
     assert screen.page.evaluate(script("broken_words")) == []
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1280, 1920])
+def test_all_tabs_are_on_the_screen_beside_a_badge(page: Page, tmp_path: Path, width: int) -> None:
+    with shown(tmp_path, demo_objects()) as served:
+        for number in range(14):
+            objects = demo_objects()
+            state = "degraded" if number % 2 else "ok"
+            labels(objects, "h200-6")["gpu.topology/state"] = state
+            served.write(objects)
+        screen = Screen(page, served.address)
+        screen.resize(width, 844)
+        screen.open()
+        changes = screen.tab("Changes")
+        expect(changes).to_have_text(re.compile(r"Changes\d+"))
+        plan = screen.tab("Plan").bounding_box()
+        assert plan
+        assert plan["x"] + plan["width"] <= width
+        assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_telephone_shows_conditions_in_brief_and_nodes_left_out(troubled_screen: Screen) -> None:

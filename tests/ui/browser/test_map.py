@@ -97,6 +97,50 @@ def test_everything_by_keyboard(screen: Screen) -> None:
     expect(block).to_be_focused()
 
 
+def test_keys_go_back_after_a_click(screen: Screen) -> None:
+    screen.open()
+    block = screen.domain("block block-2")
+    click_head(screen.page, block)
+    rack = screen.domain("rack rack-3")
+    expect(rack).to_be_attached()
+    screen.press("Escape")
+    expect(block).to_be_attached()
+
+
+def test_keys_go_back_after_a_search(screen: Screen) -> None:
+    screen.open()
+    screen.search.fill("h200-4")
+    screen.press("Enter")
+    heading = screen.heading("h200-4")
+    expect(heading).to_be_visible()
+    screen.page.mouse.click(5, 400)  # the focus is nowhere
+    screen.press("Backspace")
+    node = screen.node("h200-4")
+    expect(node).to_be_attached()
+    screen.press("Backspace")
+    rack = screen.domain("rack rack-3")
+    expect(rack).to_be_attached()
+
+
+def test_keys_go_back_from_a_link(screen: Screen) -> None:
+    screen.open("in=zone-1/block-2/rack-3")
+    node = screen.node("h200-1")
+    expect(node).to_be_attached()
+    screen.press("Escape")
+    rack = screen.domain("rack rack-3")
+    expect(rack).to_be_attached()
+
+
+def test_backspace_in_the_search_box_only_deletes(screen: Screen) -> None:
+    screen.open("in=zone-1/block-2/rack-3")
+    node = screen.node("h200-1")
+    expect(node).to_be_attached()
+    screen.search.fill("h2")
+    screen.press("Backspace")
+    expect(screen.search).to_have_value("h")
+    expect(node).to_be_attached()
+
+
 def test_link_shows_a_colleague_the_same(screen: Screen) -> None:
     screen.open("in=zone-1/block-2/rack-3&by=free&only=all")
     faulty = screen.node(FAULTY)

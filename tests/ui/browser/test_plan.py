@@ -13,6 +13,13 @@ from tests.ui.browser.test_accessible import serious
 pytestmark = pytest.mark.slow
 
 
+def test_no_gang_is_not_praised(screen: Screen) -> None:
+    screen.open()
+    screen.tab("Plan").click()
+    expect(screen.panel).to_contain_text("No gang of several GPU pods is running.")
+    expect(screen.panel).not_to_contain_text("as close together as they can be")
+
+
 def test_gang_and_a_drain(page: Page, tmp_path: Path) -> None:
     owner = {
         "apiVersion": "batch/v1",

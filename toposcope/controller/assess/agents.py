@@ -1,10 +1,11 @@
 """Whether every node with GPUs has an agent, and what their labels claim: pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
-from toposcope.api.conditions import AGENTS_REPORTING, Condition
+from toposcope.api.conditions import AGENTS_NOT_READY, AGENTS_REPORTING, Condition, previous
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, NVLINK_DOMAIN
 from toposcope.api.label_values import MOST_COUNT, count_of
 from toposcope.hierarchy.coverage import some_names
@@ -15,6 +16,14 @@ from toposcope.text import plural
 _IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
 """The question about nodes without labels, while the cause is not known."""
 _PODS_NOT_CREATED: Final = "AgentPodsNotCreated"
+NO_STATUS: Final[Mapping[str, Any]] = MappingProxyType({})
+_ALL_REPORT: Final = Condition(
+    AGENTS_REPORTING,
+    "True",
+    "AllAgentsReport",
+    "Every node with GPUs carries the labels of an agent",
+)
+_SHOW_AGENTS: Final = "kubectl get pods -A -o wide -l app.kubernetes.io/component=agent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,38 +56,112 @@ class MissingPods:
 NO_MISSING_PODS: Final = MissingPods()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class UnreadyAgent:
+    """An agent whose pod is not Ready, while the labels of its node may still be there."""
+
+    node: str
+    reason: str
+    """In the kubelet's word, as `CrashLoopBackOff`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPodsSeen:
+    """What the pods of the agents show, beside what their labels do."""
+
+    missing: MissingPods = NO_MISSING_PODS
+    unready: Sequence[UnreadyAgent] | None = ()
+    """By node; None: not known yet."""
+
+
+NO_PODS_SEEN: Final = AgentPodsSeen()
+
+
 def agent_reports(nodes: Table) -> AgentReports:
     """What all nodes of the cluster show of their agents."""
     return AgentReports(silent=_silent(nodes), implausible=_implausible(nodes))
 
 
-def agents_condition(reports: AgentReports, pods: MissingPods = NO_MISSING_PODS) -> Condition:
-    """The `AgentsReporting` condition.
+def agents_condition(
+    reports: AgentReports,
+    seen: AgentPodsSeen = NO_PODS_SEEN,
+    status: Mapping[str, Any] = NO_STATUS,
+) -> Condition:
+    """The `AgentsReporting` condition, given the stored status.
 
-    Where pods cannot be created it is False even if all nodes have labels, because these may have
-    been left behind by pods that are gone.
+    Where pods cannot be created, or are not Ready, it is False even if all nodes have labels,
+    because these may have been left behind.
     """
-    texts = []
-    reason = _PODS_NOT_CREATED
-    if reports.silent:
-        texts.append(_silent_text(reports.silent, pods))
-        reason = _PODS_NOT_CREATED if pods.refusal else "NodesWithoutLabels"
-    elif pods.refusal and not reports.implausible:
-        texts.append(f"labels may be old; {pods.cause}")
-    if reports.implausible:
-        texts.insert(0, _implausible_text(reports.implausible))
-        if not (reports.silent and pods.refusal):
-            reason = "ImplausibleLabels"
+    texts = list(_texts(reports, seen))
     if texts:
+        reason = _reason(reports, seen)
         return Condition(AGENTS_REPORTING, "False", reason, "; ".join(texts))
-    text = "Every node with GPUs carries the labels of an agent"
-    return Condition(AGENTS_REPORTING, "True", "AllAgentsReport", text)
+    if seen.unready is None:
+        return _as_before(status)
+    return _ALL_REPORT
 
 
-def _silent_text(names: Sequence[str], pods: MissingPods) -> str:
+def _texts(reports: AgentReports, seen: AgentPodsSeen) -> Iterator[str]:
+    """What is wrong, the worst first."""
+    if reports.implausible:
+        yield _implausible_text(reports.implausible)
+    if reports.silent:
+        yield _silent_text(reports.silent, seen)
+    elif seen.missing.refusal and not reports.implausible:
+        yield f"labels may be old; {seen.missing.cause}"
+    if seen.unready:
+        yield _unready_text(seen.unready)
+
+
+def _reason(reports: AgentReports, seen: AgentPodsSeen) -> str:
+    """The reason of the condition where something is wrong."""
+    if reports.silent and seen.missing.refusal:
+        return _PODS_NOT_CREATED
+    if reports.implausible:
+        return "ImplausibleLabels"
+    if reports.silent:
+        return "NodesWithoutLabels"
+    return _PODS_NOT_CREATED if seen.missing.refusal else AGENTS_NOT_READY
+
+
+def _as_before(status: Mapping[str, Any]) -> Condition:
+    """The condition while the pods are not known: a new leader must not call all well."""
+    stored = previous(status, AGENTS_REPORTING)
+    if stored is None or stored.get("reason") != AGENTS_NOT_READY:
+        return _ALL_REPORT
+    message = str(stored.get("message"))
+    return Condition(AGENTS_REPORTING, "False", AGENTS_NOT_READY, message)
+
+
+def _unready_text(unready: Sequence[UnreadyAgent]) -> str:
+    """The agents that are not Ready: nodes by reason, the most frequent reason first."""
+    nodes_by_reason: dict[str, list[str]] = {}
+    for agent in unready:
+        nodes_by_reason.setdefault(agent.reason, []).append(agent.node)
+    by_frequency = sorted(nodes_by_reason.items(), key=_frequency, reverse=True)
+    parts = []
+    for reason, nodes in by_frequency:
+        parts.append(f"{some_names(nodes)} ({reason})")
+    count = len(unready)
+    agents = plural(count, "agent is", "agents are")
+    return (
+        f"{count} {agents} not Ready, so nothing checks that the labels are still true: "
+        f"{', '.join(parts)}; see `{_SHOW_AGENTS}`"
+    )
+
+
+def _frequency(nodes_of_reason: tuple[str, Sequence[str]]) -> int:
+    _, nodes = nodes_of_reason
+    return len(nodes)
+
+
+def _silent_text(names: Sequence[str], seen: AgentPodsSeen) -> str:
     who = _have(names)
     shown = some_names(names)
-    return f"{who} GPUs but no {GPUS} label: {shown}; {pods.cause}"
+    text = f"{who} GPUs but no {GPUS} label: {shown}"
+    if seen.unready and seen.missing == NO_MISSING_PODS:
+        return text  # the agents that are not Ready follow, and are the cause
+    return f"{text}; {seen.missing.cause}"
 
 
 def _implausible_text(names: Sequence[str]) -> str:

@@ -16,8 +16,8 @@ from toposcope.api.conditions import (
 from toposcope.api.levels import Level
 from toposcope.controller.assess import availability
 from toposcope.controller.assess.agents import (
-    NO_MISSING_PODS,
-    MissingPods,
+    NO_PODS_SEEN,
+    AgentPodsSeen,
     agent_reports,
     agents_condition,
 )
@@ -69,7 +69,7 @@ class Evidence:
     rebuilds: Sequence[Rebuild] = ()
     """NVLink fabrics that were rebuilt, of all nodes."""
     catalogue: Catalogue = BUILT_IN
-    missing_pods: MissingPods = NO_MISSING_PODS
+    agent_pods: AgentPodsSeen = NO_PODS_SEEN
 
 
 class LeftOut(NamedTuple):
@@ -132,7 +132,7 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
     catalogue, now = evidence.catalogue, evidence.now
     table = table_of(evidence.nodes, catalogue.placeholders)
     chosen = selected(topology, table if evidence.held is None else evidence.held)
-    reporting = agents_condition(agent_reports(table), evidence.missing_pods)
+    reporting = agents_condition(agent_reports(table), evidence.agent_pods, topology.status)
     if not chosen:
         memory.forget_nodes()
         return _without_nodes(topology, chosen, reporting)

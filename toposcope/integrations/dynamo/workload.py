@@ -328,6 +328,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     notes = list(cluster.levels_first)
     if not invalid:
         notes = notes_on(whole, gangs)
+    queue = root / "metadata" / "annotations" / provider.QUEUE
     workload = Workload(
         system="Dynamo",
         handle=handle_of(root),
@@ -338,7 +339,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         gang=True if topology else None,
         pod_groups=gangs if gangs != (whole,) else (),
         least=gangs[:1] if topology else (),
-        queue=(root / "metadata" / "annotations" / provider.QUEUE).text() or "",
+        queue=queue.text() or "",
+        queue_field=queue.path,
     )
     return Reading(workload)
 

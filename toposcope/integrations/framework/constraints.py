@@ -405,6 +405,8 @@ class Workload:
     """What of it has to start, where it is no failure that the others wait for room."""
     queue: str = ""
     """The scheduler's queue; empty: not known."""
+    queue_field: str = ""
+    """Where its document names that queue, or may; empty: not known."""
     preemptible: bool = True
     """Whether it may be evicted: then only the limits of its queue bind it, not the quota."""
     admission: Admission | None = None

@@ -8,8 +8,12 @@ from typing import Final
 
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.grove.api import clique_names, clique_replicas
+from toposcope.integrations.kueue import api
 
+TITLE: Final = "Kueue"
 SCHEDULER: Final = "kueue"
+TOPOLOGIES: Final = api.TOPOLOGIES
+"""What its flavors read the levels from."""
 _QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _RULE: Final = "grove/kueue"
 

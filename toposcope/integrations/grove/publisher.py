@@ -25,6 +25,7 @@ from toposcope.integrations.framework.publishing.immutable_topology import Patie
 from toposcope.integrations.framework.publishing.publisher import SystemPublishing
 from toposcope.integrations.grove import backend, topology_reference
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
+from toposcope.integrations.grove.named_backend import QUEUES, USUAL, NamedBackend
 from toposcope.integrations.grove.topology import differences
 from toposcope.integrations.grove.topology import target as grove_target
 from toposcope.kube.client import Caller, find
@@ -35,6 +36,10 @@ from toposcope.kube.runtime import REAL, Runtime
 _SOON_SECONDS: Final = 5.0
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _UPGRADE: Final = "upgrade Grove to v0.1.0-alpha.9 or later, or set spec.publish.grove to Never"
+_NOT_KNOWN: Final = (
+    f"names no Topology of {QUEUES.title}: spec.bindingSchedulers does not say whether Grove's "
+    f"operator has a profile {QUEUES.scheduler}; list it there if it has"
+)
 
 Document = Mapping[str, Any]
 
@@ -49,6 +54,21 @@ class _Found:
     binding: Document | None
     obstacle: Document | None
     """A Topology of this name that the binding does not name, and Grove may not have made."""
+    note: str = ""
+    """What is not known of the schedulers that Grove has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Named:
+    """Whether the binding names a backend's Topology."""
+
+    is_named: bool = False
+    note: str = ""
+    """Why it does not, where that is not known to be right."""
+    obstacle: Document | None = None
+    """The Topology that is there and not named."""
+    is_missing: bool = False
+    """Whether the cluster does not serve the kind."""
 
 
 class GrovePublisher:
@@ -105,49 +125,89 @@ class GrovePublisher:
         if binding is not None and objects.is_terminating(binding):
             return objects.terminating(target, binding, (), _SOON_SECONDS)
 
-        named = False
-        existing = None
-        if not topology_reference.is_named_by_others(binding):
-            existing = find(self._client, backend.TOPOLOGIES.target(target.name).path)
-            served = existing is not None or self._serves_topologies()
-            named = topology_reference.should_name(topology, binding, existing, served=served)
-            if not (named or served):
-                return _without_backend(target)
+        usual = self._usual(topology, binding)
+        if usual.is_missing and not topology.binding_schedulers:
+            return _without_backend(target)
+        queues = self._queues(topology, binding)
+        named = []
+        for of, answer in ((USUAL, usual), (QUEUES, queues)):
+            if answer.is_named:
+                named.append(of)
 
         found = _Found(
             target=target,
             topology=topology,
             binding=binding,
-            obstacle=None if named else existing,
+            obstacle=usual.obstacle,
+            note=queues.note,
         )
-        return self._keep(found, levels, named=named)
+        return self._keep(found, levels, named)
 
-    def _keep(self, found: _Found, levels: Sequence[Level], *, named: bool) -> Published:
-        """Make the binding have `levels`, and name the backend's Topology or not."""
+    def _usual(self, topology: Topology, binding: Document | None) -> _Named:
+        """Whether the binding names the Topology of the usual backend."""
+        if topology_reference.is_named_by_others(binding):
+            return _Named()
+        existing = find(self._client, USUAL.topologies.target(topology.name).path)
+        served = existing is not None or self._served_target(USUAL, topology.name) is not None
+        if topology_reference.is_listed(topology, USUAL):
+            is_named = topology_reference.should_name_listed(
+                topology, USUAL, existing, served=served
+            )
+        else:
+            is_named = topology_reference.should_name(topology, binding, existing, served=served)
+        if is_named:
+            return _Named(is_named=True)
+        return _Named(obstacle=existing, is_missing=not served)
+
+    def _queues(self, topology: Topology, binding: Document | None) -> _Named:
+        """Whether the binding names the Topology of the backend that admits by queues."""
+        if topology_reference.is_named_by_others(binding, QUEUES):
+            return _Named()
+        target = self._served_target(QUEUES, topology.name)
+        existing = find(self._client, target.path) if target else None
+        if topology_reference.is_listed(topology, QUEUES):
+            is_named = topology_reference.should_name_listed(
+                topology, QUEUES, existing, served=target is not None
+            )
+            return _Named(is_named=is_named)
+        if topology.binding_schedulers is not None or existing is None:
+            return _Named()
+        if binding is not None and topology_reference.names_topology(binding, QUEUES):
+            return _Named(is_named=True)
+        return _Named(note=_NOT_KNOWN)
+
+    def _served_target(self, of: NamedBackend, name: str) -> Target | None:
+        """The Topology of a name, in the newest version that is served; None: none is."""
+        for version in of.topologies.versions:
+            resources = objects.served_resources(self._client, of.topologies.api_version(version))
+            if of.topologies.plural in resources:
+                return of.topologies.target(name, version)
+        return None
+
+    def _keep(
+        self, found: _Found, levels: Sequence[Level], named: Sequence[NamedBackend]
+    ) -> Published:
+        """Make the binding have `levels`, and name the Topologies of these backends alone."""
         target, binding = found.target, found.binding
         body = topology_reference.body_of(target, found.topology, levels, binding, named=named)
         if binding is not None and topology_reference.matches(binding, body):
             waiting = self._clear(found, None)
-            return waiting or self._in_sync(target, binding)
+            return waiting or self._in_sync(found, binding)
         try:
             return self._write(found, body)
         except ApiError as error:
-            return _refused(target, error, named=named)
+            return _refused(target, error, named)
 
-    def _serves_topologies(self) -> bool:
-        """Whether the backend's kind is served."""
-        resources = objects.served_resources(self._client, backend.TOPOLOGIES.api_version())
-        return backend.TOPOLOGIES.plural in resources
-
-    def _in_sync(self, target: Target, binding: Document) -> Published:
+    def _in_sync(self, found: _Found, binding: Document) -> Published:
         """The binding is as it should be; `Waiting` while Grove says its Topology is not."""
+        target = found.target
         drift = topology_reference.reported_drift(binding)
         if topology_reference.is_named_by_others(binding):
-            return target.in_sync(drift)
+            return target.in_sync(drift or found.note)
         if drift:
             return target.not_in_sync("Waiting", drift, self._patience.again_in(target.name))
         self._patience.over(target.name)
-        return target.in_sync()
+        return target.in_sync(found.note)
 
     def _write(self, found: _Found, body: Document) -> Published:
         waiting = self._clear(found, body)
@@ -157,7 +217,7 @@ class GrovePublisher:
             objects.create_by_apply(self._client, found.target, body)
         else:
             self._client.call(apply(found.target.path, body, MANAGER, force=True))
-        return found.target.in_sync()
+        return found.target.in_sync(found.note)
 
     def _clear(self, found: _Found, body: Document | None) -> Published | None:
         """Make way for the Topology that Grove makes of the binding; what is still in its way.
@@ -264,11 +324,11 @@ def _without_backend(target: Target) -> Published:
     return target.not_in_sync("NotServed", text)
 
 
-def _refused(target: Target, error: ApiError, *, named: bool) -> Published:
-    """The answer to a write that failed, with what to do where Grove refuses the entry."""
+def _refused(target: Target, error: ApiError, named: Sequence[NamedBackend]) -> Published:
+    """The answer to a write that failed, with what to do where Grove refuses an entry."""
     answer = target.failed(error)
     if named and answer.reason == "Rejected":
-        fix = topology_reference.refusal_fix(target, error)
+        fix = topology_reference.refusal_fix(target, error, named)
         if fix:
             return replace(answer, message=f"{error.message}; {fix}")
     return answer

@@ -227,22 +227,32 @@ def _check_queue(root: Field, cliques: list[Field]) -> None:
         where.error("grove/queue", text, "name one queue")
 
 
-def queue_of(root: Field) -> str:
-    """The queue of the backend that all pods of a set are in; empty: none is named, or several."""
-    own = _queue(root / "metadata")
+def queue_of(root: Field) -> Field | None:
+    """What names the queue of the backend for all pods of a set; None: nothing does, or several."""
+    own = _queue_field(root / "metadata")
     if own:
         return own
-    named = set()
+    named: dict[str, Field] = {}
     for clique in (root / "spec" / "template" / "cliques").items():
-        named.add(_queue(clique))
-    named.discard("")
-    return named.pop() if len(named) == 1 else ""
+        field = _queue_field(clique)
+        if field:
+            named.setdefault(str(field.value), field)
+    if len(named) != 1:
+        return None
+    (only,) = named.values()
+    return only
 
 
 def _queue(metadata: Field) -> str:
     """The queue in a label, else in an annotation; empty without either."""
+    field = _queue_field(metadata)
+    return str(field.value) if field else ""
+
+
+def _queue_field(metadata: Field) -> Field | None:
+    """The label, else the annotation with a queue; None without either."""
     for place in ("labels", "annotations"):
-        queue = (metadata / place / backend.QUEUE).text()
-        if queue:
-            return queue
-    return ""
+        field = metadata / place / backend.QUEUE
+        if field.text():
+            return field
+    return None

@@ -15,11 +15,16 @@ after any of them:
   ours. The other way round, a binding without the entry would stand beside our Topology until the
   next pass.
 
-An annotation marks the entry as ours, not field ownership: to server-side apply the list is one
-value, which passes as a whole to whoever adds an entry for another scheduler.
+An annotation for each backend marks its entry as ours, not field ownership: to server-side apply
+the list is one value, which passes as a whole to whoever adds an entry for another scheduler.
+
+Which backends Grove has is in the configuration of its operator, which is not read: its webhook
+refuses an entry for any other. So `spec.bindingSchedulers` lists those that are named whatever
+there was before: where a profile has `topologyBindingPolicy: ReferenceRequired`, Grove makes no
+Topology, and refuses sets whose binding names none (GREP-617).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
@@ -27,6 +32,7 @@ from toposcope.api.levels import Level
 from toposcope.integrations.framework.published import Target, is_ours
 from toposcope.integrations.grove import backend
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES
+from toposcope.integrations.grove.named_backend import BACKENDS, USUAL, NamedBackend
 from toposcope.integrations.grove.topology import entries as level_entries
 from toposcope.kube.errors import ApiError
 
@@ -35,16 +41,17 @@ REFERENCES: Final = {
     OLDER_TOPOLOGIES.kind: "schedulerTopologyReferences",
 }
 """By kind: the field of `spec` that names topologies of schedulers."""
+_ANNOTATIONS: Final = frozenset(of.annotation for of in BACKENDS)
 _REFUSALS: Final = ("scheduler backend", "schedulerTopology")
 """One of these is in each message with which Grove's webhook refuses an entry."""
 
 
-def names_topology(binding: Mapping[str, Any]) -> bool:
+def names_topology(binding: Mapping[str, Any], of: NamedBackend = USUAL) -> bool:
     """Whether the binding names a Topology that others write, so that Grove makes none."""
     spec = binding.get("spec") or {}
     for field in REFERENCES.values():
         entries = spec.get(field) or ()
-        if any(entry["schedulerName"] == backend.SCHEDULER for entry in entries):
+        if any(entry["schedulerName"] == of.scheduler for entry in entries):
             return True
     return False
 
@@ -78,11 +85,29 @@ def _controller(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def is_named_by_others(binding: Mapping[str, Any] | None) -> bool:
+def is_named_by_others(binding: Mapping[str, Any] | None, of: NamedBackend = USUAL) -> bool:
     """Whether an admin named a Topology in the binding: that entry is not ours to change."""
-    if binding is None or not names_topology(binding):
+    if binding is None or not names_topology(binding, of):
         return False
-    return _annotation(binding) is None
+    return of.annotation not in _annotations(binding)
+
+
+def is_listed(topology: Topology, of: NamedBackend) -> bool:
+    """Whether the spec says that the binding is to name the Topology of a backend."""
+    return of.scheduler in (topology.binding_schedulers or ())
+
+
+def should_name_listed(
+    topology: Topology, of: NamedBackend, existing: Mapping[str, Any] | None, *, served: bool
+) -> bool:
+    """Whether the binding names the Topology of a backend that the spec lists.
+
+    It does before the Topology is there, so that Grove makes none. One that is not to be published
+    is named for as long as it is there, unless Grove made it.
+    """
+    if topology.mode(of.topologies.option) == "Auto":
+        return served or existing is not None
+    return existing is not None and not made_by_grove(existing, topology.name)
 
 
 def should_name(
@@ -117,31 +142,48 @@ def body_of(
     levels: Sequence[Level],
     binding: Mapping[str, Any] | None,
     *,
-    named: bool,
+    named: Collection[NamedBackend],
 ) -> dict[str, Any]:
-    """The binding to write over the present one; entries for other schedulers stay."""
+    """The binding to write over the present one, which names our Topologies of these backends.
+
+    Entries of others stay.
+    """
     spec: dict[str, Any] = {"levels": level_entries(levels)}
-    if not is_named_by_others(binding):
-        field = REFERENCES[target.kind]
-        spec_before = (binding or {}).get("spec") or {}
-        existing = spec_before.get(field)
-        if named or existing is not None:
-            # An empty list, not an absent one: a value that somebody else has applied too would
-            # stay when we let go of it.
-            name = target.name if named else ""
-            spec[field] = _entries(existing or (), name)
+    field = REFERENCES[target.kind]
+    spec_before = (binding or {}).get("spec") or {}
+    existing = spec_before.get(field)
+    if named or _may_have_ours(binding, existing):
+        # An empty list, not an absent one: a value that somebody else has applied too would stay
+        # when we let go of it.
+        spec[field] = _entries(existing or (), binding, named, target.name)
 
     body = target.body(topology, spec)
     if named:
-        body["metadata"]["annotations"] = {backend.NAMED: target.name}
+        body["metadata"]["annotations"] = {of.annotation: target.name for of in named}
     return body
 
 
-def _entries(existing: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
-    """The entries for other schedulers, and one that names our Topology if it has a name."""
-    entries = [entry for entry in existing if entry["schedulerName"] != backend.SCHEDULER]
-    if name:
-        entries.append({"schedulerName": backend.SCHEDULER, "topologyReference": name})
+def _may_have_ours(binding: Mapping[str, Any] | None, existing: object) -> bool:
+    """Whether the entries that a binding has are not all somebody else's."""
+    if binding is None or existing is None:
+        return False
+    return bool(_named_in(binding)) or not is_named_by_others(binding)
+
+
+def _entries(
+    existing: Iterable[Mapping[str, Any]],
+    binding: Mapping[str, Any] | None,
+    named: Collection[NamedBackend],
+    name: str,
+) -> list[Mapping[str, Any]]:
+    """The entries that others wrote, and those that name our Topologies."""
+    ours = set()
+    for of in BACKENDS:
+        if of in named or not is_named_by_others(binding, of):
+            ours.add(of.scheduler)
+    entries = [entry for entry in existing if entry["schedulerName"] not in ours]
+    for of in named:
+        entries.append({"schedulerName": of.scheduler, "topologyReference": name})
     return entries
 
 
@@ -151,31 +193,49 @@ def matches(binding: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
     for field, value in body["spec"].items():
         if spec.get(field) != value:
             return False
-    return _annotation(binding) == _annotation(body)
+    return _named_in(binding) == _named_in(body)
 
 
 def reported_drift(binding: Mapping[str, Any]) -> str:
     """What Grove says of a Topology that the binding names; empty unless it says it differs."""
     status = binding.get("status") or {}
     generation = binding["metadata"].get("generation")
-    is_current = status.get("observedGeneration") == generation
-    if not is_current or not names_topology(binding):
+    if status.get("observedGeneration") != generation:
         return ""
 
+    titles = {}
+    for of in BACKENDS:
+        if names_topology(binding, of):
+            titles[of.scheduler] = of.title
     reports = []
     for report in status.get("schedulerTopologyStatuses") or ():
-        if report["schedulerName"] != backend.SCHEDULER or report["inSync"]:
+        scheduler = report["schedulerName"]
+        if scheduler not in titles or report["inSync"]:
             continue
         name = report["topologyReference"]
         message = report.get("message") or "not in sync"
-        reports.append(f"Grove says of {backend.TITLE}'s Topology {name}: {message}")
+        reports.append(f"Grove says of {titles[scheduler]}'s Topology {name}: {message}")
     return "; ".join(reports)
 
 
-def refusal_fix(target: Target, error: ApiError) -> str:
-    """What to do when the server refuses the entry; empty when it refuses something else."""
+def refusal_fix(target: Target, error: ApiError, named: Collection[NamedBackend]) -> str:
+    """What to do when the server refuses an entry; empty when it refuses something else."""
     if not any(phrase in error.message for phrase in _REFUSALS):
         return ""
+    listed = [of for of in named if of is not USUAL]
+    if not listed:
+        return _usual_fix(target)
+    fixes = []
+    for of in listed:
+        fixes.append(
+            f"the binding names {of.title}'s Topology {target.name}, because "
+            f"spec.bindingSchedulers lists {of.scheduler}: give Grove's operator a profile "
+            f"{of.scheduler}, or take it out of the list"
+        )
+    return "; ".join(fixes)
+
+
+def _usual_fix(target: Target) -> str:
     return (
         f"the binding names the {backend.TITLE} Topology {target.name}, "
         "which Toposcope keeps, and Grove "
@@ -186,6 +246,15 @@ def refusal_fix(target: Target, error: ApiError) -> str:
     )
 
 
-def _annotation(document: Mapping[str, Any]) -> str | None:
+def _annotations(document: Mapping[str, Any]) -> Mapping[str, str]:
     annotations: Mapping[str, str] = document["metadata"].get("annotations") or {}
-    return annotations.get(backend.NAMED)
+    return annotations
+
+
+def _named_in(document: Mapping[str, Any]) -> dict[str, str]:
+    """The annotations that mark entries as ours."""
+    marked = {}
+    for name, value in _annotations(document).items():
+        if name in _ANNOTATIONS:
+            marked[name] = value
+    return marked

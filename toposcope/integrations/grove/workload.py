@@ -265,13 +265,15 @@ def _with_gangs(root: Field, workload: Workload, group: Group) -> Workload:
     if workload.placeable:
         notes = tuple(notes_of(group, gangs))
     priority = (template / "priorityClassName").text() or ""
+    queue = queue_of(root)
     return replace(
         workload,
         notes=notes,
         gang=True,
         pod_groups=gangs,
         least=gangs[:1],
-        queue=queue_of(root),
+        queue=str(queue.value) if queue else "",
+        queue_field=queue.path if queue else "",
         preemptible=backend.PREEMPTIBLE.get(priority, True),
     )
 

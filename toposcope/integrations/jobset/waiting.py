@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from toposcope.integrations.framework.constraints import JOB, Group
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.leader_pins import LeaderPins, pin_to_leader
 from toposcope.integrations.framework.placement import ViewedPod
 from toposcope.integrations.framework.waiting import CopyName, Pin, Waiting, WaitingWorkload
 from toposcope.integrations.jobset.api import EXCLUSIVE, JOB_KEY, NAMESPACED_JOB, NODE_SELECTOR
@@ -16,6 +16,13 @@ from toposcope.kube.discovery import Kind
 
 _WHO: Final = "JobSet"
 _JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+_PINS: Final = LeaderPins(
+    who=_WHO,
+    annotations=(EXCLUSIVE,),
+    leader="the first pod of its Job",
+    group="the Job",
+    deleted_too="the pods of its Job",
+)
 
 
 class _JobSet(Waiting):
@@ -42,31 +49,7 @@ class _JobSet(Waiting):
         del value
         if key == NAMESPACED_JOB:
             return Pin(_WHO, f"with {NODE_SELECTOR} somebody has to label nodes for each Job")
-        if key not in _exclusive_keys(workload):
-            return None
-        leader = _leader(workload, pod)
-        if leader is None:
-            return Pin(_WHO)
-        way_out = (
-            f"make room on those nodes, or delete pod/{leader.name} and the pods of its Job, "
-            "so that the Job may go elsewhere"
-        )
-        return Pin(
-            who=_WHO,
-            why=f"the first pod of its Job, pod/{leader.name}, runs there",
-            way_out=(way_out,),
-        )
-
-
-def _exclusive_keys(workload: WaitingWorkload) -> set[str]:
-    """The labels by whose values the Jobs of the JobSets are kept apart."""
-    keys = set()
-    for _, document in workload.all_members:
-        annotations = Field(document) / "metadata" / "annotations"
-        key = (annotations / EXCLUSIVE).text()
-        if key:
-            keys.add(key)
-    return keys
+        return pin_to_leader(_PINS, workload, key, _leader(workload, pod))
 
 
 def _leader(workload: WaitingWorkload, pod: ViewedPod) -> ViewedPod | None:

@@ -23,7 +23,8 @@ class _KaiConfiguration(Configuration):
         return read_node_labels(document, catalogue)
 
     def members(self, cluster: ClusterFacts, documents: Collection[Document]) -> ClusterFacts:
-        pod_groups = {**cluster.pod_groups, **members_of_documents(documents)}
+        members = members_of_documents(documents, cluster.surroundings)
+        pod_groups = {**cluster.pod_groups, **members}
         groups = [document for document in documents if kind_of(document) == POD_GROUPS.key]
         objects = dict(cluster.objects)
         objects[POD_GROUPS.key] = (*objects.get(POD_GROUPS.key, ()), *groups)

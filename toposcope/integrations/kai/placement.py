@@ -51,7 +51,7 @@ from toposcope.integrations.kai.gpu_shares import (
     offered_shares,
 )
 from toposcope.integrations.kai.pod_shares import with_share
-from toposcope.integrations.kai.queues import excess, missing, not_a_leaf
+from toposcope.integrations.kai.queues import NamedQueue, excess, missing, not_a_leaf
 from toposcope.text import plural, shell
 
 _TOO_LARGE: Final = f"{VERSION}'s allocation with the rules between pods takes too long to follow"
@@ -119,7 +119,8 @@ class _Placement(Placement):
     ) -> Iterator[Finding]:
         """The finding that its queue does not exist, or takes no pods."""
         del view
-        finding = missing(cluster, workload.queue) or not_a_leaf(cluster, workload.queue)
+        queue = NamedQueue(workload.queue, workload.queue_field)
+        finding = missing(cluster, queue) or not_a_leaf(cluster, queue)
         if finding:
             yield finding
         if workload.gang is not None and _is_spread(workload.groups):

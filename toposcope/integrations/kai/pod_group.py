@@ -30,6 +30,7 @@ from toposcope.integrations.framework.document import (
 )
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import structure_of
+from toposcope.integrations.framework.surroundings import Surroundings
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System, is_change
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, PREEMPTIBLE, SUB_GROUP_OF
@@ -87,6 +88,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     if tree.unknown:
         why = tree.unknown[0]
         notes.append(f"{why}: room is not checked; check the workload that its pods come from")
+    queue = spec / "queue"
     workload = Workload(
         "KAI",
         handle_of(root),
@@ -95,7 +97,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         placeable=constraints.placeable and not tree.unknown,
         notes=tuple(notes),
         gang=tree.gang,
-        queue=(spec / "queue").text() or "",
+        queue=queue.text() or "",
+        queue_field=queue.path,
         preemptible=_is_preemptible(spec),
     )
     return Reading(workload)
@@ -343,13 +346,15 @@ def _called(subgroup: str) -> str:
     return "the PodGroup"
 
 
-def members_of_documents(documents: Iterable[Mapping[str, Any]]) -> PodGroupMembers:
+def members_of_documents(
+    documents: Iterable[Mapping[str, Any]], surroundings: Surroundings
+) -> PodGroupMembers:
     """The pods of workloads whose templates name a PodGroup that KAI's grouper leaves them in."""
     groups: dict[PodGroupName, list[PodGroupMember]] = {}
     for document in documents:
         if GROUP_OF not in str(document):
             continue  # most documents name none, and reading a workload takes longer than this
-        root = Field(document)
+        root = Field(document, surroundings=surroundings)
         structure = structure_of(root)
         if structure is None or not keeps_its_group(root, structure):
             continue

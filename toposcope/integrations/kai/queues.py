@@ -49,38 +49,51 @@ class Excess:
     wanted: float
 
 
-def queue_of(places: Sequence[Field]) -> str:
+@dataclass(frozen=True, slots=True)
+class NamedQueue:
+    """The queue of a workload."""
+
+    name: str
+    field: str
+    """The path of the label that names it, or could."""
+
+
+def queue_of(places: Sequence[Field]) -> NamedQueue:
     """The queue that a workload's metadata, or else its templates', name by label or project."""
-    project = _label(places, "project")
-    node_pool = _label(places[1:], NODE_POOL) if project else ""
     queue = _label(places, QUEUE)
-    if queue:
-        return queue
+    if queue.text():
+        return NamedQueue(str(queue.value), queue.path)
+    project = _label(places, "project")
+    if not project.text():
+        return NamedQueue(DEFAULT, queue.path)
+    name = str(project.value)
+    node_pool = _label(places[1:], NODE_POOL).text() if places[1:] else None
     if node_pool:
-        return f"{project}-{node_pool}"
-    return project or DEFAULT
+        name = f"{name}-{node_pool}"
+    return NamedQueue(name, project.path)
 
 
-def _label(places: Iterable[Field], key: str) -> str:
-    """The first of them that has a label."""
-    for place in places:
-        value = (place / "labels" / key).text()
-        if value:
-            return value
-    return ""
+def _label(places: Iterable[Field], key: str) -> Field:
+    """A label where the first of them has it; without a value in the first place where none has."""
+    labels = [place / "labels" / key for place in places]
+    for label in labels:
+        if label.text():
+            return label
+    return labels[0]
 
 
 def is_preemptible(labels: Iterable[Field], priority: str | None, kind: str) -> bool:
     """Whether KAI may evict it, so that no quota binds it; True where that is not known."""
-    text = _label(labels, PREFIX + "preemptibility")
+    text = _label(labels, PREFIX + "preemptibility").text()
     if text:
         return text.lower() != "non-preemptible"
     default = "inference" if kind == "Deployment" else "train"
     return PREEMPTIBLE.get(priority or default, True)
 
 
-def missing(cluster: ClusterFacts, queue: str) -> Finding | None:
+def missing(cluster: ClusterFacts, named: NamedQueue) -> Finding | None:
     """What KAI says of a queue that does not exist; None: it does, or queues are not known."""
+    queue = named.name
     queues = _queues(cluster)
     if queues is None:
         return None
@@ -91,13 +104,15 @@ def missing(cluster: ClusterFacts, queue: str) -> Finding | None:
             fix = did_you_mean(queue, queues)
             if name != queue:
                 fix = f"its parent {name} does not exist, so KAI leaves it out"
-            return Finding("kai/queue", "error", "", f"Queue '{queue}' does not exist", fix)
+            text = f"Queue '{queue}' does not exist"
+            return Finding("kai/queue", "error", named.field, text, fix)
         name = _parent(queues[name])
     return None
 
 
-def not_a_leaf(cluster: ClusterFacts, queue: str) -> Finding | None:
+def not_a_leaf(cluster: ClusterFacts, named: NamedQueue) -> Finding | None:
     """What KAI says of a queue with queues below it, which takes no pods; None: it has none."""
+    queue = named.name
     if not queue:
         return None
     children = []
@@ -108,7 +123,7 @@ def not_a_leaf(cluster: ClusterFacts, queue: str) -> Finding | None:
         return None
     text = f"queue {queue} has children: KAI schedules nothing that is in it"
     fix = f"name one of the queues below it: {listing(children, _MOST_NAMED)}"
-    return Finding("kai/queue-leaf", "error", "", text, fix)
+    return Finding("kai/queue-leaf", "error", named.field, text, fix)
 
 
 def excess(

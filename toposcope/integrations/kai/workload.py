@@ -92,6 +92,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     metadata = [root / "metadata"]
     metadata += [template / "metadata" for template in templates]
     priority = _priority_class(metadata, templates)
+    queue = queue_of(metadata)
     workload = Workload(
         "KAI",
         handle_of(root),
@@ -100,7 +101,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         placeable=constraints.placeable,
         notes=(*constraints.notes, *tree.notes),
         gang=tree.gang,
-        queue=queue_of(metadata),
+        queue=queue.name,
+        queue_field=queue.field,
         preemptible=is_preemptible(metadata, priority, kind_of(root.value)[1]),
     )
     return Reading(workload)

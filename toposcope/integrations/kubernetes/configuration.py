@@ -13,7 +13,8 @@ class _KubernetesConfiguration(Configuration):
     """The pods of PodGroups."""
 
     def members(self, cluster: ClusterFacts, documents: Collection[Document]) -> ClusterFacts:
-        return replace(cluster, gangs={**cluster.gangs, **members_of_documents(documents)})
+        members = members_of_documents(documents, cluster.surroundings)
+        return replace(cluster, gangs={**cluster.gangs, **members})
 
 
 CONFIGURATION: Final = _KubernetesConfiguration()

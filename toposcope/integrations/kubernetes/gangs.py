@@ -14,7 +14,13 @@ from itertools import product
 from typing import Any, Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.constraints import Group, PodGroupName, Pods, Workload
+from toposcope.integrations.framework.constraints import (
+    Group,
+    PodGroupName,
+    Pods,
+    Workload,
+    pods_in,
+)
 from toposcope.integrations.framework.document import (
     Field,
     handle_of,
@@ -30,6 +36,7 @@ from toposcope.integrations.framework.node_affinity import (
     VolumePlace,
 )
 from toposcope.integrations.framework.pods import Structure, structure_of
+from toposcope.integrations.framework.surroundings import Surroundings
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kubernetes.api import (
     COMPOSITES,
@@ -38,6 +45,7 @@ from toposcope.integrations.kubernetes.api import (
     keys_of,
     templates_of,
 )
+from toposcope.integrations.kubernetes.gang_priority import check_priorities
 from toposcope.integrations.kubernetes.hierarchy import Tree, around, parent_of
 from toposcope.kube.discovery import Kind
 
@@ -60,26 +68,21 @@ _BASIC: Final = (
 )
 
 
-_OTHER_PRIORITY: Final = (
-    "its pods have another priorityClassName than their PodGroup, "
-    "and kube-scheduler 1.37 schedules no group whose pods have another priority than the group"
-)
-
-
 def group_of(spec: Field) -> str:
     """The PodGroup that a pod spec names; empty: none."""
     return (spec / "schedulingGroup" / "podGroupName").text() or ""
 
 
 def members_of_documents(
-    documents: Iterable[Mapping[str, Any]],
+    documents: Iterable[Mapping[str, Any]], surroundings: Surroundings
 ) -> dict[PodGroupName, tuple[Pods, ...]]:
     """The pods of workloads whose templates name a PodGroup, by PodGroup."""
     groups: dict[PodGroupName, tuple[Pods, ...]] = {}
     for document in documents:
         if "schedulingGroup" not in str(document):
             continue  # most have none, and reading a workload takes longer than this
-        for name, pods in _named(Field(document)).items():
+        root = Field(document, surroundings=surroundings)
+        for name, pods in _named(root).items():
             before = groups.get(name, ())
             groups[name] = before + pods
     return groups
@@ -206,7 +209,9 @@ def _of_object(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     is_composite = kind_of(group.value) == COMPOSITES.key
     if is_composite or parent_of(group):
         return _tree(root, group, cluster)
-    return _of_group(root, group, cluster)
+    workload = _of_group(root, group, cluster)
+    name = namespace_of(group), name_of(group, "PodGroup")
+    return _of_one_priority(workload, root, group, cluster.gangs.get(name, ()))
 
 
 SYSTEM: Final = System(NAME, _claims, _read)
@@ -249,22 +254,33 @@ def _of_group(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
     name = name_of(group, "PodGroup")
     namespace = namespace_of(group)
     pods = cluster.gangs.get((namespace, name), ())
-    spec = group / "spec"
-    workload = _gang(root, name, spec, _Members(pods), cluster)
-    priority_class = (spec / "priorityClassName").text() or ""
-    if not workload.doubt and _have_other_priorities(pods, priority_class):
-        return replace(workload, doubt=_OTHER_PRIORITY, certain=())
-    return workload
+    return _gang(root, name, group / "spec", _Members(pods), cluster)
 
 
-def _have_other_priorities(kinds: Iterable[Pods], priority_class: str) -> bool:
-    """Whether some pods, of those whose template is known, are of another PriorityClass."""
-    for pods in kinds:
-        creation = pods.creation
-        is_known = bool(creation.namespace)
-        if is_known and creation.priority.class_name != priority_class:
-            return True
-    return False
+def _of_one_priority(
+    workload: Workload, root: Field, top: Field, kinds: Iterable[Pods]
+) -> Workload:
+    """The workload of a gang, once the priorities of its pods are looked at.
+
+    `top` is the group, the outermost one of a tree.
+    """
+    needed = 1
+    if workload.placeable:
+        needed = sum(pods.count for pods in pods_in(workload.groups))
+    doubt = check_priorities(_priority_class(root), top, kinds, needed)
+    if not doubt or workload.doubt:
+        return workload
+    return replace(workload, doubt=doubt, certain=())
+
+
+def _priority_class(root: Field) -> Field:
+    """Where the document says its priority: in its group, or in the first template of a gang."""
+    structure = structure_of(root) or Structure(())
+    for pod_set in structure.sets:
+        spec = pod_set.template / "spec"
+        if group_of(spec):
+            return spec / "priorityClassName"
+    return root / "spec" / "priorityClassName"
 
 
 def _in_namespace(kind: Kind, namespace: str, cluster: ClusterFacts) -> dict[str, Field]:
@@ -292,15 +308,21 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
         note = f"what CompositePodGroup {missing} asks for is left aside"
         return replace(workload, notes=(*workload.notes, note))
 
+    members: list[Pods] = []
+
+    def leaf(pod_group: Field) -> Workload:
+        members.extend(cluster.gangs.get((namespace, name_of(pod_group)), ()))
+        return _of_group(root, pod_group, cluster)
+
     tree = Tree(
         composites,
         pod_groups,
         level=lambda spec: _level(spec, cluster),
-        leaf=lambda pod_group: _of_group(root, pod_group, cluster),
+        leaf=leaf,
     )
     whole = tree.group(top)
     levels = tree.levels  # after the groups are read: the levels may be unknown, too
-    return Workload(
+    workload = Workload(
         NAME,
         handle_of(root),
         groups=(whole,),
@@ -309,6 +331,7 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
         notes=(*tree.notes, *tree.unknown),
         doubt=tree.doubt,
     )
+    return _of_one_priority(workload, root, top, members)
 
 
 def _refuse_without_parent(group: Field, missing: str, composites: Collection[str]) -> None:

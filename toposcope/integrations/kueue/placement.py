@@ -108,9 +108,28 @@ def _decided(
         if not _is_on_nodes(decision):
             return verdict.limited("unclear", _NO_NODES)
         return Verdict("fits", _placed(decision))
-    if verdict.fits or decision.partly:
+    stands = verdict.fits and not _is_in_another_flavor(verdict, question, decision)
+    if stands or decision.partly:
         return verdict
     return _admitted(verdict, decision)
+
+
+def _is_in_another_flavor(verdict: Verdict, question: Question, decision: Decision) -> bool:
+    """Whether pods go to nodes of another flavor than that for which the verdict found a place."""
+    filters = {}
+    for placed in verdict.placed:
+        for pods in placed.group.pods:
+            filters[pods.name] = pods.node_filter
+
+    nodes = {node.name: node for node in question.nodes}
+    for pods, name, _ in decision.placed:
+        node_filter = filters.get(pods.name)
+        node = nodes.get(name)
+        if node_filter is None or node is None:
+            continue
+        if not node_filter.selects(node.name, node.labels):
+            return True
+    return False
 
 
 def _admitted(verdict: Verdict, decision: Decision) -> Verdict:

@@ -6,7 +6,7 @@ In an exclusive group it pins the workers to the leader's domain (0.9: pod_contr
 from typing import Final
 
 from toposcope.integrations.framework.constraints import Group
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.leader_pins import LeaderPins, pin_to_leader
 from toposcope.integrations.framework.placement import ViewedPod
 from toposcope.integrations.framework.waiting import Pin, Waiting, WaitingWorkload
 from toposcope.integrations.lws.api import (
@@ -18,9 +18,14 @@ from toposcope.integrations.lws.api import (
 )
 from toposcope.kube.discovery import Kind
 
-_WHO: Final = "LeaderWorkerSet"
 _WORKER_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
 """Label of a pod: its number in the group; the leader's is 0."""
+_PINS: Final = LeaderPins(
+    who="LeaderWorkerSet",
+    annotations=(EXCLUSIVE, SUBGROUP_EXCLUSIVE),
+    leader="its leader",
+    group="its group",
+)
 
 
 class _LeaderWorkerSet(Waiting):
@@ -44,32 +49,7 @@ class _LeaderWorkerSet(Waiting):
 
     def pin(self, workload: WaitingWorkload, pod: ViewedPod, key: str, value: str) -> Pin | None:
         del value
-        if key not in _exclusive_keys(workload):
-            return None
-        leader = _leader(workload, pod)
-        if leader is None:
-            return Pin(_WHO)
-        way_out = (
-            f"make room on those nodes, or delete pod/{leader.name}, "
-            "so that its group may go elsewhere"
-        )
-        return Pin(
-            who=_WHO,
-            why=f"its leader, pod/{leader.name}, runs there",
-            way_out=(way_out,),
-        )
-
-
-def _exclusive_keys(workload: WaitingWorkload) -> set[str]:
-    """The labels by whose values groups and subgroups are kept apart."""
-    keys = set()
-    for _, document in workload.all_members:
-        annotations = Field(document) / "metadata" / "annotations"
-        for name in (EXCLUSIVE, SUBGROUP_EXCLUSIVE):
-            key = (annotations / name).text()
-            if key:
-                keys.add(key)
-    return keys
+        return pin_to_leader(_PINS, workload, key, _leader(workload, pod))
 
 
 def _leader(workload: WaitingWorkload, pod: ViewedPod) -> ViewedPod | None:

@@ -15,6 +15,7 @@ import { PlanPanel } from "./panel/plan.tsx";
 import { Tabs } from "./panel/tabs.tsx";
 import { Conditions, Staleness } from "./parts/banners.tsx";
 import { Header } from "./parts/header.tsx";
+import { useBackKeys } from "./parts/keys.ts";
 import { Next } from "./parts/next.tsx";
 import { useTheme } from "./parts/theme.tsx";
 import { type Check, type CheckAnswer, type GangPlace, VERSION, type View } from "./protocol.ts";
@@ -135,12 +136,17 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
     [go, forest, table],
   );
   const open = useCallback((node: number) => openName(table.names[node] ?? ""), [openName, table]);
-  const up = useCallback(() => {
+  const close = (): void => go({ path: pathOf(focus), node: null });
+  useBackKeys(() => {
+    if (place.node !== null) {
+      close();
+      return;
+    }
     let here: Domain | null = focus.parent;
     // Domains with nothing else in them look the same as the one above.
     while (here?.parent && here.children.length === 1 && !here.nodes.length) here = here.parent;
     if (here) zoom(here);
-  }, [focus, zoom]);
+  });
   const choose = (match: Match): void => {
     if (match.kind === "domain")
       go({ path: match.path, node: null, ...(match.view === null ? {} : { view: match.view }) });
@@ -207,18 +213,11 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
                   theme,
                   zoom,
                   open,
-                  up,
                 }}
               />
             </>
           ) : (
-            <NodePage
-              name={place.node}
-              source={source}
-              edition={table}
-              now={now}
-              close={() => go({ path: pathOf(focus), node: null })}
-            />
+            <NodePage name={place.node} source={source} edition={table} now={now} close={close} />
           )}
         </main>
         <Tabs tabs={tabs} current={tab} choose={setTab}>

@@ -39,8 +39,12 @@ export interface Source {
   drain(view: string, path: readonly string[], node: string | null): Promise<Drained>;
 }
 
-/** Longest pause in milliseconds of a server that sends something every ten seconds. */
-const SILENCE = 30_000;
+/** Longest pause in milliseconds of a server that sends something every five seconds. */
+const SILENCE_MS = 15_000;
+/** How long a broken connection may take to come back before the page says so: browsers retry after two seconds. */
+const BROKEN_MS = 4_000;
+/** How often the page looks whether the server is still there. */
+const LOOK_MS = 1_000;
 
 export class Server implements Source {
   readonly live = true;
@@ -51,12 +55,21 @@ export class Server implements Source {
   private shown = "";
   private newest = "";
   private last = Date.now();
+  /** When the connection broke; 0: it did not. */
+  private brokenAt = 0;
   private tries = 0;
 
   start(listener: Listener): void {
     void this.fetch(listener);
-    setInterval(() => listener.heard(Date.now() - this.last < SILENCE, this.last), 5_000);
+    setInterval(() => this.tell(listener), LOOK_MS);
     document.addEventListener("visibilitychange", () => this.catchUp(listener));
+  }
+
+  /** Says whether the server is still there. */
+  private tell(listener: Listener): void {
+    const now = Date.now();
+    const broken = this.brokenAt > 0 && now - this.brokenAt >= BROKEN_MS;
+    listener.heard(!broken && now - this.last < SILENCE_MS, this.last);
   }
 
   /** Fetches the newest snapshot, unless it is shown already or nobody would see it. */
@@ -89,14 +102,16 @@ export class Server implements Source {
     events.addEventListener("message", (event: MessageEvent<string>) => {
       const { id, status } = JSON.parse(event.data) as News;
       this.last = Date.now();
+      this.brokenAt = 0;
       this.tries = 0;
       this.newest = id;
-      listener.heard(true, this.last);
+      this.tell(listener);
       listener.status(status);
       this.catchUp(listener);
     });
     events.addEventListener("error", () => {
-      listener.heard(Date.now() - this.last < SILENCE, this.last);
+      this.brokenAt ||= Date.now();
+      this.tell(listener);
       // A browser reconnects by itself after a broken connection, but not after a response that is not a stream.
       if (events.readyState !== EventSource.CLOSED) return;
       this.listening = false;

@@ -67,6 +67,16 @@ for (const count of [1, 7, 100, 15_000]) {
   });
 }
 
+test("a rack of one node has room for its name beside large ones, on a telephone too", () => {
+  const racked = Array.from({ length: 19 }, (_, at) => ({ name: `n${at}`, block: "b0", rack: at < 18 ? "r0" : "r1" }));
+  const { table, forest: tree } = forest([...racked, { name: "alone", block: "b1", rack: "r2" }]);
+  const layout = layoutOf(table, tree, tree.root, 366, 588);
+  for (const box of layout.domains) {
+    assert.ok(box.head > 0, `${box.domain.value} has no name`);
+    assert.ok(box.w >= 60 && box.h >= 60, `${box.domain.value} is a sliver of ${box.w} by ${box.h}`);
+  }
+});
+
 test("nodes are drawn once each, inside the domains that they are in", () => {
   const { table, forest: tree } = forest(racks(24, 8));
   const layout = layoutOf(table, tree, tree.root, 900, 600);
@@ -142,13 +152,14 @@ test("who stands apart has room for names on a narrow screen too", () => {
 });
 
 test("a domain that is too narrow for its name has it along its side", () => {
-  const { table, forest: tree } = forest([...racks(11, 40), { name: "z", block: "small", rack: "r", gpus: 210 }]);
-  const layout = layoutOf(table, tree, tree.root, 900, 600);
+  const sizes = [56, 56, 80, 8, 48, 24, 24, 64, 128, 8, 24];
+  const { table, forest: tree } = forest(sizes.map((gpus, at) => ({ name: `n${at}`, block: `b${at}`, gpus })));
+  // There is no room for all names side by side.
+  const layout = layoutOf(table, tree, tree.root, 395, 219);
 
-  const small = layout.domains.find((box) => box.domain.value === "r");
-  assert.ok(small && small.w < 60, "the case is about a narrow box");
-  assert.deepEqual([small.head > 0, small.upright], [true, true]);
-  assert.ok(layout.domains.filter((box) => box.depth === 1).every((box) => box.head > 0));
+  const narrow = layout.domains.filter((box) => box.w < 60 && box.h >= 100);
+  assert.ok(narrow.length > 0, "the case is about narrow boxes");
+  for (const box of narrow) assert.deepEqual([box.head > 0, box.upright], [true, true]);
 });
 
 test("a point is the node there, else the narrowest domain, else nothing", () => {

@@ -1,7 +1,7 @@
 // Where everything is drawn: the domain in focus, what is nested in it as far as there is room, and which nodes are in none.
 import { type Domain, type Forest, narrowed, type Pen } from "../model/domains.ts";
 import type { Table } from "../model/table.ts";
-import { type Box, grid, tile } from "./tiles.ts";
+import { type Box, grid, readable, tile } from "./tiles.ts";
 
 export interface DomainBox extends Box {
   readonly domain: Domain;
@@ -71,7 +71,7 @@ export function layoutOf(table: Table, forest: Forest, focus: Domain, width: num
     // Nodes beside domains share one part of the room, as if they were a domain.
     const sizes = inner.map((child) => child.gpus || child.end - child.start);
     if (singles.length) sizes.push(singles.reduce((sum, node) => sum + (table.gpus[node] || 1), 0));
-    const spots = tile(sizes, box, gap);
+    const spots = readable(sizes, box, gap);
     // Names on some of them only would look as if the others were something else.
     const heads = spots.filter((spot) => hasRoomForName(spot) || isNarrow(spot)).length * 3 >= spots.length * 2;
     inner.forEach((child, at) => {

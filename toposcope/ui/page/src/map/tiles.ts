@@ -18,6 +18,68 @@ export function tile(sizes: readonly number[], box: Box, gap: number): Box[] {
   return sizes.every((size) => size === first) ? grid(sizes.length, box, gap) : squares(sizes, box, gap);
 }
 
+/** Room for the name of a domain, and for a node with its name below. */
+const READABLE = { w: 76, h: 62 } as const;
+
+/** By how much the room of small domains is raised, one try after the other, as a multiple of what they need. */
+const RAISED = [1, 1.5, 2, 3, 5];
+
+/**
+ * Boxes as `tile` makes them, but none too narrow or too low for its name where there is room for all names: a small
+ * domain then gets more than its share, and all of them may lie in one row or one column.
+ */
+export function readable(sizes: readonly number[], box: Box, gap: number): Box[] {
+  const plain = tile(sizes, box, gap);
+  const area = Math.max(box.w, 0) * Math.max(box.h, 0);
+  const least = (READABLE.w + gap) * (READABLE.h + gap);
+  if (legible(plain) >= 1 || least * sizes.length > area) return plain;
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  const raised = (times: number): number[] => sizes.map((size) => Math.max(size, (times * total * least) / area));
+  const candidates = [...RAISED.map((times) => squares(raised(times), box, gap)), column(sizes, box, gap)];
+  candidates.push(row(sizes, box, gap));
+  let best = plain;
+  for (const boxes of candidates) {
+    if (legible(boxes) > legible(best)) best = boxes;
+  }
+  return best;
+}
+
+/** 1 where each box has room for its name; less, the narrower or lower the worst of them is. */
+function legible(boxes: readonly Box[]): number {
+  return boxes.reduce((worst, { w, h }) => Math.min(worst, w / READABLE.w, h / READABLE.h), 1);
+}
+
+function row(sizes: readonly number[], box: Box, gap: number): Box[] {
+  const lengths = shares(sizes, box.w, gap, READABLE.w);
+  let x = box.x;
+  return lengths.map((w) => {
+    const here = { x, y: box.y, w, h: box.h };
+    x += w + gap;
+    return here;
+  });
+}
+
+function column(sizes: readonly number[], box: Box, gap: number): Box[] {
+  const lengths = shares(sizes, box.h, gap, READABLE.h);
+  let y = box.y;
+  return lengths.map((h) => {
+    const here = { x: box.x, y, w: box.w, h };
+    y += h + gap;
+    return here;
+  });
+}
+
+/** The parts of a length with gaps between them: in proportion to the sizes, but none below `least` if there is room. */
+function shares(sizes: readonly number[], length: number, gap: number, least: number): number[] {
+  const room = Math.max(length - gap * (sizes.length - 1), 0);
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  const parts = sizes.map((size) => (room * size) / total);
+  const missing = parts.reduce((sum, part) => sum + Math.max(least - part, 0), 0);
+  const spare = parts.reduce((sum, part) => sum + Math.max(part - least, 0), 0);
+  if (missing >= spare) return parts;
+  return parts.map((part) => (part > least ? part - ((part - least) * missing) / spare : least));
+}
+
 /** Equal boxes in rows; the last row may end early. */
 export function grid(count: number, box: Box, gap: number, aspect: number = ASPECT): Box[] {
   const columns = columnsFor(count, box, aspect);

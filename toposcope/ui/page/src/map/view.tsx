@@ -14,7 +14,6 @@ export interface MapProps extends Omit<Scene, "layout"> {
   theme: string;
   zoom(domain: Domain): void;
   open(node: number): void;
-  up(): void;
 }
 
 /** How long a change of the view is drawn, in milliseconds. */
@@ -117,11 +116,6 @@ export function MapView(props: MapProps) {
       onClick={onClick}
       onMouseMove={onMove}
       onMouseLeave={() => tip.current(null)}
-      onKeyDown={(event) => {
-        if (event.key !== "Backspace" && event.key !== "Escape") return;
-        event.preventDefault();
-        props.up();
-      }}
     >
       <canvas ref={canvas} aria-hidden="true" />
       {layout && <Overlay items={items} {...props} />}

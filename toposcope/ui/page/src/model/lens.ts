@@ -40,14 +40,14 @@ export function isLens(text: string | null): text is LensKey {
 
 /** By severity: a node with several marks is drawn as its worst. */
 export const HEALTH: readonly Category[] = [
-  mark("ok", "well", "plain", "Ready, schedulable, wired as it should be"),
+  mark("ok", "healthy", "plain", "Ready, schedulable, wired as it should be"),
   mark("not-ready", "not ready", "cross", "Kubernetes cannot reach it"),
   mark("degraded", "degraded", "hatch", "fewer GPUs or links, or worse paths than there should be"),
   mark("unknown", "unknown", "dots", "its hardware does not answer"),
   mark("no-agent", "no agent", "hollow", "has GPUs, and no agent has labelled it"),
   mark("cordoned", "cordoned", "slash", "takes no new pods"),
   mark("tainted", "tainted", "bars", "takes only pods that tolerate its taint"),
-  mark("left-out", "left out", "hollow", "well, but schedulers that go by this topology skip it"),
+  mark("left-out", "left out", "hollow", "healthy, but schedulers that use this topology skip it"),
 ];
 const UNKNOWN = 3;
 const LAST_TROUBLE = 4;
@@ -70,7 +70,7 @@ export function healthOf(marks: readonly string[]): number {
   return index < 0 ? UNKNOWN : index;
 }
 
-/** The category of health of a node in a view: one that stands apart is not well, even if nothing is wrong with it. */
+/** The category of health of a node in a view: one that stands apart is not healthy, even if nothing is wrong with it. */
 export function healthAt(table: Table, forest: Forest, node: number): number {
   return healthOf(listOf(table.marks, node)) || (forest.why.has(node) ? LEFT_OUT : 0);
 }

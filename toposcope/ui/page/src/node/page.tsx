@@ -33,15 +33,7 @@ export function NodePage({ name, source, edition, now, close }: Props) {
   useEffect(() => heading.current?.focus({ preventScroll: true }), [name]);
   const { node, error } = state.name === name ? state : { node: undefined, error: undefined };
   return (
-    <article
-      class="node"
-      aria-busy={!node && !error}
-      onKeyDown={(event) => {
-        if (event.key !== "Escape" && event.key !== "Backspace") return;
-        event.preventDefault();
-        close();
-      }}
-    >
+    <article class="node" aria-busy={!node && !error}>
       <header>
         <h2 ref={heading} tabIndex={-1}>
           {name}

@@ -36,7 +36,7 @@ export function Overview({ table, forest, focus, otherNodes, open }: Props) {
       </dl>
       <section>
         <h3>Where it hurts</h3>
-        {!ailing.length && <p class="well">✓ No node in here is in trouble.</p>}
+        {!ailing.length && <p class="healthy">✓ No node in here is in trouble.</p>}
         <ul class="ailing">
           {ailing.slice(0, SHOWN).map((node) => (
             <Ailing key={table.names[node]} node={node} table={table} forest={forest} open={open} />

@@ -111,7 +111,7 @@ function Drain({ source, view, path, node }: Pick<Props, "source" | "view" | "pa
                 </li>
               ))}
             </ul>
-            {!answer.slots.length && <p class="well">✓ No slot is lost.</p>}
+            {!answer.slots.length && <p class="healthy">✓ No slot is lost.</p>}
             {answer.slots.map((slot) => (
               <p key={slot.gpus} class="soft">
                 {figure(slot.gpus)} GPUs in one {slot.domain}: {figure(slot.before)} → {figure(slot.after)} slots
@@ -128,9 +128,7 @@ function Gangs({ planning, gang, told, show }: { planning: Planning } & Pick<Pro
   return (
     <section>
       <h3>Scattered gangs</h3>
-      {!planning.gangs.length && (
-        <p class="well">✓ All {figure(planning.scored)} running gangs are as close together as they can be.</p>
-      )}
+      {!planning.gangs.length && <Compact scored={planning.scored} />}
       <ul class="gangs">
         {planning.gangs.map((row) => (
           <Gang key={`${row.kind}/${row.name}`} row={row} gang={gang} told={told} show={show} />
@@ -138,6 +136,13 @@ function Gangs({ planning, gang, told, show }: { planning: Planning } & Pick<Pro
       </ul>
     </section>
   );
+}
+
+/** No gang is scattered. */
+function Compact({ scored }: { scored: number }) {
+  if (!scored) return <p class="soft">No gang of several GPU pods is running.</p>;
+  if (scored === 1) return <p class="healthy">✓ The only running gang is as close together as it can be.</p>;
+  return <p class="healthy">✓ All {figure(scored)} running gangs are as close together as they can be.</p>;
 }
 
 function Gang({ row, gang, told, show }: { row: GangRow } & Pick<Props, "gang" | "told" | "show">) {

@@ -2,6 +2,9 @@
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
 
+/** What a badge counts to: a longer number would push other tabs aside. */
+const MOST = 99;
+
 export interface Tab {
   readonly key: string;
   readonly label: string;
@@ -39,7 +42,7 @@ export function Tabs({ tabs, current, choose, children }: Props) {
             onClick={() => choose(key)}
           >
             {label}
-            {badge ? <span class="badge">{badge}</span> : null}
+            {badge ? <span class="badge">{badge > MOST ? `${MOST}+` : badge}</span> : null}
           </button>
         ))}
       </div>

@@ -1,0 +1,118 @@
+"""Whether a controller leads, judged by its Lease.
+
+The conditions do not tell: those of a controller that is gone stay as they were.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from toposcope.controller.options import LEASE
+from toposcope.integrations.framework.document import Field
+from toposcope.text import plural
+
+_USUAL_SECONDS: Final = 15
+"""How long a Lease lasts that does not say how long."""
+_RENEWALS: Final = 7.5
+"""How often a leader renews its Lease while it lasts, as the election does."""
+_MISSED: Final = 2.0
+"""Renewals that may be late."""
+_OBSERVED: Final = 2.5
+"""Renewals to wait for where the clocks say that it is late: this clock may be wrong."""
+
+ReadLease: TypeAlias = Callable[[], Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who keeps the status up to date, and whether it does."""
+
+    words: str
+    is_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    holder: str
+    renewed: datetime
+    seconds: int
+    """How long it lasts."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two renewals."""
+        return self.seconds / _RENEWALS
+
+    def age(self, now: datetime) -> float:
+        """Seconds since its last renewal, by this machine's clock."""
+        since = now - self.renewed
+        return since.total_seconds()
+
+
+def leader_of(
+    read: ReadLease, now: Callable[[], datetime], wait: Callable[[float], object]
+) -> Leader:
+    """The controller that holds the Lease, and whether it still renews it.
+
+    A Lease that is old by this machine's clock is watched for some seconds, as other controllers
+    do: a renewal in the meantime proves that the controller runs, whatever the clocks say. Raises
+    what `read` raises.
+    """
+    lease = _held(read())
+    if isinstance(lease, Leader):
+        return lease
+
+    age = lease.age(now())
+    is_old = age > 2 * lease.seconds
+    is_late = not -lease.interval <= age <= _MISSED * lease.interval
+    if is_late and not is_old:
+        renewed = _next_renewal(lease, read, wait)
+        if renewed is None:
+            return _lost(lease, lease.age(now()))
+        lease, age = renewed, renewed.age(now())
+    if is_old:
+        return _lost(lease, age)
+    return Leader(f"{lease.holder} holds the Lease, renewed {_seconds(age)} ago")
+
+
+def _held(document: Mapping[str, Any] | None) -> _Lease | Leader:
+    """The Lease, or what is wrong where nobody holds it."""
+    if document is None:
+        return Leader(f"there is no Lease {LEASE}", is_lost=True)
+
+    spec = Field(document) / "spec"
+    holder = (spec / "holderIdentity").text()
+    renewed = (spec / "renewTime").text()
+    if not holder or renewed is None:
+        return Leader(f"nobody holds the Lease {LEASE}", is_lost=True)
+
+    seconds = (spec / "leaseDurationSeconds").number(_USUAL_SECONDS)
+    return _Lease(holder, datetime.fromisoformat(renewed), max(1, seconds))
+
+
+def _next_renewal(lease: _Lease, read: ReadLease, wait: Callable[[float], object]) -> _Lease | None:
+    """The Lease as renewed in the next seconds; None if it is not."""
+    step = lease.interval / 2
+    for _ in range(int(_OBSERVED * 2)):
+        wait(step)
+        again = _held(read())
+        if isinstance(again, Leader):
+            return None
+        if again != lease:
+            return again
+    return None
+
+
+def _lost(lease: _Lease, age: float) -> Leader:
+    words = (
+        f"{lease.holder} does not renew its Lease: the last time was {_seconds(age)} ago, "
+        f"at {lease.renewed:%Y-%m-%dT%H:%M:%SZ}"
+    )
+    return Leader(words, is_lost=True)
+
+
+def _seconds(age: float) -> str:
+    """A duration in words; a clock that is behind shows none."""
+    seconds = max(0, round(age))
+    return f"{seconds:,} {plural(seconds, 'second')}"

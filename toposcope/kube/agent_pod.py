@@ -1,0 +1,158 @@
+"""Whether the pod of an agent runs, from what the kubelet and the node controller say of it."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from toposcope.text import printable
+
+SELECTOR: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component=agent"
+"""Overlays rename objects (`namePrefix`), and keep labels."""
+
+_STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Why a container waits that is about to start. All other reasons are failures, as
+CrashLoopBackOff and ImagePullBackOff."""
+_UNSCHEDULABLE: Final = "Unschedulable"
+_NODE_SILENT: Final = "its node does not answer"
+_NOT_READY: Final = "not Ready"
+_LONGEST_REASON: Final = 60
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    resource_version: str = ""
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    node_name: str = ""
+    affinity: msgspec.Raw = msgspec.Raw()
+
+
+class _Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    type: str
+    status: str
+    reason: str | None = None
+    last_transition_time: str | None = None
+
+
+class _Waiting(msgspec.Struct, frozen=True, gc=False):
+    reason: str = ""
+
+
+class _State(msgspec.Struct, frozen=True, gc=False):
+    waiting: _Waiting | None = None
+
+
+class _Container(msgspec.Struct, frozen=True, gc=False):
+    ready: bool = False
+    state: _State = _State()
+
+
+class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    conditions: list[_Condition] | None = None
+    container_statuses: list[_Container] | None = None
+
+
+class _Pod(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Meta
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+_POD: Final = msgspec.json.Decoder(_Pod)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPod:
+    """The state of one agent's pod."""
+
+    name: str
+    node: str
+    """Where it runs, or is meant to run; empty if that is not known."""
+    is_ready: bool
+    is_failing: bool
+    """Whether the kubelet says why its container does not start."""
+    reason: str
+    """Why it is not Ready, as `CrashLoopBackOff`; empty if it is."""
+    since: datetime
+    """When it became Ready or ceased to be, by the API server's clock."""
+
+
+def read(raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, AgentPod]:
+    """Name, resourceVersion and state of a Pod in JSON. Raises msgspec.ValidationError."""
+    pod = _POD.decode(raw)
+    metadata = pod.metadata
+    ready = _condition(pod, "Ready")
+    is_ready = ready is not None and ready.status == "True"
+    reason = "" if is_ready else _reason(pod)
+    state = AgentPod(
+        name=metadata.name,
+        node=pod.spec.node_name or _intended_node(pod.spec),
+        is_ready=is_ready,
+        is_failing=not is_ready and _waiting_reason(pod) not in _STARTING,
+        reason=reason,
+        since=_since(metadata, ready),
+    )
+    return metadata.name, metadata.resource_version, state
+
+
+def _condition(pod: _Pod, kind: str) -> _Condition | None:
+    for condition in pod.status.conditions or ():
+        if condition.type == kind:
+            return condition
+    return None
+
+
+def _waiting_reason(pod: _Pod) -> str:
+    """Why its container waits, in the kubelet's word; empty if it does not."""
+    for container in pod.status.container_statuses or ():
+        if container.state.waiting:
+            return container.state.waiting.reason
+    return ""
+
+
+def _reason(pod: _Pod) -> str:
+    """Why it is not Ready, in the word of Kubernetes where there is one."""
+    if pod.metadata.deletion_timestamp:
+        return "Terminating"
+    scheduled = _condition(pod, "PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        return printable(scheduled.reason or _UNSCHEDULABLE, _LONGEST_REASON)
+    waiting = _waiting_reason(pod)
+    if waiting:
+        return printable(waiting, _LONGEST_REASON)
+    containers = pod.status.container_statuses or ()
+    if containers and all(container.ready for container in containers):
+        # The kubelet's last word; the node controller has overruled it.
+        return _NODE_SILENT
+    return _NOT_READY
+
+
+def _since(metadata: _Meta, ready: _Condition | None) -> datetime:
+    written = ready.last_transition_time if ready else None
+    try:
+        moment = datetime.fromisoformat(written or metadata.creation_timestamp)
+    except ValueError:
+        return _EPOCH
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _intended_node(spec: _Spec) -> str:
+    """The node that the DaemonSet controller made an unscheduled pod for; empty if not known."""
+    if not spec.affinity:
+        return ""
+    affinity: Any = msgspec.json.decode(spec.affinity)
+    try:
+        required = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        for term in required["nodeSelectorTerms"]:
+            for field in term.get("matchFields") or ():
+                if field["key"] == "metadata.name":
+                    return str(field["values"][0])
+    except (AttributeError, IndexError, KeyError, TypeError):
+        return ""
+    return ""
