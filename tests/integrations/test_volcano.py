@@ -75,7 +75,7 @@ def test_soft_mode_binds_no_pod() -> None:
         Volcano job/train -n ml
           train: 4 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["that Volcano prefers the lowest tier where mode is soft is not looked at", QUOTA_IGNORED]
+    assert answer.notes == ["Volcano's preference for the lowest tier (mode: soft) is not checked", QUOTA_IGNORED]
 
 
 def test_job_without_network_topology_asks_for_no_level() -> None:

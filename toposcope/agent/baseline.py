@@ -67,7 +67,7 @@ class Baseline(NamedTuple):
     products: Mapping[str, str] = _NOTHING
     """GPU to its product, if not all have the same."""
     accepted: frozenset[str] | None = None
-    """Keys of the accepted faults; None: nobody has accepted this node's state."""
+    """Keys of the accepted faults; None: this node's state was not accepted."""
 
     def product_of(self, gpu: str) -> str | None:
         """A GPU's product, as far as is known."""

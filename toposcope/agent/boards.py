@@ -83,7 +83,7 @@ def trained_off(gpu: RawGpu) -> bool:
 def wired_links(
     gpus: Sequence[RawGpu], nvlinks: NvLinks, switches: int, absent: int
 ) -> list[int | None]:
-    """The active links that each GPU should have by its board; None: nobody knows.
+    """The active links that each GPU should have by its board; None: not known.
 
     `switches` are the NVSwitches on the PCI bus, `absent` is the number of GPUs there that NVML
     does not list.

@@ -25,7 +25,7 @@ from toposcope.text import plural
 
 
 class Description(NamedTuple):
-    """What to publish. With a `problem` nothing is known, and the annotations stay as they are."""
+    """What to publish. With a `problem` nothing is known, and the annotations stay unchanged."""
 
     labels: Labels
     topology: NodeTopology | None = None
@@ -221,7 +221,7 @@ def _still_accepted(
 ) -> frozenset[str] | None:
     """The keys of the accepted faults that have not healed.
 
-    None: nobody has accepted this node's state.
+    None: this node's state was not accepted.
     """
     if best.accepted is None:
         return None

@@ -63,7 +63,7 @@ class Examination(NamedTuple):
     wired: tuple[int | None, ...]
     """NVLinks that each GPU should have up by its board or by the other end of a link.
 
-    None: nobody knows.
+    None: not known.
     """
     trained_off: frozenset[str]
     """Addresses of the GPUs whose links are down on purpose."""
@@ -169,7 +169,7 @@ def conclude(
     notes: Sequence[str],
     accepted: frozenset[str] | None = None,
 ) -> hw.NodeTopology:
-    """The topology with its state, and the sentences of the faults that nobody has accepted."""
+    """The topology with its state, and the sentences of the faults that are not accepted."""
     registering = topology.fabric is hw.Fabric.IN_PROGRESS
     if registering:
         accepted = without(accepted, FaultKind.FABRIC)  # to register is no state that stays
@@ -191,7 +191,7 @@ def conclude(
 
 
 def expecting(gpu: hw.Gpu, links: int) -> hw.Gpu:
-    """The GPU with so many NVLinks expected to be up; nothing is wrong with more."""
+    """The GPU with the number of NVLinks that should be up; more than that is no fault."""
     return gpu._replace(links_expected=max(gpu.links_active, links))
 
 
@@ -815,7 +815,7 @@ def _which(gpus: Sequence[RawGpu], raw: RawNode) -> str:
 def _unseen(raw: RawNode, data_direct: Sequence[hw.DataDirect]) -> Iterator[str]:
     """What of the networks cannot be seen.
 
-    No fault: labels that depend on it stay as they are.
+    No fault: labels that depend on it stay unchanged.
     """
     if raw.hidden_nics:
         which = ", ".join(raw.hidden_nics)

@@ -136,7 +136,7 @@ def without(accepted: frozenset[str] | None, kind: FaultKind) -> frozenset[str]:
 
 
 def unaccepted(faults: Iterable[Fault], accepted: frozenset[str] | None) -> list[Fault]:
-    """The faults that nobody has accepted.
+    """The faults that are not accepted.
 
     A container setting that hides GPUs goes with the last missing GPU.
     """

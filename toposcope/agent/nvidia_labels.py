@@ -80,7 +80,7 @@ def owners(metadata: Mapping[str, Any]) -> Owners:
 def wanted_labels(description: Description, metadata: Mapping[str, Any]) -> dict[str, str]:
     """The labels without another owner that a Node should carry.
 
-    Labels whose value is unknown now stay as they are.
+    Labels whose value is unknown now stay unchanged.
     """
     ours, theirs = owners(metadata)
     wanted = {}

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="remove all our labels and annotations from this node, then exit",
     )
     about = (
-        "also write nvidia.com/gpu.clique and others that nobody else writes; "
+        "also write nvidia.com/gpu.clique and others that no other program writes; "
         "the admission policy must allow it"
     )
     parser.add_argument("--nvidia-labels", action="store_true", help=about)

@@ -14,7 +14,7 @@ class OwnedKeys(NamedTuple):
 def managers(metadata: Mapping[str, Any], field: str, key: str) -> frozenset[str]:
     """The field managers of one key of `labels` or `annotations`.
 
-    None where somebody has cleared managedFields.
+    None where managedFields was cleared.
     """
     names = set()
     for entry in metadata.get("managedFields") or ():

@@ -2,7 +2,7 @@
 
 Opt-in, decided from the plan. Labels under our prefix are ours, whoever wrote them: an earlier
 controller did. Slinky's annotation may have another owner, such as Topograph or a person, who keeps
-it. While no plan is known everything stays as it is.
+it. While no plan is known nothing is changed.
 
 Imports little, because every agent imports it; those that follow no plan only remove what they
 wrote when they did.
@@ -22,9 +22,9 @@ log = logging.getLogger("agent")
 
 MANAGER: Final = "toposcope-agent"
 FORMER: Final = "toposcope-controller"
-"""The field manager of controllers of former versions, which wrote these keys."""
+"""The field manager of earlier versions of the controller, which wrote these keys."""
 CLEARED: Final = "before-first-apply"
-"""Owner of all fields of a Node whose managedFields somebody has cleared."""
+"""Owner of all fields of a Node whose managedFields was cleared."""
 
 
 class Wanted(NamedTuple):
@@ -130,7 +130,7 @@ class Planner:
         return tuple([labels.get(key) for key in self._input_keys])
 
     def _is_foreign(self, metadata: Mapping[str, Any], wanted: str | None) -> bool:
-        """Whether somebody else wrote the annotation that the Node has.
+        """Whether another owner wrote the annotation that the Node has.
 
         Nobody's is ours if we want or wanted it.
         """

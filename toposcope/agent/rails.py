@@ -93,13 +93,13 @@ class RailMemory:
             self._see(nic, neighbours.get(nic), elsewhere=nic in elsewhere)
 
     def _rails_in_order(self) -> list[Rail | None]:
-        if len(self._rails) < self._least:  # nobody knows any more which of them has gone
+        if len(self._rails) < self._least:  # which of them has gone is not known any more
             return [None] * self._least
         in_order = sorted(self._rails, key=natural)
         return [self._known.get(nic) for nic in in_order]
 
     def _remember(self, carried: Mapping[str, str], *, anew: bool) -> None:
-        """Go on from what the Node carries at the start, or when somebody has removed it."""
+        """Go on from what the Node carries at the start, or when it was removed."""
         if anew:
             self._begin("")
         elif carried.get(RAILS) not in self._written:
@@ -167,7 +167,7 @@ class RailMemory:
 def _neighbours(switches: str | None, topology: NodeTopology) -> Neighbours:
     """What the program `switches` wrote on the Node.
 
-    Text that is no such thing is as good as none.
+    Other text counts as none.
     """
     try:
         neighbours = parse_neighbours(switches or "{}")

@@ -16,7 +16,7 @@ _QUICK_REPAIRS: Final = 3
 """So many come at once; another writer may want something else for ever, and each further one
 waits longer."""
 _CALM_SECONDS: Final = 1200.0
-"""After so long without a repair the next one is quick again."""
+"""After this many seconds without a repair the next one is quick again."""
 
 
 class Repairs:

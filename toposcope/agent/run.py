@@ -202,7 +202,7 @@ def _run_forever(agent: Agent, probe: ProbeProcess, watches: _Watches) -> None:
         signal.signal(number, stop)
 
     def woken(seconds: float) -> bool:
-        """Whether there is something to do within so many seconds: a stop, or a watch's call."""
+        """Whether a stop or a watch's call came within `seconds`."""
         if not select.select([wake], [], [], seconds)[0]:
             return False
         signs = wake.recv(_SIGNS)
@@ -227,7 +227,7 @@ def follow(
 ) -> None:
     """Sync and wait until `stopping`.
 
-    `event` waits so many seconds for something that calls for a probe, in words, or for a wake-up;
+    `event` waits some seconds for a reason to probe, in words, or for a wake-up;
     `woken` waits for a wake-up only, and says whether it came.
     """
     while not stopping():

@@ -71,7 +71,7 @@ class SliceAudit:
     def join(self, description: Description) -> Description:
         """The description with a reason for each disagreement.
 
-        The state of the node stays as it is.
+        The state of the node stays unchanged.
         """
         topology = description.topology
         if topology is None:

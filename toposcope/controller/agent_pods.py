@@ -1,7 +1,7 @@
 """Why the agents' DaemonSet has no pods, from its status and the DaemonSet controller's Events.
 
 Without a pod there is no log to read: a missing RuntimeClass, an exhausted quota and Pod Security
-show here only.
+are seen only here.
 """
 
 import math

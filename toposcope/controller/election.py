@@ -64,7 +64,7 @@ class Timing:
 
     @classmethod
     def lasting(cls, seconds: int) -> "Timing":
-        """The usual proportions, for a Lease of so many seconds."""
+        """The default proportions, for a Lease of `seconds`."""
         usual = cls()
         return cls(
             seconds, seconds * usual.renew / usual.lease, seconds * usual.retry / usual.lease
@@ -111,7 +111,7 @@ class Election:
         return not self._certain or self.holder != self._identity
 
     def may_write(self, now: float) -> bool:
-        """Whether nobody else can be leader at `now`."""
+        """Whether no other process can lead at `now`."""
         return self._from < now < self._until
 
     def looked(self, now: float, lease: Lease | None) -> None:
@@ -131,13 +131,13 @@ class Election:
             and before.holder != self._identity
             and not self._claiming
         ):
-            # It was somebody else's and is ours again without our doing: the cluster was set back
-            # to an older state, and whoever held it last has not heard of that yet.
+            # Another process held it, and it is ours again without our doing: the cluster was
+            # restored to an older state, and the last holder has not noticed yet.
             self._from = now + self._timing.lease
         self._claiming = False
 
     def wants(self, now: float) -> bool:
-        """Whether to write the Lease at `now`: to renew it, or because nobody can be leader."""
+        """Whether to write the Lease at `now`: to renew it, or because no process can lead."""
         if self._over:
             return False
         if (
@@ -169,7 +169,7 @@ class Election:
             self._until = sent + self._timing.renew
 
     def doubt(self) -> None:
-        """A request failed: it may have been carried out or not, or somebody else was faster."""
+        """A request failed: it may have been carried out or not, or another process was faster."""
         self._certain = False
 
     def resign(self, now: float, wall: datetime) -> Lease | None:
@@ -269,7 +269,7 @@ class LeaderElector:
             self._election.doubt()
             if isinstance(error, ApiError):
                 asked = min(error.retry_after or 0.0, self._timing.request)
-            # then somebody else was faster
+            # then another process was faster
             if not (isinstance(error, ApiError) and error.conflict):
                 self._tell(str(error))
         self._announce()

@@ -33,7 +33,7 @@ from toposcope.integrations.framework.level_requests import WorkloadRef
 FABRIC_REBUILT: Final = "FabricRebuilt"
 LEVEL_DROPPED: Final = "LevelDropped"
 BURST: Final = 200.0
-"""Events at once: one transition is reported on so many workloads."""
+"""Events at once: the workloads on which one transition is reported."""
 PER_SECOND: Final = 1.0
 
 
@@ -170,7 +170,7 @@ def _itself(topology: Topology) -> dict[str, str]:
 def _turned(topology: Topology, status: Mapping[str, Any], kind: str) -> list[LevelEvent]:
     """The Event about a condition that turned False, or True from False.
 
-    A condition that was always True, or is Unknown, is no news.
+    A condition that was always True, or is Unknown, is not reported.
     """
     after = previous(status, kind)
     if after is None:

@@ -39,7 +39,7 @@ PATIENCE_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class _Excess:
-    """A topology beyond the supported number, which waits to be told so."""
+    """A topology beyond the supported number, whose status does not say so yet."""
 
     topology: Topology
 

@@ -65,7 +65,7 @@ class Program(NamedTuple):
     check: ConfinementCheck
     registry: CollectorRegistry
     differences: "Differences | None" = None
-    """Those that a dry run found; None: it is none."""
+    """What a dry run would change; None: this is no dry run."""
 
     def ready(self) -> str:
         """Why it is not ready; empty if it is."""

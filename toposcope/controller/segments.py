@@ -354,7 +354,7 @@ def segments_condition(
 
 
 def _published(topology: Topology, segments: Segments, about: str) -> Condition:
-    """The condition where every segment has its ClusterTopology; `about` tells of other nodes."""
+    """The condition where every segment has its ClusterTopology; `about` describes other nodes."""
     if segments.listed:
         text = _published_names(topology, segments) + about
         return Condition(SEGMENTS_PUBLISHED, "True", "InSync", text)

@@ -222,7 +222,7 @@ def status_of(
 
 
 def _asked_for(assessment: Assessment, demand: Demand) -> dict[str, Any]:
-    """The fields about levels that somebody asks for."""
+    """The fields about levels that workloads or the spec ask for."""
     fields: dict[str, Any] = {}
     if assessment.unavailable:
         unavailable = [{"domain": domain} for domain in assessment.unavailable]

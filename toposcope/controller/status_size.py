@@ -47,7 +47,7 @@ def _no_lists(status: Status) -> Status:
 
 
 def _lists_cut(status: Status, most: int) -> Status:
-    """Cut the lists of names to so many."""
+    """Cut the lists of names to `most` entries."""
     cut = dict(status)
     cut["levels"] = _each_cut(status["levels"], ("missingNodes", "degraded"), most)
     if "fabric" in status:

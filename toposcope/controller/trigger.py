@@ -29,7 +29,7 @@ class Trigger:
         return self._event.wait(timeout)
 
     def is_set(self) -> bool:
-        """Whether there is a change that nobody has taken on."""
+        """Whether there is a change that is not taken on yet."""
         return self._event.is_set()
 
     def clear(self) -> None:

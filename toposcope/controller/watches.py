@@ -181,7 +181,7 @@ class Watches:
 
 
 def _ignore() -> None:
-    """A cache that nobody waits for."""
+    """A cache that no pass waits for."""
 
 
 def _by_uid(cache: Cache[Topology]) -> dict[str, Topology]:

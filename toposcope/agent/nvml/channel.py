@@ -140,7 +140,7 @@ class Channel:
             raise ChannelError(f"cannot send: {error}") from error
 
     def wait(self, seconds: float) -> bool:
-        """Whether a signal, or the end of the other process, came within so many seconds."""
+        """Whether a signal, or the end of the other process, came within `seconds`."""
         return bool(select.select([self], [], [], seconds)[0])
 
     def receive(self) -> tuple[bytes, str]:

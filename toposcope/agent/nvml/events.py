@@ -55,7 +55,7 @@ class EventWatch:
         return not isinstance(answer, NvmlReturn)
 
     def wait(self, seconds: float) -> str:
-        """What happened within so many seconds, in a few words; empty when nothing did."""
+        """What happened within `seconds`, in a few words; empty when nothing did."""
         milliseconds = int(seconds * 1000)
         answer = self._nvml.ask("nvmlEventSetWait_v2", self._set, milliseconds)
         if not isinstance(answer, NvmlReturn):

@@ -165,7 +165,7 @@ class ImplausibleError(ToposcopeError, ValueError):
 
 
 def numbered(things: str, count: int | None) -> range:
-    """The numbers of so many things, none for None.
+    """The indices of `count` things; none for None.
 
     Raises ImplausibleError for more than there can be.
     """

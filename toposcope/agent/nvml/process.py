@@ -33,7 +33,7 @@ class Worker(NamedTuple):
 
 
 _early: list[Worker] = []
-"""The worker that waits to be told what it is for."""
+"""The worker, which waits for its first request."""
 
 
 def fork_early() -> None:

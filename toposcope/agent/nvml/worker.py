@@ -24,7 +24,7 @@ _LISTEN_SECONDS: Final = 5.0
 A probe that comes before it is due may begin so much later.
 """
 _WHOLE: Final = 10
-"""Every so many probes everything is asked again, and whenever anything changed. In between,
+"""Everything is asked again after this many probes, and whenever anything changed. In between,
 what only a reset or a person changes is not: of 566 calls on eight GPUs 90 are left, and each
 goes to the driver."""
 

@@ -14,7 +14,7 @@ from toposcope.hierarchy.table import Table
 from toposcope.text import plural
 
 _IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
-"""Asked of nodes without labels while the cause is not known."""
+"""The question about nodes without labels, while the cause is not known."""
 _PODS_NOT_CREATED: Final = "AgentPodsNotCreated"
 NO_STATUS: Final[Mapping[str, Any]] = MappingProxyType({})
 _ALL_REPORT: Final = Condition(

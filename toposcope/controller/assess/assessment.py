@@ -320,7 +320,7 @@ def _publishable(topology: Topology, effective: EffectiveLevels) -> tuple[Level,
 
 
 def _bindable(topology: Topology, effective: EffectiveLevels) -> tuple[Level, ...] | None:
-    """The levels without expired ones that nobody needs; None if none is publishable."""
+    """The levels without expired ones that no workload needs; None if none is publishable."""
     if _publishable(topology, effective) is None:
         return None
     if topology.retain:
@@ -344,8 +344,8 @@ def _consistent(
 ) -> Condition:
     """Whether every domain lies within one domain of the level above.
 
-    Reused names are ordinary to schedulers that go by the whole path, and a hazard where one goes
-    by the value.
+    Reused names are ordinary to schedulers that go by the whole path, and a hazard to one that
+    groups by the label alone.
     """
     sentences = []
     for clash in crossed:

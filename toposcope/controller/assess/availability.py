@@ -1,7 +1,7 @@
 """Whether the required levels still exist on live nodes: the condition that everything else serves.
 
 A level is unavailable only on positive evidence: the nodes are listed, some are selected, and none
-of them has carried it for the grace period (or none does, where nobody looks a second time).
+of them has carried it for the grace period (or none does in a single pass).
 Anything less leaves the verdict as it was.
 """
 

@@ -22,7 +22,7 @@ from toposcope.integrations.registry import LEAVING_OUT_FROM_ADMISSION
 from toposcope.text import enumerated, listing, plural
 
 _MOST_LEVELS: Final = 2
-"""Labels of each kind that are no level and are described: a message is read by people."""
+"""Labels that a message describes of each kind, so that people can read it."""
 _NAMES_LENGTH: Final = 1200
 _LEFT_OUT: Final = (
     f"{enumerated(LEAVING_OUT_FROM_ADMISSION)} skip a node that lacks a level, "
@@ -71,7 +71,7 @@ class _Partly:
     below: list[str] = field(default_factory=list)
     """Too few nodes carry it."""
     odd: list[str] = field(default_factory=list)
-    """Only a minority carries it, which makes nobody wait."""
+    """Only a minority carries it, which blocks no workload."""
 
 
 def _partly(
@@ -124,7 +124,7 @@ def _few(sentences: Sequence[str]) -> list[str]:
 
 
 def _names(names: Sequence[str], total: int, parts: int) -> str:
-    """The first names, as many as have room in one of so many parts of a message; at least one."""
+    """The first names that fit into one of the `parts` of a message; at least one."""
     longest = _NAMES_LENGTH // parts
     most = MOST_NAMES
     text = listing(names, most, total)
@@ -166,7 +166,7 @@ def _below(topology: Topology, level: Level, carriers: _Carriers, nodes: Table) 
 
 
 def _odd(nodes: Table, level: Level, carrying: int) -> str:
-    """About a key that only a minority carries, which makes nobody wait."""
+    """About a key that only a minority carries, which blocks no workload."""
     column = nodes.column(level.key)
     is_carrying = [value is not None for value in column.values]
     first = nodes.first_names(is_carrying, MOST_NAMES)

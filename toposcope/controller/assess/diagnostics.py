@@ -1,4 +1,4 @@
-"""Labels that look like a level and are none, or could be one, and what to do about them: pure."""
+"""Labels that look like a level but are not, or could be one, and what to do about them: pure."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ def diagnostics(
 
     Without a topology, all levels are inferred. `levels` are the effective ones. If the spec lists
     them, keys that could be further levels are not reported. Nor is it reported that keys in
-    `known` are on some nodes only: a segment has them. `mixed` says by key of a level who goes by
+    `known` are on some nodes only: a segment has them. `mixed` names, by level key, who groups by
     its value alone though others share it.
     """
     present = frozenset().union(*nodes.key_sets)

@@ -68,7 +68,7 @@ class _CabledNodes:
 def rails(topology: Topology, nodes: Table, memory: Memory, now: float) -> Rails:
     """The findings that have lasted for the topology's grace period at `now` (monotonic seconds).
 
-    Nodes that are not Ready don't count: what their agents wrote may be of former days.
+    Nodes that are not Ready don't count: what their agents wrote may be outdated.
     """
     cabled_groups = _cabled_groups(nodes)
     # The groups with the same switches share one.
@@ -270,7 +270,7 @@ def _compared(kinds: Mapping[Ids, int]) -> list[Ids]:
 
 
 class _RailEnd(NamedTuple):
-    """A rail, by its number among so many, and the switch it ends in."""
+    """A rail: its number, how many its node has, and the switch that it is cabled to."""
 
     rails: int
     rail: int

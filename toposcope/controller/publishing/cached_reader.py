@@ -70,7 +70,7 @@ class CachedReader:
         self.blocked = False
         """Whether a publisher waits, perhaps for something to go."""
         self.urgent = informers.runtime.event()
-        """Set when something goes while a publisher waits: somebody may put it back in a moment."""
+        """Set when something goes while a publisher waits: it may come back in a moment."""
         self.schemas = 0
         """Grows with every change of a CRD: what was refused may be accepted."""
 
@@ -223,7 +223,7 @@ def _resources(served: Served, group: str, version: str) -> Cached | None:
         listed = [{"name": name} for name in sorted(names)]
         return Cached({"resources": listed})
 
-    # Of a version that nobody asked about only this is known: whether it exists.
+    # Of a version that was not read only this is known: whether it exists.
     versions = served.groups.get(group, frozenset())
     if version in versions:
         return None

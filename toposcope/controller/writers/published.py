@@ -18,7 +18,7 @@ from toposcope.integrations.framework.publishing.publisher import Publisher
 log = logging.getLogger(__name__)
 
 EXPECTED_REASONS: Final = frozenset({"", "Waiting"})
-"""Reasons that need nobody, unless a write was refused."""
+"""Reasons that need no action, unless a write was rejected."""
 
 
 class PublishedWriter:

@@ -169,12 +169,12 @@ def _refused(name: str, error: ApiError, *, created: bool) -> SegmentTopology:
 
 
 def _has_spec(child: Topology, spec: Mapping[str, Any]) -> bool:
-    """Whether a child has the spec already, and no levels of somebody else's."""
+    """Whether a child has the spec already, and no levels of another owner."""
     return all(child.spec.get(field) == spec.get(field) for field in (*spec, "levels"))
 
 
 def _create(parent: Topology, name: str, spec: Mapping[str, Any]) -> Request:
-    """Not by server-side apply, which would merge with what somebody created since we looked."""
+    """Not by server-side apply, which would merge with what was created since we looked."""
     metadata = {**owned_metadata(parent), "name": name}
     body = {
         "apiVersion": API_VERSION,

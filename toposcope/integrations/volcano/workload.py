@@ -57,7 +57,7 @@ _ONE_BY_ONE: Final = (
     "Volcano takes pods and parts that differ one by one and takes none back, "
     "so it may miss a place"
 )
-_SOFT: Final = "that Volcano prefers the lowest tier where mode is soft is not looked at"
+_SOFT: Final = "Volcano's preference for the lowest tier (mode: soft) is not checked"
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -196,7 +196,7 @@ def _parts(policies: Iterable[Field], cluster: ClusterFacts) -> tuple[_Part, ...
 
 
 def _notes(queue: str, modes: Iterable[Field], cluster: ClusterFacts) -> tuple[str, ...]:
-    """What is not looked at."""
+    """What is not checked."""
     notes = []
     if any(mode.text() == "soft" for mode in modes):
         notes.append(_SOFT)
