@@ -199,6 +199,32 @@ def test_drained_gang_is_placed_by_kube_scheduler_as_foreseen(kube_scheduler: Ap
     assert_drawn({"placed", "pending"}, outcomes)
 
 
+def test_drained_gang_that_waits_by_rules_is_pending(kube_scheduler: ApiUnderTest, folder: Path) -> None:
+    """What finds other nodes, or is unclear, may wait: kube-scheduler takes no choice back."""
+    outcomes = set()
+    for seed in seeds(400, per_seed=10):
+        rng = random.Random(seed)
+        cluster = ruled_cluster(rng, labelled_cluster(rng))
+        job = ruled_job(rng, f"ruled-{seed}")
+        spec = job["spec"]["template"]["spec"]
+        spec["tolerations"] = [clusters.GPU_TOLERATION]
+        spec.pop("nodeSelector", None)
+        drained = rng.choice(names_of(cluster.nodes))
+        lost = running_pods(job, drained)
+        others = [pod for pod in cluster.pods if node_of(pod) != drained]
+
+        (rehomed,) = foreseen_drain(folder, [*cluster.nodes, *others, *lost], drained).rehomed
+        outcomes.add(rehomed.outcome)
+        if rehomed.outcome is not Outcome.WAITS:
+            continue
+
+        play.create(kube_scheduler, [*with_cordoned(cluster.nodes, drained), *others])
+        answer, message = play.on_kube_scheduler(kube_scheduler, job)
+        assert answer == "pending", f"seed {seed}: {rehomed.sentence} {message}"
+        play.remove(kube_scheduler, [*others, *cluster.nodes])
+    assert_drawn({Outcome.WAITS, Outcome.UNCLEAR, Outcome.SPREADS}, outcomes)
+
+
 def running_pods(job: clusters.Object, node: str) -> list[clusters.Object]:
     """The pods of a Job, all of which run on one node."""
     owner = {
@@ -208,11 +234,14 @@ def running_pods(job: clusters.Object, node: str) -> list[clusters.Object]:
         "uid": "1",
         "controller": True,
     }
-    spec = {**job["spec"]["template"]["spec"], "nodeName": node}
+    template = job["spec"]["template"]
+    spec = {**template["spec"], "nodeName": node}
+    labels = template["metadata"].get("labels", {})
     status = {"phase": "Running"}
     pods = []
     for number in range(job["spec"]["parallelism"]):
-        pods.append(clusters.made("Pod", f"{number}", spec, status=status, ownerReferences=[owner]))
+        pod = clusters.made("Pod", f"{number}", spec, status=status, labels=labels, ownerReferences=[owner])
+        pods.append(pod)
     return pods
 
 

@@ -450,13 +450,17 @@ class _Rehoming:
         self, pods: Sequence[PodView], level: Level | None, inside: Path
     ) -> Sequence[PodView] | None:
         """A place by the rules: each pod on the first node where it may be, in several orders."""
-        for domain in self._room.domains(inside, level)[:_MOST_DOMAINS]:
-            fullest = sorted(self._room.members[domain], key=self._slots)
-            for nodes in (fullest, fullest[::-1]):
-                for ordered in (pods, pods[::-1]):
-                    placed = self._first_nodes(ordered, nodes)
-                    if placed is not None:
-                        return placed
+        domains = self._room.domains(inside, level)
+        for domain in domains[:_MOST_DOMAINS]:
+            members = self._room.members[domain]
+            fullest = sorted(members, key=self._slots)
+            emptiest = fullest[::-1]
+            for nodes in (fullest, emptiest):
+                placed = self._first_nodes(pods, nodes)
+                if placed is None:
+                    placed = self._first_nodes(pods[::-1], nodes)
+                if placed is not None:
+                    return placed
         return None
 
     def _slots(self, number: int) -> int:
@@ -482,9 +486,12 @@ class _Rehoming:
     def _on_first_node(self, pod: PodView, nodes: Iterable[int]) -> PodView | None:
         shape = self._shape_of(pod)
         for number in nodes:
+            slots = self._room.slots[number]
+            if slots[shape.number] <= 0:
+                continue
             name = self._room.names[number]
-            has_room = self._room.slots[number][shape.number] > 0
-            if has_room and self._rules and not self._rules.blocked(pod, name):
+            rule = self._rules.blocked(pod, name) if self._rules else None
+            if rule is None:
                 return msgspec.structs.replace(pod, node=name)
         return None
 
@@ -515,9 +522,12 @@ class _Rehoming:
         counts: Counter[tuple[int, Shape]] = Counter()
         for pod in pods:
             number = self._number.get(pod.node)
-            if number is not None:
-                counts[number, self._shape_of(pod)] += 1
-        for (number, shape), count in counts.items():
+            if number is None:
+                continue
+            shape = self._shape_of(pod)
+            counts[number, shape] += 1
+        for place, count in counts.items():
+            number, shape = place
             self._room.put(number, shape, count * times)
         if self._rules:
             self._rules.put(pods, times)
