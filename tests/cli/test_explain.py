@@ -3,11 +3,12 @@
 tests/explain/ has the workloads.
 """
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.clusters import RACK, SavedCluster, gaps, sliced
-from tests.cli.conftest import CommandOnCluster
+from tests.cli.conftest import Command, CommandOnCluster, Save
 
 pytestmark = pytest.mark.regression
 
@@ -171,3 +172,9 @@ def test_node_whose_agent_crashes_says_so(toposcope_on: CommandOnCluster) -> Non
     why = "its agent is not Ready (CrashLoopBackOff): nothing checks that its labels are still true"
     assert f"Why: {why}\n" in out
     assert "Nothing is wrong with it." in toposcope_on(crashing_agent, "explain node/h200-2").out
+
+
+def test_saved_cluster_knows_whose_agent_crashes(tmp_path: Path, save: Save, toposcope: Command) -> None:
+    file = tmp_path / "cluster.topo"
+    toposcope(f"save {file} --from {save(crashing_agent)}")
+    assert "its agent is not Ready (CrashLoopBackOff)" in toposcope(f"explain node/h200-1 --from {file}", code=1).out

@@ -82,6 +82,7 @@ class _Builder:
         """Add a whole snapshot; its pods are not read unless other files hold pods too."""
         for node in saved.nodes:
             self._nodes[node.name] = node
+        self.decoder.unready_agents.update(saved.unready_agents)
         if saved.pods is not None:
             self._saved_pods.append(saved.pods)
             self._knows_pod_rules &= saved.knows_pod_rules

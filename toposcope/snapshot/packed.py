@@ -143,6 +143,8 @@ class _Cluster(msgspec.Struct, frozen=True):
     allocatable: list[dict[str, int]]
     conditions: list[dict[str, str]]
     requested: list[dict[str, int]]
+    unready_agents: dict[str, str] = {}
+    """By node: why the pod of its agent is not Ready."""
     knows_pod_rules: bool = False
     """Older files do not say, and hold neither all labels of pods nor what these ask of others."""
 
@@ -292,6 +294,7 @@ def _packed_cluster(snapshot: Snapshot) -> _Cluster:
         allocatable=allocatable.values,
         conditions=conditions.values,
         requested=requested.values,
+        unready_agents=dict(snapshot.unready_agents),
         knows_pod_rules=snapshot.knows_pod_rules,
     )
 
@@ -466,6 +469,7 @@ def _snapshot(name: str, content: memoryview, keep_matrix: KeepMatrix, limit: in
         served=cluster.served,
         scheduler_profiles=cluster.scheduler_profiles,
         objects=tuple(cluster.objects),
+        unready_agents=cluster.unready_agents,
         knows_pod_rules=knows_pod_rules,
         warnings=(*map(bounded, cluster.warnings), *lacking),
         lacks_pods=cluster.lacks_pods,
