@@ -108,7 +108,9 @@ def binding_levels(api: ApiUnderTest) -> list[dict[str, str]]:
 
 @pytest.mark.regression
 @pytest.mark.real_api("Events as kubectl searches them")
-def test_kubectl_describe_tells_once_when_conditions_turned(api: ApiUnderTest, clients: Clients, time: Time) -> None:
+def test_kubectl_describe_tells_once_when_conditions_turned(
+    api: ApiUnderTest, clients: Clients, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
     share_crd(api)
     make_nodes(api)
     made = make_topology(api)
@@ -134,6 +136,7 @@ def test_kubectl_describe_tells_once_when_conditions_turned(api: ApiUnderTest, c
 
     look()
     assert told() == []
+    caplog.set_level("INFO")
     state = {
         RACK: None,
         STATE: "degraded",
@@ -168,6 +171,7 @@ def test_kubectl_describe_tells_once_when_conditions_turned(api: ApiUnderTest, c
         ("Normal", "LevelsNest"),
     ]
     assert told() == [*good, *bad]
+    assert "ClusterTopology cluster: Every node with GPUs carries the labels of an agent" in caplog.messages
 
 
 def test_a_level_that_goes_is_unavailable_until_it_comes_back(
