@@ -4,6 +4,7 @@ The fields that people write are read, or are known to decide nothing: `unclear`
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +19,7 @@ LIMIT = 0.1
 """The share of recipes that may be unclear."""
 
 
-def documents(name: str) -> list[object]:
+def documents(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((RECIPES / f"{name}.yaml").read_bytes()))
 
 
@@ -30,10 +31,14 @@ def verdicts() -> Iterator[tuple[str, str]]:
         for document in recipe:
             for checked in Checker(snapshot, recipe).check(document):
                 errors = [finding.message for finding in checked.errors]
-                said = checked.verdict.kind if checked.verdict else "no verdict"
+                said = "no verdict"
+                if checked.verdict:
+                    said = str(checked.verdict.kind)
                 if said == "unclear":
                     said += f": {checked.verdict}"
-                yield name, f"{errors}" if errors else said
+                if errors:
+                    said = str(errors)
+                yield name, said
 
 
 @pytest.fixture(scope="module")
