@@ -94,8 +94,9 @@ class PodShape:
 
     def tolerating(self, tolerations: Iterable[Toleration]) -> "PodShape":
         """The same pod with more tolerations."""
-        all_of_them = dict.fromkeys((*self.node_filter.tolerations, *tolerations))
-        wider = replace(self.node_filter, tolerations=tuple(all_of_them))
+        own = self.node_filter.tolerations
+        different = dict.fromkeys((*own, *tolerations))
+        wider = replace(self.node_filter, tolerations=tuple(different))
         return replace(self, node_filter=wider)
 
     @property

@@ -46,16 +46,13 @@ def columns(
             in_views.append(ids)
 
     free = _free(cluster, shown)
-    blocked = {}
-    if free is not None and shape is not None:
-        blocked = _blocked(Reach(cluster, None, shape), shown, free)
     labels = _Labels(shown)
     facts = {name: labels.column(key) for name, key in FACTS.items()}
     nodes = protocol.Nodes(
         name=[node.name for node in shown],
         gpus=[node.gpus for node in shown],
         free=free,
-        blocked=blocked,
+        blocked=_blocked(cluster, shape, shown, free),
         marks=_lists(marks(node) for node in shown),
         views=_lists(in_views),
         facts=facts,
@@ -85,10 +82,16 @@ def _free(cluster: Snapshot, nodes: Sequence[NodeView]) -> list[int] | None:
 
 
 def _blocked(
-    reach: Reach, nodes: Sequence[NodeView], free: Sequence[int]
+    cluster: Snapshot,
+    shape: PodShape | None,
+    nodes: Sequence[NodeView],
+    free: Sequence[int] | None,
 ) -> dict[str, protocol.OutOfReach]:
-    """The free GPUs that a pod cannot get, by the numbers of the nodes."""
-    by_number = {}
+    """The free GPUs that a pod of this shape cannot get, by the numbers of the nodes."""
+    by_number: dict[str, protocol.OutOfReach] = {}
+    if shape is None or free is None:
+        return by_number
+    reach = Reach(cluster, None, shape)
     for number, (node, idle) in enumerate(zip(nodes, free, strict=True)):
         if not idle:
             continue
