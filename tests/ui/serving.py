@@ -268,6 +268,7 @@ def decoded(snapshot: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "name": name,
             "gpus": nodes["gpus"][i],
             "free": None if free is None else free[i],
+            "blocked": nodes["blocked"].get(number),
             "marks": _listed(nodes["marks"], i),
             "views": _listed(nodes["views"], i),
             "facts": _there(nodes["facts"], i, name),

@@ -14,6 +14,7 @@ from tests.support.saved import cluster_topology, pod
 from tests.ui.serving import ManualRuntime, broadcaster_of, decoded, facts_of, fetched, rack_nodes
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import read
+from toposcope.snapshot.model import PodView
 from toposcope.ui.broadcaster import MIN_PAUSE_SECONDS, Broadcaster
 from toposcope.ui.facts import Facts
 
@@ -180,6 +181,28 @@ def test_only_what_a_page_could_show_makes_a_new_state(facts: Facts, broadcaster
         assert row["free"] is None
     assert found["placeholders"] == ["r0"]
     assert found["status"]["warnings"] == ["pods may not be read"]
+
+
+def _cpu_pod(name: str, node: str, cores: int) -> PodView:
+    """A running pod without GPUs."""
+    requests = {"resources": {"requests": {"cpu": str(cores)}}}
+    running = pod(name, node, 0)
+    running["spec"]["containers"] = [{"name": "c", **requests}]
+    made = pod_of(running)
+    assert made
+    return made
+
+
+@pytest.mark.regression
+def test_free_gpus_whose_cpu_another_pod_holds_are_out_of_reach(facts: Facts, broadcaster: Broadcaster) -> None:
+    facts.put_pod("train/cpu", _cpu_pod("cpu", "n1", 97))
+    broadcaster.tick()
+    found = fetched(broadcaster)
+    rows = decoded(found)
+    assert rows["n1"]["free"] == 8
+    assert rows["n1"]["blocked"] == {"gpus": 8, "why": "too little CPU is left"}
+    assert rows["n0"]["blocked"] is None
+    assert found["pod"] == "1 GPU and 6.25 CPU cores"
 
 
 def test_stale_says_since_when_and_why() -> None:

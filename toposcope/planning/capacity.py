@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import merge
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
@@ -116,8 +116,10 @@ class Capacity:
             self.paths.append(path)
 
     def _fences(self) -> Iterator[Toleration]:
-        different = {node.taints for node in self.nodes if node.taints}
-        taints = dict.fromkeys(chain.from_iterable(sorted(different, key=str)))
+        taints: dict[Taint, None] = {}
+        for node in self.nodes:
+            for taint in node.taints:
+                taints[taint] = None
         for taint in taints:
             if is_fence(taint):
                 yield Toleration(taint.key, "Exists", effect=taint.effect)

@@ -260,7 +260,10 @@ class DrainOrder:
         self._tables: list[_Table] = []
         self._columns: list[_Column] = []
         """The largest gangs and the narrowest levels first."""
-        gangs = [(gpus, shape_of(gpus, per_pod, like)) for gpus in sorted(sizes, reverse=True)]
+        gangs = []
+        for gpus in sorted(sizes, reverse=True):
+            pods, wanted = shape_of(gpus, per_pod, like)
+            gangs.append((gpus, pods, wanted))
         self._lay_out(capacity, gangs)
         self._members = self._count_members()
         """By domain: its nodes."""
@@ -271,11 +274,11 @@ class DrainOrder:
         self._parts: list[dict[str, _Part]] = [{} for _ in self._tables]
         self._fitting = [self._count_fitting(column) for column in self._columns]
 
-    def _lay_out(self, capacity: Capacity, gangs: Iterable[tuple[int, tuple[Pods, int]]]) -> None:
+    def _lay_out(self, capacity: Capacity, gangs: Iterable[tuple[int, Pods, int]]) -> None:
         """Make the columns, and one table for those that count the same pods at the same level."""
         numbers: dict[tuple[Pods, int], int] = {}
         depths = range(len(self._levels), 0, -1)
-        for gpus, (pods, wanted) in gangs:
+        for gpus, pods, wanted in gangs:
             for depth in depths:
                 key = pods, depth
                 if key not in numbers:

@@ -120,7 +120,10 @@ def _best_of(
     """
     best = tuple(pods[:count])
     most = _slots_without(free, best, requests)
-    gpus_alone = tuple(request for request in requests if request[0] == ALLOCATABLE_GPUS)
+    gpus_alone = []
+    for resource, amount in requests:
+        if resource == ALLOCATABLE_GPUS:
+            gpus_alone.append((resource, amount))
     bound = _slots_without(free, best, gpus_alone)
     if most == bound:
         return best
@@ -135,8 +138,10 @@ def _slots_without(free: Mapping[str, int], moved: _Moved, requests: Requests) -
     """How many pods fit on a node once these have left it."""
     released: dict[str, int] = {}
     for pod in moved:
-        add_pods(released, pod.requests.items(), 1)
-    return times_by_name(with_amounts(free, released), requests)
+        held = pod.requests.items()
+        add_pods(released, held, 1)
+    offered = with_amounts(free, released)
+    return times_by_name(offered, requests)
 
 
 def _largest_first(pod: PodView) -> tuple[int, str, str]:

@@ -61,7 +61,8 @@ def repelling_taints(capacity: Capacity, like: PodShape) -> tuple[Repelling, ...
             repelling.gpus += gpus
             repelling.nodes.append(node.name)
             break
-    return tuple(sorted(by_taint.values(), key=_most_gpus_first))
+    found = by_taint.values()
+    return tuple(sorted(found, key=_most_gpus_first))
 
 
 def _most_gpus_first(repelling: Repelling) -> tuple[int, str]:

@@ -197,11 +197,11 @@ def _kept_for(room: Capacity, freeing: Freeing, gang: tuple[Pods, int]) -> Itera
     for number, path in enumerate(room.paths):
         if path[:depth] != freeing.domain:
             continue
-        name = room.nodes[number].name
+        node = room.nodes[number]
         count = min(slots[number], missing)
         missing -= count
         for _ in range(count):
-            yield PodView.running(name="kept", node=name, requests=requests)
+            yield PodView.running(name="kept", node=node.name, requests=requests)
 
 
 def _capacity(

@@ -94,8 +94,9 @@ class PodShape:
 
     def tolerating(self, tolerations: Iterable[Toleration]) -> "PodShape":
         """The same pod with more tolerations."""
-        all_of_them = dict.fromkeys((*self.node_filter.tolerations, *tolerations))
-        wider = replace(self.node_filter, tolerations=tuple(all_of_them))
+        own = self.node_filter.tolerations
+        different = dict.fromkeys((*own, *tolerations))
+        wider = replace(self.node_filter, tolerations=tuple(different))
         return replace(self, node_filter=wider)
 
     @property
@@ -215,7 +216,21 @@ class Blocked:
     gpus: int
     why: Blocker
     detail: str = ""
-    """The taint, or the label that the pod selects by."""
+    """The taint."""
+
+    @property
+    def words(self) -> str:
+        """Why, in a few words: `too little CPU is left`."""
+        match self.why:
+            case Blocker.TAINT:
+                return f"the node has the taint {self.detail}"
+            case Blocker.LEVEL:
+                return "the node lacks a level"
+            case Blocker.CORDONED:
+                return "the node is cordoned"
+            case Blocker.NOT_READY:
+                return "the node is not Ready"
+        return _SCARCE[self.why]
 
 
 @dataclass(slots=True)
@@ -281,20 +296,20 @@ class Block:
 class Reach:
     """For each node of a scope the idle GPUs that a pod of this shape cannot get."""
 
-    def __init__(self, snapshot: Snapshot, scope: Scope, shape: PodShape) -> None:
-        """The snapshot's pods are known."""
+    def __init__(self, snapshot: Snapshot, scope: Scope | None, shape: PodShape) -> None:
+        """The snapshot's pods are known. Without a scope, all nodes count, whatever they lack."""
         self.shape = shape
         self._snapshot = snapshot
-        self._scope = scope
+        self._nodes = scope.nodes if scope else snapshot.nodes
         self._known: dict[tuple[object, ...], Blocked | None] = {}
         """What pods cannot get of nodes on which equally much is free."""
-        self.lacking = _lacking(scope)
+        self.lacking = _lacking(scope) if scope else frozenset[str]()
         """Names of the nodes that lack a level."""
 
     def blocks(self, nodes: Iterable[NodeView] | None = None) -> list[Block]:
         """What blocks idle GPUs of these nodes, the most GPUs first; default: of the scope's."""
         blocks: dict[tuple[Blocker, str], Block] = {}
-        for node in self._scope.nodes if nodes is None else nodes:
+        for node in self._nodes if nodes is None else nodes:
             blocked = self.blocked(node)
             if blocked is None:
                 continue
@@ -321,19 +336,27 @@ class Reach:
             return Blocked(idle, Blocker.CORDONED)
         if node.name in self.lacking:
             return Blocked(idle, Blocker.LEVEL)
-        for taint in repelling(node):
-            if not self.shape.node_filter.tolerates(taint):
-                return Blocked(idle, Blocker.TAINT, str(taint))
+        if node.taints:
+            for taint in repelling(node):
+                if not self.shape.node_filter.tolerates(taint):
+                    return Blocked(idle, Blocker.TAINT, str(taint))
         return self._by_resources(node, idle)
 
     def _by_resources(self, node: NodeView, idle: int) -> Blocked | None:
         """What pods of the shape cannot get for want of CPU, memory or pods.
 
-        They have fewer GPUs where fewer are idle, and what is left over goes to a smaller pod.
+        They have fewer GPUs where fewer are idle, and what is left over goes to a smaller pod. A
+        node that does not say what it offers has plenty.
         """
-        free = self._free(node)
-        look = idle, *free.values()
+        # The page asks for every node: no mapping is made where the answer is known.
+        taken = self._snapshot.requested.get(node.name, NOTHING)
+        offered = node.allocatable
+        cpu = offered.get(CPU, _PLENTY) - taken.get(CPU, 0)
+        memory = offered.get(MEMORY, _PLENTY) - taken.get(MEMORY, 0)
+        pods = offered.get(PODS, MAX_PODS) - taken.get(PODS, 0)
+        look = idle, cpu, memory, pods
         if look not in self._known:
+            free = {CPU: cpu, MEMORY: memory, PODS: pods}
             self._known[look] = self._blocked_of(idle, free)
         return self._known[look]
 
@@ -352,16 +375,6 @@ class Reach:
         if reachable == idle or scarcest is None:
             return None
         return Blocked(idle - reachable, scarcest)
-
-    def _free(self, node: NodeView) -> dict[str, int]:
-        """What is free of CPU, memory and pods, in this order; a node that is silent has plenty."""
-        taken = self._snapshot.requested.get(node.name, NOTHING)
-        offered = node.allocatable
-        return {
-            CPU: offered.get(CPU, _PLENTY) - taken.get(CPU, 0),
-            MEMORY: offered.get(MEMORY, _PLENTY) - taken.get(MEMORY, 0),
-            PODS: offered.get(PODS, MAX_PODS) - taken.get(PODS, 0),
-        }
 
 
 def _times(

@@ -13,6 +13,7 @@ import msgspec
 from toposcope.kube.reflector import Stop
 from toposcope.kube.runtime import REAL, Runtime
 from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.reach import typical_shape
 from toposcope.ui import protocol
 from toposcope.ui.changes import Moment, RecentChanges
 from toposcope.ui.facts import Facts, Stale
@@ -130,7 +131,10 @@ class Broadcaster:
 
     def snapshot(self, state: State) -> protocol.Snapshot:
         """Everything that a page needs for its map."""
-        nodes, others = columns(state.cluster, state.views)
+        shape = None
+        if state.cluster.pods is not None:
+            shape = typical_shape(state.cluster)
+        nodes, others = columns(state.cluster, state.views, shape)
         return protocol.Snapshot(
             version=protocol.VERSION,
             id=state.id,
@@ -140,6 +144,7 @@ class Broadcaster:
             nodes=nodes,
             other_nodes=others,
             views=[view.summary for view in state.views],
+            pod=shape.words if shape else "",
             placeholders=sorted(state.cluster.catalogue.placeholders),
             changes=self.recent.newest_first,
         )

@@ -14,6 +14,7 @@ from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.kube.runtime import REAL, Runtime
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
+from toposcope.snapshot.reach import CPU, MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,22 @@ class Facts:
                 del self._pods[key]
             else:
                 self._pods[key] = pod
-        self._change(is_shown=_taken(before) != _taken(pod))
+            is_shown = self._taken(before) != self._taken(pod)
+        self._change(is_shown)
+
+    def _taken(self, pod: PodView | None) -> tuple[str, int, int, int] | None:
+        """What a pod takes of a node with GPUs: all that is shown of it. None: nothing."""
+        if pod is None or not pod.node:
+            return None
+        node = self._nodes.get(pod.node)
+        if node and not node.has_gpus:
+            return None
+        gpus = gpu_count(pod.requests)
+        cpu = pod.requests.get(CPU, 0)
+        memory = pod.requests.get(MEMORY, 0)
+        if not (gpus or cpu or memory):
+            return None
+        return pod.node, gpus, cpu, memory
 
     def replace_pods(self, pods: Mapping[str, PodView | None] | None) -> None:
         """All existing pods; None: they are unknown."""
@@ -254,11 +270,3 @@ class Facts:
         """A sentence for everything that cannot be read at all."""
         with self._lock:
             return [warning for warning in self._warnings.values() if warning]
-
-
-def _taken(pod: PodView | None) -> tuple[str, int] | None:
-    """The node on which a pod takes GPUs, and how many: all that is shown of it. None: nowhere."""
-    if pod is None or not pod.node:
-        return None
-    gpus = gpu_count(pod.requests)
-    return (pod.node, gpus) if gpus else None

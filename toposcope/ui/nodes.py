@@ -8,6 +8,7 @@ from toposcope.hardware.matrix_annotation import reasons
 from toposcope.hierarchy.node import OWN_NAME
 from toposcope.snapshot.filters import marks, value_at
 from toposcope.snapshot.model import NodeView, Snapshot
+from toposcope.snapshot.reach import PodShape, Reach
 from toposcope.ui import protocol
 from toposcope.ui.views import View
 
@@ -29,8 +30,13 @@ NO_AGENT: Final = (
 NOT_SELECTED: Final = "outside every ClusterTopology: compare labels with each spec.nodeSelector"
 
 
-def columns(cluster: Snapshot, views: Sequence[View]) -> tuple[protocol.Nodes, int]:
-    """All nodes on the page, those with GPUs or in a view, and how many others there are."""
+def columns(
+    cluster: Snapshot, views: Sequence[View], shape: PodShape | None
+) -> tuple[protocol.Nodes, int]:
+    """All nodes on the page, those with GPUs or in a view, and how many others there are.
+
+    `shape` is that of the pod by which free GPUs are judged; None where pods are unknown.
+    """
     shown: list[NodeView] = []
     in_views: list[Sequence[str]] = []
     for node in cluster.nodes:
@@ -39,12 +45,14 @@ def columns(cluster: Snapshot, views: Sequence[View]) -> tuple[protocol.Nodes, i
             shown.append(node)
             in_views.append(ids)
 
+    free = _free(cluster, shown)
     labels = _Labels(shown)
     facts = {name: labels.column(key) for name, key in FACTS.items()}
     nodes = protocol.Nodes(
         name=[node.name for node in shown],
         gpus=[node.gpus for node in shown],
-        free=_free(cluster, shown),
+        free=free,
+        blocked=_blocked(cluster, shape, shown, free),
         marks=_lists(marks(node) for node in shown),
         views=_lists(in_views),
         facts=facts,
@@ -71,6 +79,26 @@ def _free(cluster: Snapshot, nodes: Sequence[NodeView]) -> list[int] | None:
     if cluster.pods is None:
         return None
     return [cluster.free_gpus(node) or 0 for node in nodes]
+
+
+def _blocked(
+    cluster: Snapshot,
+    shape: PodShape | None,
+    nodes: Sequence[NodeView],
+    free: Sequence[int] | None,
+) -> dict[str, protocol.OutOfReach]:
+    """The free GPUs that a pod of this shape cannot get, by the numbers of the nodes."""
+    by_number: dict[str, protocol.OutOfReach] = {}
+    if shape is None or free is None:
+        return by_number
+    reach = Reach(cluster, None, shape)
+    for number, (node, idle) in enumerate(zip(nodes, free, strict=True)):
+        if not idle:
+            continue
+        blocked = reach.blocked_of(node, idle)
+        if blocked:
+            by_number[str(number)] = protocol.OutOfReach(blocked.gpus, blocked.words)
+    return by_number
 
 
 def _level_keys(views: Sequence[View]) -> list[str]:

@@ -13,6 +13,7 @@ from toposcope.planning.score import Score, better_place, scores
 from toposcope.planning.slots import Slots, slots, without_repeats
 from toposcope.planning.whatif import Changes, WhatIf, whatif
 from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.reach import Blocker
 from toposcope.snapshot.scope import TopologyNotFoundError, select_scope
 from toposcope.ui import protocol
 from toposcope.ui.questions import NoPlanError
@@ -51,7 +52,8 @@ def overview(plan: Plan) -> protocol.Planning:
         scored=len(plan.scores),
         pod=amounts(plan.typical.requests(plan.per_pod)),
         reachable=plan.reachable_gpus,
-        blocked=[block.sentence() for block in plan.blocks],
+        blocked=[block.sentence() for block in plan.blocks if block.why is not Blocker.TAINT],
+        uncounted=[repelling.sentence for repelling in plan.repelling],
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-VERSION: Final = 5
+VERSION: Final = 6
 """A page that was built for another version asks the user to reload it."""
 
 ABSENT: Final = -1
@@ -35,13 +35,26 @@ class ListColumn(_Struct):
     codes: list[int]
 
 
+class OutOfReach(_Struct):
+    """Free GPUs of a node that a pod of typical shape cannot get."""
+
+    gpus: int
+    why: str
+    """`too little CPU is left`."""
+
+
 class Nodes(_Struct):
     """The nodes that have GPUs or that a topology selects, column by column, by name."""
 
     name: list[str]
     gpus: list[int]
     free: list[int] | None
-    """Whole GPUs that a pod could get; None where pods are unknown."""
+    """Whole GPUs that no pod holds, 0 on nodes that take no pods; None where pods are unknown."""
+    blocked: dict[str, OutOfReach]
+    """Index (as a string) to which of the free GPUs a pod of typical shape cannot get.
+
+    Levels do not count here: a node that lacks one of the view is out of reach as a whole.
+    """
     marks: ListColumn
     """What is wrong, worst first: not-ready, degraded, unknown, no-agent, cordoned; or nothing."""
     views: ListColumn
@@ -173,6 +186,8 @@ class Snapshot(_Struct):
     other_nodes: int
     """Nodes without GPUs that no topology selects: not in `nodes`."""
     views: list[View]
+    pod: str
+    """The pod of typical shape: `4 GPUs and 100 CPU cores`; empty where pods are unknown."""
     placeholders: list[str]
     """Label values that name no place, such as `no-topology`: a node with one lacks the level."""
     changes: list[Change]
@@ -408,6 +423,8 @@ class Planning(_Struct):
     """Free GPUs that such a pod can get."""
     blocked: list[str]
     """Why it cannot get the other idle GPUs, the most GPUs first."""
+    uncounted: list[str]
+    """Taints that it does not tolerate, with the nodes that are not counted: one sentence each."""
 
 
 class GangPlace(_Struct):

@@ -40,6 +40,7 @@ _FACTS: Final = ("product", "shape")
 _VALUES: Final[dict[str, Any]] = {
     "Nodes.gpus": [8] * _ROWS,
     "Nodes.free": [4] * _ROWS,
+    "OutOfReach.gpus": 2,
     "Snapshot.version": protocol.VERSION,
     "Export.version": protocol.VERSION,
     "Device.numa": 1,
@@ -114,5 +115,7 @@ def _arrange_nodes(nodes: protocol.Nodes) -> None:
     label.codes = [0, protocol.ABSENT, 0]
     (reasons,) = nodes.reasons.values()
     nodes.reasons = {"0": reasons}
+    (blocked,) = nodes.blocked.values()
+    nodes.blocked = {"0": blocked}
     (apart,) = nodes.apart.values()
     nodes.apart = {"2": apart}

@@ -169,7 +169,7 @@ def test_level_that_goes_leaves_its_nodes_apart(screen: Screen, live: Shown) -> 
     labels(objects, "h200-1").pop(RACK)
     labels(objects, "h200-2").pop(RACK)
     live.write(objects)
-    screen.expect_domain("block block-2", "4 nodes")
+    screen.expect_domain("block block-2", "6 nodes, 48 GPUs, 48 free, 16 of them out of reach")
     screen.expect_node("h200-2", "without a rack label")
     expect(screen.panel).to_contain_text("3 nodes without a rack label")
 

@@ -94,7 +94,7 @@ def test_telephone_shows_conditions_in_brief_and_nodes_left_out(troubled_screen:
         pytest.param(
             "l40s-4",
             "left-out",
-            "4 GPUs, 4 free, left out: without a rack label (cloud.google.com/gce-topology-subblock)",
+            "4 GPUs, 4 free, out of reach, left out: without a rack label (cloud.google.com/gce-topology-subblock)",
             id="without-rack",
         ),
         pytest.param(
@@ -171,7 +171,7 @@ def test_paper_is_light_and_has_all_of_it(troubled_screen: Screen) -> None:
 def test_question_mark_tells_the_keys_and_the_signs(screen: Screen) -> None:
     page = screen.page
     screen.open()
-    sign = page.get_by_text("free GPU taken")
+    sign = page.get_by_text("free GPU out of reach taken")
     expect(sign).to_be_visible()
     help_ = page.get_by_role("dialog", name="Keys and signs")
     screen.press("?")

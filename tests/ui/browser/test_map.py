@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.support.saved import cluster_topology, demo_nodes
+from tests.support.saved import cluster_topology, demo_nodes, pod
 from tests.ui.browser.screen import Screen, click_head, click_on, colours_of
-from tests.ui.browser.shown import FAULTY, RACK, shown
+from tests.ui.browser.shown import FAULTY, RACK, demo_objects, shown
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 def test_whole_cluster_at_a_glance(screen: Screen) -> None:
     screen.open()
     first = screen.domain("block block-1")
-    expect(first).to_have_accessible_name("block block-1: 5 nodes, 20 GPUs, 17 free")
+    expect(first).to_have_accessible_name("block block-1: 6 nodes, 24 GPUs, 21 free, 4 of them out of reach")
     second = screen.domain("block block-2")
     expect(second).to_have_accessible_name("block block-2: 6 nodes, 48 GPUs, 48 free, 1 in trouble")
     entries = screen.page.get_by_role("listitem")
@@ -66,6 +66,26 @@ def test_click_goes_in_and_the_browser_goes_back(screen: Screen) -> None:
     cluster = screen.path.get_by_role("button", name="cluster")
     cluster.click()
     expect(other_block).to_be_attached()
+
+
+def test_free_gpus_that_no_pod_can_get_look_and_read_so(page: Page, tmp_path: Path) -> None:
+    """A pod without GPUs holds the CPU of a node: its GPUs are free, and nobody can get them."""
+    objects = [item for item in demo_objects() if item["kind"] != "Pod"]
+    for item in objects:
+        if item["kind"] == "Node":
+            item["status"]["allocatable"] |= {"cpu": "96"}
+    web = pod("web", "h200-1", 0)
+    web["spec"]["containers"] = [{"name": "c", "resources": {"requests": {"cpu": "95"}}}]
+    with shown(tmp_path, [*objects, web]) as found:
+        screen = Screen(page, found.address)
+        screen.open("in=zone-1/block-2/rack-3&by=free")
+        screen.expect_node("h200-1", "8 GPUs, 8 free, out of reach, healthy: too little CPU is left")
+        screen.expect_node("h200-2", "8 GPUs, 8 free, healthy")
+        chip = screen.chip("out of reach")
+        expect(chip).to_contain_text("1")
+        assert colours_of(screen.node("h200-1"))[0] == screen.tone("--free-2")
+        figures = screen.panel.locator("dl").first
+        expect(figures).to_contain_text("of them out of reach8")
 
 
 def test_everything_by_keyboard(screen: Screen) -> None:

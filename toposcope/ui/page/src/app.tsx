@@ -5,7 +5,7 @@ import { Legend } from "./map/legend.tsx";
 import { many } from "./map/text.ts";
 import { MapView } from "./map/view.tsx";
 import { type Cluster, viewOf } from "./model/cluster.ts";
-import { type Domain, domainAt, forestOf, pathOf } from "./model/domains.ts";
+import { type Domain, domainAt, forestOf, outOfReach, pathOf } from "./model/domains.ts";
 import { byHealth, lensOf, tally } from "./model/lens.ts";
 import { NodePage } from "./node/page.tsx";
 import { Changes } from "./panel/changes.tsx";
@@ -195,6 +195,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
                 only={place.only}
                 theme={theme}
                 freeKnown={table.free !== null}
+                pod={cluster.pod}
                 setLens={(key) => go({ lens: key, only: null }, true)}
                 setOnly={(only) => go({ only }, true)}
               />
@@ -217,7 +218,14 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
               />
             </>
           ) : (
-            <NodePage name={place.node} source={source} edition={table} now={now} close={close} />
+            <NodePage
+              name={place.node}
+              source={source}
+              edition={table}
+              now={now}
+              blocked={outOfReach(table, forest, table.byName.get(place.node) ?? -1)}
+              close={close}
+            />
           )}
         </main>
         <Tabs tabs={tabs} current={tab} choose={setTab}>

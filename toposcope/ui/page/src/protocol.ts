@@ -1,6 +1,6 @@
 // What the server sends, as defined in `toposcope/ui/protocol.py`. Any string in here may be hostile: it is shown as text only.
 
-export const VERSION = 5;
+export const VERSION = 6;
 /** In `Column.codes`: the node has no value. */
 export const ABSENT = -1;
 /** In `Column.codes`: the value is the node's own name. */
@@ -20,6 +20,8 @@ export interface Nodes {
   name: string[];
   gpus: number[];
   free: number[] | null;
+  /** By position: free GPUs that a pod of typical shape cannot get, and why. */
+  blocked: Record<string, { gpus: number; why: string }>;
   marks: ListColumn;
   views: ListColumn;
   facts: Record<string, Column>;
@@ -100,6 +102,8 @@ export interface Snapshot {
   otherNodes: number;
   views: View[];
   /** Label values that name no place: a node with one lacks the level. */
+  /** The pod of typical shape; empty where pods are unknown. */
+  pod: string;
   placeholders: string[];
   changes: Change[];
 }
@@ -236,6 +240,8 @@ export interface Planning {
   reachable: number;
   /** Why it cannot get the other idle GPUs, the most GPUs first. */
   blocked: string[];
+  /** Nodes that are not counted because of their taints, one sentence for each taint. */
+  uncounted: string[];
 }
 
 export interface GangPlace {

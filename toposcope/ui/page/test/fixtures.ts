@@ -10,6 +10,7 @@ export interface Made {
   rack?: string | null;
   gpus?: number;
   free?: number;
+  blocked?: number;
   marks?: string[];
   views?: string[];
   apart?: string;
@@ -41,6 +42,11 @@ export function snapshot(nodes: Made[], views: View[] = [view("cluster")]): Snap
       name: nodes.map((node) => node.name),
       gpus: nodes.map((node) => node.gpus ?? 8),
       free: nodes.map((node) => node.free ?? 8),
+      blocked: Object.fromEntries(
+        nodes.flatMap((node, i) =>
+          node.blocked ? [[String(i), { gpus: node.blocked, why: "too little CPU is left" }]] : [],
+        ),
+      ),
       marks: lists(nodes.map((node) => node.marks ?? [])),
       views: lists(nodes.map((node) => node.views ?? ["cluster"])),
       facts: Object.fromEntries(
@@ -56,6 +62,7 @@ export function snapshot(nodes: Made[], views: View[] = [view("cluster")]): Snap
     },
     otherNodes: 0,
     views,
+    pod: "8 GPUs and 64 CPU cores",
     placeholders: ["no-topology"],
     changes: [],
   };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { missing } from "../src/missing.ts";
 import { clusterOf, failingConditions, viewOf } from "../src/model/cluster.ts";
-import { domainAt, pathOf } from "../src/model/domains.ts";
+import { domainAt, outOfReach, pathOf } from "../src/model/domains.ts";
 import { byHealth, lensOf, tally } from "../src/model/lens.ts";
 import { changedNames, tableOf, word } from "../src/model/table.ts";
 import type { ConditionView, View } from "../src/protocol.ts";
@@ -141,6 +141,32 @@ test("a node is coloured by its worst mark, and domains count what is in them", 
   const rack = domainAt(tree, ["b1", "r2"]).domain.id * width;
   assert.deepEqual([...tally(lens, tree).subarray(rack, rack + width)], [1, 0, 0, 0, 0, 1, 0, 0]);
   assert.deepEqual([...tally(lens, tree, Uint8Array.of(0, 0, 1)).subarray(0, width)], [1, 0, 0, 0, 0, 0, 0, 0]);
+});
+
+test("a domain counts nodes that lack a narrower level, as commands do, and what is out of reach", () => {
+  const { table, forest: tree } = forest([
+    { name: "n0", rack: "r0" },
+    { name: "n1", rack: "r0", free: 6, blocked: 4 },
+    { name: "lacking", rack: null },
+  ]);
+  const block = domainAt(tree, ["b1"]).domain;
+  const { drawn, count, gpus, free, blocked } = block;
+  assert.deepEqual({ drawn, count, gpus, free, blocked }, { drawn: 16, count: 3, gpus: 24, free: 22, blocked: 12 });
+  assert.deepEqual(outOfReach(table, tree, 1), { gpus: 4, why: "too little CPU is left" });
+  assert.equal(outOfReach(table, tree, 2).gpus, 8);
+});
+
+test("free GPUs out of reach have a colour of their own", () => {
+  const { table, forest: tree } = forest([
+    { name: "all", free: 8, blocked: 8 },
+    { name: "most", free: 8, blocked: 6 },
+    { name: "none", free: 0 },
+  ]);
+  const lens = lensOf("free", table, tree);
+  assert.deepEqual(
+    [...lens.of].map((at) => lens.categories[at]?.key),
+    ["blocked", "some", "none"],
+  );
 });
 
 test("free GPUs are told in four steps", () => {

@@ -69,7 +69,7 @@ export function layoutOf(table: Table, forest: Forest, focus: Domain, width: num
       return;
     }
     // Nodes beside domains share one part of the room, as if they were a domain.
-    const sizes = inner.map((child) => child.gpus || child.end - child.start);
+    const sizes = inner.map((child) => child.drawn || child.end - child.start);
     if (singles.length) sizes.push(singles.reduce((sum, node) => sum + (table.gpus[node] || 1), 0));
     const spots = readable(sizes, box, gap);
     // Names on some of them only would look as if the others were something else.

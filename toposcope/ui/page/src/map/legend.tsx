@@ -14,11 +14,14 @@ interface Props {
   theme: string;
   /** False where pods, and with them what is taken, are unknown. */
   freeKnown: boolean;
+  /** The pod by which free GPUs are judged. */
+  pod: string;
   setLens(lens: LensKey): void;
   setOnly(only: string | null): void;
 }
 
-export function Legend({ lens, counts, apart, focus, only, theme, freeKnown, setLens, setOnly }: Props) {
+export function Legend({ lens, counts, apart, focus, only, theme, freeKnown, pod, setLens, setOnly }: Props) {
+  const somethingBlocked = focus.blocked > 0;
   const width = lens.categories.length;
   const inFocus = (at: number): number =>
     (counts[focus.id * width + at] ?? 0) + (focus.parent ? 0 : (apart.get(at) ?? 0));
@@ -65,6 +68,11 @@ export function Legend({ lens, counts, apart, focus, only, theme, freeKnown, set
         <Square full /> {freeKnown ? "free GPU" : "GPU"}
         {freeKnown && (
           <>
+            {somethingBlocked && (
+              <>
+                <Square half /> <span title={`free, but no pod with ${pod} can get them`}>out of reach</span>
+              </>
+            )}
             <Square /> taken
           </>
         )}
@@ -74,8 +82,8 @@ export function Legend({ lens, counts, apart, focus, only, theme, freeKnown, set
 }
 
 /** As on the map: a GPU of a node. */
-export function Square({ full = false }: { full?: boolean }) {
-  return <i class={full ? "square full" : "square"} aria-hidden="true" />;
+export function Square({ full = false, half = false }: { full?: boolean; half?: boolean }) {
+  return <i class={full ? "square full" : half ? "square half" : "square"} aria-hidden="true" />;
 }
 
 /** The colour with its pattern, drawn by what draws the map. */

@@ -1,11 +1,11 @@
 // A button over each thing on the map that one can go to: arrows move between them as they lie, Enter goes in.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Domain, type Forest, levelName, narrowed, pathOf } from "../model/domains.ts";
+import { type Domain, type Forest, levelName, narrowed, outOfReach, pathOf } from "../model/domains.ts";
 import { HEALTH, healthAt } from "../model/lens.ts";
 import { listOf, type Table } from "../model/table.ts";
 import type { Layout } from "./layout.ts";
 import { troubled } from "./paint.ts";
-import { many } from "./text.ts";
+import { freeWords, many } from "./text.ts";
 import type { Box } from "./tiles.ts";
 
 export type Item = Box &
@@ -121,18 +121,19 @@ function Cell({ item, label, current, choose, reach }: CellProps) {
 
 export function aboutDomain(domain: Domain, forest: Forest, health: Uint32Array): string {
   const trouble = troubled(health, domain);
-  const free = domain.free === null ? "" : `, ${domain.free} free`;
-  const words = `${levelName(forest, domain)} ${domain.value}: ${many(domain.end - domain.start, "node")}, ${many(domain.gpus, "GPU")}${free}`;
+  const free = domain.free === null ? "" : `, ${freeWords(domain.free, domain.blocked)}`;
+  const words = `${levelName(forest, domain)} ${domain.value}: ${many(domain.count, "node")}, ${many(domain.gpus, "GPU")}${free}`;
   return trouble ? `${words}, ${trouble} in trouble` : words;
 }
 
 export function aboutNode(node: number, table: Table, forest: Forest): string {
   const marks = listOf(table.marks, node);
-  const free = table.free ? `, ${table.free[node] ?? 0} free` : "";
+  const blocked = outOfReach(table, forest, node);
+  const free = table.free ? `, ${freeWords(table.free[node] ?? 0, blocked.gpus)}` : "";
   const health = marks.length ? marks.join(", ") : (HEALTH[healthAt(table, forest, node)]?.label ?? "");
   const why = [
     ...(table.reasons.get(node) ?? []).slice(0, 1),
-    ...(forest.why.has(node) ? [forest.why.get(node)] : []),
+    ...(forest.why.has(node) ? [forest.why.get(node)] : blocked.gpus ? [blocked.why] : []),
   ].join("; ");
   return `node ${table.names[node]}: ${many(table.gpus[node] ?? 0, "GPU")}${free}, ${health}${why ? `: ${why}` : ""}`;
 }

@@ -1,5 +1,5 @@
 // The map on a canvas: domains as frames with their names, nodes as cells, and what must not be overlooked on top.
-import { type Domain, type Forest, levelName } from "../model/domains.ts";
+import { type Domain, type Forest, levelName, outOfReach } from "../model/domains.ts";
 import { HEALTH, healthAt, type Lens } from "../model/lens.ts";
 import { type Table, word } from "../model/table.ts";
 import type { DomainBox, Layout, PenBox } from "./layout.ts";
@@ -161,7 +161,17 @@ function paintNodes(context: CanvasRenderingContext2D, scene: Scene, theme: Them
         theme,
       );
     if (w >= 34 && h >= 15 && category)
-      paintName(context, table, node, { x, y, w, h }, category, theme, measure, health);
+      paintName(
+        context,
+        table,
+        node,
+        { x, y, w, h },
+        category,
+        theme,
+        measure,
+        health,
+        outOfReach(table, scene.forest, node).gpus,
+      );
   }
   context.globalAlpha = 1;
 }
@@ -182,6 +192,7 @@ function paintName(
   theme: Theme,
   measure: Measure,
   health: number,
+  blocked: number,
 ): void {
   const ink = theme.on(category.tone);
   const pips = h >= 34 && w >= 40;
@@ -203,32 +214,38 @@ function paintName(
     context.globalAlpha = before;
   };
   write(table.names[node] ?? "", middle, 1);
-  if (pips) paintPips(context, table, node, x + 7, middle + 14, w - 14, ink);
+  if (pips) {
+    const free = table.free ? (table.free[node] ?? 0) : (table.gpus[node] ?? 0);
+    const pipsOf = { gpus: table.gpus[node] ?? 0, free, blocked };
+    paintPips(context, pipsOf, x + 7, middle + 14, w - 14, ink);
+  }
   if (health && h >= 62) write(`▲ ${HEALTH[health]?.label ?? ""}`, y + h - 14, 1);
   else if (h >= 76 && w >= 90) write(word(table.facts.get("product"), table.names, node) ?? "", y + h - 14, 0.62);
 }
 
-/** A small square a GPU: full ones are free, hollow ones taken. */
+/** A small square a GPU: full ones are free, half ones free and out of reach, hollow ones taken. */
 function paintPips(
   context: CanvasRenderingContext2D,
-  table: Table,
-  node: number,
+  { gpus, free, blocked }: { gpus: number; free: number; blocked: number },
   x: number,
   y: number,
   room: number,
   ink: string,
 ): void {
-  const gpus = table.gpus[node] ?? 0;
   const side = Math.min(6, (room + 2) / Math.max(gpus, 1) - 2);
   if (side < 2.5) return;
-  const free = table.free ? (table.free[node] ?? 0) : gpus;
   context.fillStyle = context.strokeStyle = ink;
   context.lineWidth = 1;
   const strength = context.globalAlpha;
   for (let gpu = 0; gpu < gpus; gpu++) {
     context.globalAlpha = strength * 0.62;
-    if (gpu < free) context.fillRect(x + gpu * (side + 2), y - side / 2, side, side);
-    else context.strokeRect(x + gpu * (side + 2) + 0.5, y - side / 2 + 0.5, side - 1, side - 1);
+    const left = x + gpu * (side + 2);
+    const top = y - side / 2;
+    if (gpu < free - blocked) context.fillRect(left, top, side, side);
+    else {
+      context.strokeRect(left + 0.5, top + 0.5, side - 1, side - 1);
+      if (gpu < free) context.fillRect(left, top + side / 2, side, side / 2);
+    }
   }
   context.globalAlpha = strength;
 }
@@ -280,7 +297,7 @@ function paintHead(context: CanvasRenderingContext2D, scene: Scene, box: DomainB
   let x = box.x + 8;
   // What is written beside the names needs room for 150 pixels of them, and is never written in a narrow box.
   if (right - x > 150) {
-    const count = box.domain.end - box.domain.start;
+    const { count } = box.domain;
     const facts = `${many(box.domain.gpus, "GPU")}${count > 1 ? ` · ${many(count, "node")}` : ""}`;
     const wide = inPlain(facts);
     if (right - x - wide > 150) {

@@ -56,6 +56,15 @@ export function many(count: number, one: string): string {
   return `${figure(count)} ${one}${count === 1 ? "" : "s"}`;
 }
 
+/** `8 free`, `8 free, 4 of them out of reach`; what is not known is not said. */
+export function freeWords(free: number | null, blocked: number): string {
+  if (free === null) return "";
+  if (!blocked) return `${figure(free)} free`;
+  return blocked === free
+    ? `${figure(free)} free, out of reach`
+    : `${figure(free)} free, ${figure(blocked)} of them out of reach`;
+}
+
 /** A path of domain values for a narrow place: long values lose their middle. */
 export function route(path: readonly string[]): string {
   return path.map((value) => (value.length > 22 ? `${value.slice(0, 12)}…${value.slice(-6)}` : value)).join(" › ");

@@ -1,11 +1,11 @@
 // The note under the pointer. It has a state of its own, so that moving the pointer draws nothing else anew.
 import type { RefObject } from "preact";
 import { useState } from "preact/hooks";
-import { type Forest, levelName, pathOf } from "../model/domains.ts";
+import { type Forest, levelName, outOfReach, pathOf } from "../model/domains.ts";
 import { HEALTH, healthAt } from "../model/lens.ts";
 import { listOf, type Table, word } from "../model/table.ts";
 import type { Hit } from "./layout.ts";
-import { figure, many, route } from "./text.ts";
+import { freeWords, many, route } from "./text.ts";
 
 export interface Tipped {
   target: Hit;
@@ -43,8 +43,8 @@ export function Tip({ register, table, forest, health, width, height }: Props) {
         <b>{domain.value}</b>
         <div class="soft">{levelName(forest, domain)}</div>
         <div>
-          {many(domain.end - domain.start, "node")}, {many(domain.gpus, "GPU")}
-          {domain.free !== null && `, ${figure(domain.free)} free`}
+          {many(domain.count, "node")}, {many(domain.gpus, "GPU")}
+          {domain.free !== null && `, ${freeWords(domain.free, domain.blocked)}`}
         </div>
         {ailing.slice(1).map(
           ({ category, count }) =>
@@ -62,13 +62,15 @@ export function Tip({ register, table, forest, health, width, height }: Props) {
   const category = HEALTH[healthAt(table, forest, node)];
   const home = forest.home[node];
   const why = table.reasons.get(node) ?? [];
+  const blocked = outOfReach(table, forest, node);
   return (
     <div class="tip" style={style}>
       <b>{table.names[node]}</b>
       {home?.parent && <div class="soft">{route(pathOf(home))}</div>}
       <div>
         {many(table.gpus[node] ?? 0, "GPU")}
-        {table.free && `, ${table.free[node]} free`} {word(table.facts.get("product"), table.names, node)}
+        {table.free && `, ${freeWords(table.free[node] ?? 0, blocked.gpus)}`}{" "}
+        {word(table.facts.get("product"), table.names, node)}
       </div>
       <div>
         <Swatch tone={category?.tone ?? "odd"} /> {marks.length ? marks.join(", ") : category?.label}
@@ -78,6 +80,7 @@ export function Tip({ register, table, forest, health, width, height }: Props) {
           {reason}
         </div>
       ))}
+      {blocked.gpus > 0 && !forest.why.has(node) && <div class="why">Out of reach: {blocked.why}</div>}
       {forest.why.has(node) && <div class="why">Left out: {forest.why.get(node)}</div>}
     </div>
   );

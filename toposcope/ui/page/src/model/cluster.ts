@@ -10,12 +10,14 @@ export interface Cluster {
   readonly table: Table;
   readonly otherNodes: number;
   readonly views: readonly View[];
+  /** The pod by which free GPUs are judged; empty where pods are unknown. */
+  readonly pod: string;
   readonly placeholders: ReadonlySet<string>;
   readonly changes: readonly Change[];
 }
 
 export function clusterOf(snapshot: Snapshot): Cluster {
-  const { version, source, sourceName, status, otherNodes, views, changes } = snapshot;
+  const { version, source, sourceName, status, otherNodes, views, changes, pod } = snapshot;
   return {
     version,
     source,
@@ -24,6 +26,7 @@ export function clusterOf(snapshot: Snapshot): Cluster {
     otherNodes,
     views,
     changes,
+    pod,
     placeholders: new Set(snapshot.placeholders),
     table: tableOf(snapshot.nodes),
   };

@@ -17,9 +17,15 @@ export interface Domain {
   /** All nodes below, in the order in which they are drawn: `forest.order[start]` to `forest.order[end - 1]`. */
   start: number;
   end: number;
+  /** GPUs of the nodes that are drawn in it. */
+  drawn: number;
+  /** Nodes, GPUs, free ones and those out of reach as commands count them: with nodes that lack a narrower level. */
+  count: number;
   gpus: number;
   /** Null where pods are unknown. */
   free: number | null;
+  /** Of the free ones: what a pod of typical shape cannot get. */
+  blocked: number;
 }
 
 /** Nodes that schedulers skip, with the reason that they share. It stands after "1 node" as well as after "3 nodes". */
@@ -58,8 +64,11 @@ export function forestOf(table: Table, view: View, placeholders: ReadonlySet<str
       nodes: [],
       start: 0,
       end: 0,
+      drawn: 0,
+      count: 0,
       gpus: 0,
       free,
+      blocked: 0,
     };
     all.push(made);
     parent?.children.push(made);
@@ -73,6 +82,7 @@ export function forestOf(table: Table, view: View, placeholders: ReadonlySet<str
     (column) => new Set(column?.values.flatMap((value, at) => (placeholders.has(value) ? at : []))),
   );
   const home: (Domain | undefined)[] = new Array(table.names.length);
+  const lacking = new Map<Domain, number[]>();
   const pens = new Map<string, number[]>();
   const put = (reason: string, node: number) => {
     const there = pens.get(reason);
@@ -115,19 +125,26 @@ export function forestOf(table: Table, view: View, placeholders: ReadonlySet<str
     }
     home[node] = here;
     const level = levels[lacks];
-    if (level) put(lacking(level, word(columns[lacks], table.names, node)), node);
-    else here.nodes.push(node);
+    if (!level) {
+      here.nodes.push(node);
+      continue;
+    }
+    put(reasonOf(level, word(columns[lacks], table.names, node)), node);
+    const others = lacking.get(here);
+    if (others) others.push(node);
+    else lacking.set(here, [node]);
   }
   const order = new Int32Array(table.names.length);
   const rank = new Int32Array(table.names.length).fill(-1);
   const used = settle(root, table, order, rank, 0);
+  sumUp(root, table, lacking);
   const gathered = [...pens].map(([reason, nodes]) => ({ reason, nodes }));
   gathered.sort((a, b) => b.nodes.length - a.nodes.length);
   const why = new Map(gathered.flatMap(({ reason, nodes }) => nodes.map((node) => [node, reason] as const)));
   return { view, levels, root, all, order: order.subarray(0, used), rank, home, pens: gathered, why };
 }
 
-function lacking({ domain, key }: LevelView, placeholder: string | undefined): string {
+function reasonOf({ domain, key }: LevelView, placeholder: string | undefined): string {
   if (placeholder === undefined) return `without a ${domain} label (${key})`;
   return `whose ${domain} label says "${placeholder}", which names no ${domain} (${key})`;
 }
@@ -138,18 +155,44 @@ function settle(domain: Domain, table: Table, order: Int32Array, rank: Int32Arra
   domain.children.sort((a, b) => natural.compare(a.value, b.value));
   for (const child of domain.children) {
     at = settle(child, table, order, rank, at);
-    domain.gpus += child.gpus;
-    if (domain.free !== null) domain.free += child.free ?? 0;
+    domain.drawn += child.drawn;
   }
   for (const node of domain.nodes) {
     order[at] = node;
     rank[node] = at++;
-    domain.gpus += table.gpus[node] ?? 0;
-    if (domain.free !== null) domain.free += table.free?.[node] ?? 0;
+    domain.drawn += table.gpus[node] ?? 0;
   }
   domain.end = at;
   return at;
 }
+
+function sumUp(domain: Domain, table: Table, lacking: ReadonlyMap<Domain, readonly number[]>): void {
+  const add = (count: number, gpus: number, free: number, blocked: number): void => {
+    domain.count += count;
+    domain.gpus += gpus;
+    if (domain.free !== null) domain.free += free;
+    domain.blocked += blocked;
+  };
+  for (const child of domain.children) {
+    sumUp(child, table, lacking);
+    add(child.count, child.gpus, child.free ?? 0, child.blocked);
+  }
+  for (const node of domain.nodes)
+    add(1, table.gpus[node] ?? 0, table.free?.[node] ?? 0, table.blocked.get(node)?.gpus ?? 0);
+  for (const node of lacking.get(domain) ?? []) {
+    const free = table.free?.[node] ?? 0;
+    add(1, table.gpus[node] ?? 0, free, free);
+  }
+}
+
+/** How many of a node's free GPUs a pod of typical shape cannot get, and why; a node that stands apart gives none. */
+export function outOfReach(table: Table, forest: Forest, node: number): { gpus: number; why: string } {
+  const why = forest.why.get(node);
+  if (why !== undefined) return { gpus: table.free?.[node] ?? 0, why: `schedulers leave the node out: ${why}` };
+  return table.blocked.get(node) ?? NOTHING_BLOCKED;
+}
+
+const NOTHING_BLOCKED = { gpus: 0, why: "" };
 
 const natural = new Intl.Collator("en", { numeric: true });
 

@@ -1,5 +1,5 @@
 // What the map is coloured by: each lens puts every node into one of a few categories.
-import type { Forest } from "./domains.ts";
+import { type Forest, outOfReach } from "./domains.ts";
 import { listOf, type Table, type Words } from "./table.ts";
 
 /** How a category is drawn besides its colour, for colour-blind users. */
@@ -80,7 +80,7 @@ export function lensOf(key: LensKey, table: Table, forest: Forest): Lens {
     case "health":
       return byHealth(table, forest);
     case "free":
-      return byFree(table);
+      return byFree(table, forest);
     case "coverage":
       return byCoverage(table, forest);
     case "product":
@@ -97,20 +97,31 @@ export function byHealth(table: Table, forest: Forest): Lens {
   return { key: "health", categories: HEALTH, of };
 }
 
-function byFree(table: Table): Lens {
+function byFree(table: Table, forest: Forest): Lens {
   const categories = [
     { key: "all", label: "all free", tone: "free-4", pattern: "plain" as const, rare: false },
     { key: "half", label: "half or more free", tone: "free-3", pattern: "plain" as const, rare: false },
     { key: "some", label: "less than half free", tone: "free-2", pattern: "plain" as const, rare: false },
+    {
+      key: "blocked",
+      label: "out of reach",
+      tone: "free-2",
+      pattern: "hatch" as const,
+      rare: true,
+      hint: "free, but a pod like the median of those with GPUs cannot get them",
+    },
     { key: "none", label: "none free", tone: "free-1", pattern: "plain" as const, rare: false },
     { key: "unknown", label: "unknown", tone: "health-no-agent", pattern: "hollow" as const, rare: false },
   ];
+  const at = (key: string): number => categories.findIndex((category) => category.key === key);
   const of = Uint8Array.from(table.names, (_, node) => {
-    if (!table.free) return 4;
+    if (!table.free) return at("unknown");
     const gpus = table.gpus[node] ?? 0;
     const free = table.free[node] ?? 0;
-    if (free <= 0) return 3;
-    return free >= gpus ? 0 : free * 2 >= gpus ? 1 : 2;
+    if (free <= 0) return at("none");
+    const within = free - outOfReach(table, forest, node).gpus;
+    if (within <= 0) return at("blocked");
+    return at(within >= gpus ? "all" : within * 2 >= gpus ? "half" : "some");
   });
   return { key: "free", categories, of };
 }

@@ -17,6 +17,8 @@ export interface Table {
   readonly gpus: Int32Array;
   /** Null where pods are unknown. */
   readonly free: Int32Array | null;
+  /** Free GPUs that a pod of typical shape cannot get, because of what the node says itself; and why. */
+  readonly blocked: ReadonlyMap<number, { readonly gpus: number; readonly why: string }>;
   readonly marks: WordLists;
   readonly views: WordLists;
   readonly facts: ReadonlyMap<string, Words>;
@@ -31,6 +33,7 @@ export function tableOf(nodes: Nodes): Table {
     names: nodes.name,
     gpus: Int32Array.from(nodes.gpus),
     free: nodes.free && Int32Array.from(nodes.free),
+    blocked: byPosition(nodes.blocked),
     marks: typed(nodes.marks),
     views: typed(nodes.views),
     facts: typedAll(nodes.facts),
@@ -58,6 +61,7 @@ export function changedNames(before: Table, now: Table): Set<string> {
   const same = (was: number, node: number): boolean =>
     before.gpus[was] === now.gpus[node] &&
     (!bothFree || before.free?.[was] === now.free?.[node]) &&
+    before.blocked.get(was)?.gpus === now.blocked.get(node)?.gpus &&
     sameWords(listOf(before.marks, was), listOf(now.marks, node)) &&
     sameWords(before.reasons.get(was) ?? [], now.reasons.get(node) ?? []) &&
     before.apart.get(was) === now.apart.get(node) &&

@@ -1,11 +1,20 @@
 // Everything else about a node, in small tables.
 import type { ComponentChildren } from "preact";
+import { freeWords } from "../map/text.ts";
 import type { NodeDetail } from "../protocol.ts";
 
-export function Facts({ node }: { node: NodeDetail }) {
+interface Props {
+  node: NodeDetail;
+  /** Which of its free GPUs a pod of typical shape cannot get. */
+  blocked: { readonly gpus: number; readonly why: string };
+}
+
+export function Facts({ node, blocked }: Props) {
   const gpus = node.devices.filter((device) => device.kind === "gpu");
   const cabled = node.devices.filter((device) => device.neighbour);
   const others = Object.entries(node.labels).filter(([key]) => !key.startsWith("gpu.topology/"));
+  let free = node.free === null ? "not known" : freeWords(node.free, blocked.gpus).replace(" free", "");
+  if (blocked.gpus) free += `: ${blocked.why}`;
   return (
     <div class="facts">
       <section>
@@ -13,7 +22,7 @@ export function Facts({ node }: { node: NodeDetail }) {
         <Pairs
           pairs={[
             ["GPUs", String(node.gpus)],
-            ["Free", node.free === null ? "not known" : String(node.free)],
+            ["Free", free],
             ["Ready", node.ready ? "yes" : "no"],
             ["Takes new pods", node.schedulable ? "yes" : "no (cordoned)"],
             ...Object.entries(node.domains).map(([view, path]): [string, string] => [

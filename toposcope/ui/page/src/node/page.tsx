@@ -14,10 +14,12 @@ interface Props {
   /** Changes whenever the node may have: it is then loaded again. */
   edition: unknown;
   now: number;
+  /** Which of its free GPUs a pod of typical shape cannot get. */
+  blocked: { readonly gpus: number; readonly why: string };
   close(): void;
 }
 
-export function NodePage({ name, source, edition, now, close }: Props) {
+export function NodePage({ name, source, edition, now, blocked, close }: Props) {
   const [state, setState] = useState<{ name: string; node?: NodeDetail; error?: string }>({ name });
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
@@ -66,7 +68,7 @@ export function NodePage({ name, source, edition, now, close }: Props) {
             <h3>Link matrix</h3>
             <Matrix node={node} />
           </section>
-          <Facts node={node} />
+          <Facts node={node} blocked={blocked} />
         </>
       )}
     </article>

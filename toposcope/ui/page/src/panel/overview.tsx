@@ -19,16 +19,16 @@ const SHOWN = 12;
 
 export function Overview({ table, forest, focus, otherNodes, open }: Props) {
   const ailing = inTrouble(table, forest, focus);
-  const inside = focus.end - focus.start;
   // Of the whole view what its ClusterTopology counts, as status and commands do: nodes that lack a level included.
   const { nodes, gpus, leftOut, leftOutGpus, withoutAgent } = focus.parent
-    ? { nodes: inside, gpus: focus.gpus, ...lost(table, standingApart(forest, focus)), withoutAgent: 0 }
+    ? { nodes: focus.count, gpus: focus.gpus, ...lost(table, standingApart(forest, focus)), withoutAgent: 0 }
     : forest.view;
   return (
     <>
       <dl class="figures">
         <Figure value={gpus} name="GPUs" />
         <Figure value={focus.free} name="free" />
+        {focus.blocked > 0 && <Figure value={focus.blocked} name="of them out of reach" alarm />}
         <Figure value={nodes} name={nodes === 1 ? "node" : "nodes"} />
         {leftOut > 0 && <Figure value={leftOut} name={`left out, with ${many(leftOutGpus, "GPU")}`} alarm />}
         {withoutAgent > 0 && <Figure value={withoutAgent} name="without an agent" alarm />}

@@ -166,6 +166,7 @@ function Gang({ row, gang, told, show }: { row: GangRow } & Pick<Props, "gang" |
 }
 
 function Slots({ planning }: { planning: Planning }) {
+  const beyond = [...planning.blocked, ...planning.uncounted];
   const widest = (row: SlotRow): number => Math.max(row.empty, row.ended, row.now, 1);
   return (
     <section>
@@ -173,9 +174,9 @@ function Slots({ planning }: { planning: Planning }) {
       <p class="soft">
         Gangs of pods with {planning.pod} each; {many(planning.reachable, "free GPU")} within reach of such a pod.
       </p>
-      {planning.blocked.length > 0 && (
-        <ul class="soft" aria-label="Idle GPUs out of its reach">
-          {planning.blocked.map((sentence) => (
+      {beyond.length > 0 && (
+        <ul class="soft" aria-label="GPUs out of its reach">
+          {beyond.map((sentence) => (
             <li key={sentence}>{sentence}</li>
           ))}
         </ul>

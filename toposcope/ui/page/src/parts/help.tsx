@@ -73,6 +73,12 @@ export function Help({ theme }: { theme: ThemeName }) {
             <dd>a free GPU, a taken GPU</dd>
           </div>
           <div>
+            <dt>
+              <Square half />
+            </dt>
+            <dd>a free GPU that a pod of typical shape cannot get: CPU, memory, a taint or a level is missing</dd>
+          </div>
+          <div>
             <dt>▲ 3</dt>
             <dd>nodes of the domain with a problem</dd>
           </div>
