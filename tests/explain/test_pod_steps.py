@@ -271,7 +271,10 @@ def test_stopped_queue_is_named(explain: Explain) -> None:
     cluster.remove("Workload/job-train")
     explained = explain(cluster, "job/train")
 
-    assert explained.answer.message == f"metadata.labels[{QUEUE_NAME}]: ClusterQueue all is stopped"
+    assert explained.answer.message == (
+        f"metadata.labels[{QUEUE_NAME}]: ClusterQueue all is stopped (spec.stopPolicy: Hold)"
+    )
+    assert explained.answer.details == ["to start it, set spec.stopPolicy to None: kubectl edit clusterqueue all"]
 
 
 def test_levels_are_unknown_while_the_queue_is_stopped(explain: Explain) -> None:

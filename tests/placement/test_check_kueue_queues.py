@@ -241,8 +241,8 @@ def test_stopped_local_queue_is_an_error(kueue: CheckedCluster) -> None:
         error(
             "kueue/queue-stopped",
             QUEUE_NAME,
-            "LocalQueue queue is stopped",
-            fix="its spec.stopPolicy says so; None starts it again",
+            "LocalQueue queue is stopped (spec.stopPolicy: Hold)",
+            fix="to start it, set spec.stopPolicy to None: kubectl edit localqueue queue -n ml",
         )
     ]
     assert answer.verdict == ""
@@ -257,8 +257,8 @@ def test_stopped_cluster_queue_is_an_error(kueue: CheckedCluster) -> None:
         error(
             "kueue/queue-stopped",
             QUEUE_NAME,
-            "ClusterQueue cq is stopped",
-            fix="its spec.stopPolicy says so; None starts it again",
+            "ClusterQueue cq is stopped (spec.stopPolicy: HoldAndDrain)",
+            fix="to start it, set spec.stopPolicy to None: kubectl edit clusterqueue cq",
         )
     ]
     assert answer.verdict == ""
@@ -1233,8 +1233,8 @@ def test_stopped_queue_in_the_same_file_is_an_error(kueue: CheckedCluster) -> No
         error(
             "kueue/queue-stopped",
             QUEUE_NAME,
-            "ClusterQueue cq is stopped",
-            fix="its spec.stopPolicy says so; None starts it again",
+            "ClusterQueue cq is stopped (spec.stopPolicy: Hold)",
+            fix="to start it, set spec.stopPolicy to None: kubectl edit clusterqueue cq",
         )
     ]
     assert answer.workload == text("""

@@ -30,12 +30,18 @@ class Inactive:
 
 def stopped(queue: Field, kind: str) -> Inactive | None:
     """Whether the spec of a LocalQueue or ClusterQueue stops it."""
-    if (queue / "spec" / "stopPolicy").text() not in _STOPPED:
+    policy = (queue / "spec" / "stopPolicy").text()
+    if policy not in _STOPPED:
         return None
+    name = name_of(queue)
+    edit = shell("kubectl edit {} {}", kind.lower(), name)
+    namespace = (queue / "metadata" / "namespace").text()
+    if namespace:
+        edit = shell("kubectl edit {} {} -n {}", kind.lower(), name, namespace)
     return Inactive(
         rule="kueue/queue-stopped",
-        text=f"{kind} {name_of(queue)} is stopped",
-        fix="its spec.stopPolicy says so; None starts it again",
+        text=f"{kind} {name} is stopped (spec.stopPolicy: {policy})",
+        fix=f"to start it, set spec.stopPolicy to None: {edit}",
     )
 
 
