@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Final
 
 from toposcope.errors import ToposcopeError
+from toposcope.text import plural
 
 MOST_CHARACTERS: Final = 72
 BASES: Final = ("origin/main", "main")
+FIRST_DAY: Final = "2026-11-30T00:00:00Z"
+"""Messages that were committed before are as they were."""
 
 _SUBJECT: Final = re.compile(r"(?P<area>[a-z0-9][a-z0-9._/-]*): (?P<what>\S.*)")
 _FORM: Final = "write it as 'area: what it does', as in 'kueue: retry a refused write after 30 s'"
@@ -72,7 +75,9 @@ def main(arguments: Sequence[str], repository: Path | None = None) -> int:
             problems.append(f"{commit.name} {commit.subject!r}: {problem}")
     for line in problems:
         print(line)
-    print(f"{len(commits)} commits since {base}, {len(problems)} problems in their messages")
+    new = f"{len(commits)} new {plural(len(commits), 'commit')} since {base}"
+    wrong = f"{len(problems)} {plural(len(problems), 'problem')}"
+    print(f"{new}, {wrong} in their messages")
     return 1 if problems else 0
 
 
@@ -109,7 +114,8 @@ def is_imperative(word: str) -> bool:
 
 def new_commits(repository: Path, base: str) -> list[Commit]:
     """The commits of HEAD that are not on the base, the oldest first, without merges."""
-    log = _git(repository, "log", "-z", "--reverse", "--no-merges", "--format=%h%n%B", f"{base}..")
+    which = ("--no-merges", f"--since-as-filter={FIRST_DAY}", f"{base}..")
+    log = _git(repository, "log", "-z", "--reverse", "--format=%h%n%B", *which)
     commits = []
     for entry in log.split("\0"):
         name, _, message = entry.partition("\n")

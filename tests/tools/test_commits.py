@@ -1,10 +1,11 @@
 """`tools.commits` finds messages of new commits that are not `area: what it does`."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from tools.commits import main, problems_of
+from tools.commits import FIRST_DAY, main, problems_of
 
 FORM = "write it as 'area: what it does', as in 'kueue: retry a refused write after 30 s'"
 SETTINGS = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
@@ -17,15 +18,16 @@ class Repository:
         self.folder = folder
         self.git("init", "--quiet", "--initial-branch", "main")
 
-    def git(self, *arguments: str) -> str:
-        """What git prints, whatever this user's configuration is."""
+    def git(self, *arguments: str, at: str = FIRST_DAY) -> str:
+        """What git prints, whatever this user's configuration is; `at`: the date of a commit."""
         command = ["git", "-C", str(self.folder), *SETTINGS, *arguments]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        dates = {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **dates})
         return done.stdout
 
-    def commit(self, message: str) -> str:
+    def commit(self, message: str, *, at: str = FIRST_DAY) -> str:
         """The abbreviated hash of a new commit."""
-        self.git("commit", "--quiet", "--allow-empty", "--message", message)
+        self.git("commit", "--quiet", "--allow-empty", "--message", message, at=at)
         return self.git("rev-parse", "--short", "HEAD").strip()
 
 
@@ -106,11 +108,20 @@ def test_only_commits_after_the_base_are_checked(repository: Repository, capsys:
     assert main([], repository.folder) == 1
     assert capsys.readouterr().out.splitlines() == [
         f"{wrong} 'Fixed it': the subject has no area: {FORM}",
-        "2 commits since main, 1 problems in their messages",
+        "2 new commits since main, 1 problem in their messages",
     ]
 
     assert main([wrong], repository.folder) == 0
-    assert capsys.readouterr().out == f"1 commits since {wrong}, 0 problems in their messages\n"
+    assert capsys.readouterr().out == f"1 new commit since {wrong}, 0 problems in their messages\n"
+
+
+def test_commit_from_before_the_check_is_left_out(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    repository.commit("first")
+    repository.git("switch", "--quiet", "--create", "topic")
+    repository.commit("Fixed it", at="2026-11-29T23:59:59Z")
+
+    assert main([], repository.folder) == 0
+    assert capsys.readouterr().out == "0 new commits since main, 0 problems in their messages\n"
 
 
 def test_merge_is_left_out_and_what_it_brings_is_checked(
@@ -126,7 +137,7 @@ def test_merge_is_left_out_and_what_it_brings_is_checked(
     assert main([], repository.folder) == 1
     assert capsys.readouterr().out.splitlines() == [
         f"{wrong} 'Fixed it': the subject has no area: {FORM}",
-        "2 commits since main, 1 problems in their messages",
+        "2 new commits since main, 1 problem in their messages",
     ]
 
 
@@ -135,7 +146,7 @@ def test_origin_is_the_base_before_the_local_branch(repository: Repository, caps
     repository.git("update-ref", "refs/remotes/origin/main", "HEAD")
     repository.commit("Fixed it")
     assert main([], repository.folder) == 1
-    assert "1 commits since origin/main, 1 problems" in capsys.readouterr().out
+    assert "1 new commit since origin/main, 1 problem" in capsys.readouterr().out
 
 
 def test_without_a_base_it_says_so_and_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
