@@ -358,6 +358,44 @@ def test_file_larger_than_its_limit_is_refused(file: Path) -> None:
         read_packed(file, degraded, 1 << 10)
 
 
+def with_first(rows: list[Any], **changed: Any) -> list[Any]:
+    """The rows, the first one with other values."""
+    first, *others = rows
+    return [msgspec.structs.replace(first, **changed), *others]
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        pytest.param("strings", lambda strings: ["a b", *strings[1:]], id="label-value"),
+        pytest.param("nodes", lambda nodes: with_first(nodes, name="a b"), id="name"),
+        pytest.param("nodes", lambda nodes: with_first(nodes, values=[]), id="values-for-no-keys"),
+    ],
+)
+def test_node_that_the_api_server_would_refuse_is_damage(
+    file: Path, table: str, change: Callable[[list[Any]], list[Any]]
+) -> None:
+    forge(file, "cluster", **{table: change})
+    with pytest.raises(InputError, match="a damaged snapshot; save it again"):
+        read_packed(file, degraded)
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        pytest.param("pods", lambda pods: with_first(pods, name="a b"), id="name"),
+        pytest.param("strings", lambda strings: [f"{text} b" for text in strings], id="namespace"),
+    ],
+)
+def test_pod_that_the_api_server_would_refuse_is_damage(
+    file: Path, table: str, change: Callable[[list[Any]], list[Any]]
+) -> None:
+    forge(file, "pods", **{table: change})
+    snapshot = read_packed(file, degraded)
+    with pytest.raises(InputError, match="a damaged snapshot; save it again"):
+        list(snapshot.pods or ())
+
+
 def test_missing_pod_is_damage(file: Path) -> None:
     forge(file, "pods", pods=lambda pods: pods[:-1])
     snapshot = read_packed(file, degraded)
