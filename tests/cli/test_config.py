@@ -68,20 +68,20 @@ def test_levels_of_the_controller_count_in_its_cluster(
     for labelled in nodes():
         api.create(NODES, labelled)
     where = ["--kubeconfig", str(api.kubeconfig), "-o", "name"]
-    without_config = toposcope("tree", *where)
+    without_config = toposcope("tree", *where, code=1)  # no ClusterTopology
     assert without_config.out.split() == ["n1", "n2", "n3"]
 
     create_namespace(api, place)
     api.create(f"/api/v1/namespaces/{place}/configmaps", CONFIG_MAP_OBJECT)
     if place != HOME_NAMESPACE:
         api.create(f"/apis/apps/v1/namespaces/{place}/deployments", controller())
-    with_config = toposcope("tree", *where)
+    with_config = toposcope("tree", *where, code=1)
     assert with_config.out.split() == PATH.split()
 
     without_catalogue, _, _ = CONFIG.partition("catalogue")
     plain = tmp_path / "plain.yaml"
     plain.write_text(without_catalogue)
-    with_own_config = toposcope("tree", *where, "--config", str(plain))
+    with_own_config = toposcope("tree", *where, "--config", str(plain), code=1)
     assert with_own_config.out.split() == ["n1", "n2", "n3"]
 
 

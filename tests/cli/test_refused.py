@@ -165,7 +165,7 @@ def test_missing_right_is_named_with_what_to_ask_for(
     assert "NODES" in out
     assert "warning: these credentials cannot list pods, so free GPUs are unknown" in err
     assert "the verb list on pods in all namespaces (the API server: pods is forbidden: User" in err
-    explained = toposcope("explain node/gb200-01", *where)
+    explained = toposcope("explain node/gb200-01", *where, code=1)
     assert "?       driver        ResourceSlices cannot be listed" in explained.out
     code, out, err = toposcope("explain", "job/x", *where, code=None)
     assert code == 2

@@ -127,7 +127,17 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             answers.append(Answer(document, checked))
             progress("workloads", count, count / len(objects))
 
-    return _shown(screen, arguments, answers, problems)
+    code = _shown(screen, arguments, answers, problems)
+    return code or _without_pods(answers)
+
+
+def _without_pods(answers: Sequence[Answer]) -> int:
+    """3 where no room was looked for, because no workload has pods; else 0."""
+    results = list(_results(answers))
+    if not results or not all(checked.asks_for_nothing for checked in results):
+        return EXIT_OK
+    complain("toposcope check: no room was looked for: the workloads ask for no pods")
+    return EXIT_UNCLEAR
 
 
 def _note_missing_limits(known: ClusterFacts) -> None:
@@ -215,9 +225,6 @@ def _shown(
     if not results:
         kinds = ", ".join(sorted({answer.document.kind for answer in with_kind}))
         complain(f"toposcope check: nothing was checked: there are no rules for {kinds}")
-        return EXIT_UNCLEAR
-    if all(checked.asks_for_nothing for checked in results):
-        complain("toposcope check: no room was looked for: the workloads ask for no pods")
         return EXIT_UNCLEAR
     return exit_code(results)
 

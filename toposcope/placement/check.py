@@ -68,7 +68,7 @@ class Checked:
 
     @property
     def asks_for_nothing(self) -> bool:
-        """Whether it is a workload without pods, of which nothing else is known either."""
+        """Whether it is a workload without pods, so that no room was looked for in the cluster."""
         return self.reading.workload is not None and self.verdict is None and not self.errors
 
     @property
