@@ -238,7 +238,8 @@ def test_page_says_which_nodes_planning_does_not_count() -> None:
     tainted = msgspec.structs.replace(node("n9", "b0", "r0"), taints=(dedicated,))
     found = overview(plan_of(cluster([node("n0", "b0", "r0"), tainted]), None))
     assert found.blocked == []
-    assert found.uncounted == [
+    (sentence,) = found.uncounted
+    assert sentence == (
         "not counted: 8 GPUs on 1 node (n9) that has the taint dedicated=ml:NoSchedule, "
         "except for gangs that tolerate it"
-    ]
+    )
