@@ -138,6 +138,18 @@ def busy_cpus() -> SavedCluster:
     return cluster
 
 
+def dedicated() -> SavedCluster:
+    """Two racks of two nodes, all of which carry a taint of the platform's own; no pod with GPUs runs."""
+    cluster = SavedCluster(most=0)
+    for number in range(4):
+        name = f"n{number}"
+        labels = {HOST: name, GPUS: "8", "gpu.topology/state": "ok", RACK: f"r{number // 2}"}
+        cluster.add_node(name, labels, cpu="96", memory="960Gi", pods="110")
+        cluster.taint(name, key="dedicated", value="ml", effect="NoSchedule")
+    cluster.others.append(pod("web-0", "n0", 0))
+    return cluster
+
+
 def hgx() -> SavedCluster:
     """Two nodes whose NVLink ends at the node, without a zone."""
     cluster = SavedCluster(most=0)

@@ -1,7 +1,7 @@
 """`toposcope slots`: how many gangs of a size fit."""
 
 import pytest
-from tests.cli.clusters import GPUS, HOST, RACK, SavedCluster, busy_cpus, jobs, nodes_only, parts
+from tests.cli.clusters import GPUS, HOST, RACK, SavedCluster, busy_cpus, dedicated, jobs, nodes_only, parts
 from tests.cli.conftest import CommandOnCluster
 from tests.support.pages import expected_page
 
@@ -78,3 +78,46 @@ def test_no_slot_that_can_be_counted_is_an_answer(output: str, toposcope_on: Com
     out = toposcope_on(without_slots, f"slots -o {output}").out
     assert "! no slot can be counted: no node carries every level (rack); toposcope levels says what is missing" in out
     assert toposcope_on(without_slots, "slots -o json").json["slots"] == []
+
+
+NOT_COUNTED = (
+    "! not counted: 32 GPUs on 4 nodes (n0, n1, n2, ...) that have the taint dedicated=ml:NoSchedule, "
+    "except for gangs that tolerate it; --tolerate dedicated=ml counts them"
+)
+
+
+@pytest.mark.parametrize("line", ["slots", "score", "drain-order", "whatif --drain n0"])
+def test_planning_says_what_it_leaves_out_because_of_taints(line: str, toposcope_on: CommandOnCluster) -> None:
+    assert NOT_COUNTED in toposcope_on(dedicated, line).out.splitlines()
+
+
+@pytest.mark.parametrize("flag", ["dedicated", "dedicated=ml", "dedicated=ml:NoSchedule"])
+def test_tolerated_taint_keeps_no_gang_out(flag: str, toposcope_on: CommandOnCluster) -> None:
+    ran = toposcope_on(dedicated, f"slots --gpus 16 --tolerate {flag} -o json").json
+    (rack,) = ran["slots"]
+    assert rack["now"] == 2
+    assert ran["tainted"] == []
+
+
+@pytest.mark.parametrize("flag", ["dedicated=other", "dedicated=ml:NoExecute"])
+def test_other_toleration_counts_no_tainted_node(flag: str, toposcope_on: CommandOnCluster) -> None:
+    ran = toposcope_on(dedicated, f"slots --gpus 16 --tolerate {flag} -o json").json
+    assert ran["slots"] == []
+    (tainted,) = ran["tainted"]
+    assert tainted == {
+        "taint": {"key": "dedicated", "value": "ml", "effect": "NoSchedule"},
+        "gpus": 32,
+        "nodes": ["n0", "n1", "n2", "n3"],
+    }
+
+
+def test_wrong_toleration_is_named(toposcope_on: CommandOnCluster) -> None:
+    said = toposcope_on(dedicated, "slots --tolerate dedicated:Never", code=2).err
+    assert "'dedicated:Never' is not KEY[=VALUE][:EFFECT], such as team=vision:NoSchedule" in said
+
+
+def test_domain_is_freed_where_a_taint_is_tolerated(toposcope_on: CommandOnCluster) -> None:
+    refused = toposcope_on(dedicated, "whatif --free 16", code=2).err
+    assert NOT_COUNTED.removeprefix("! ") in refused
+    ran = toposcope_on(dedicated, "whatif --free 16 --tolerate dedicated")
+    assert "has room for a gang of 16 GPUs now" in ran.out

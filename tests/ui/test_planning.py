@@ -12,6 +12,7 @@ from tests.planning.clusters import RACK, at_random, capacity, cluster, node, po
 from tests.ui.serving import InThisProcess, ManualRuntime, Nodes, served
 from toposcope.api.levels import Level
 from toposcope.integrations.framework import packing
+from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.grove.api import GANG
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.gangs import Gang
@@ -20,7 +21,7 @@ from toposcope.planning.score import better_place, scores
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.facts import Facts
 from toposcope.ui.metrics import PlanningMetrics
-from toposcope.ui.planning import drained, plan_of
+from toposcope.ui.planning import drained, overview, plan_of
 from toposcope.ui.questions import NoPlanError
 from toposcope.ui.saved import EXPECTED
 
@@ -229,3 +230,16 @@ def test_better_place_holds_the_gang_in_as_few_domains_as_the_score_says(seed: i
         assert len(domains) == spread.now
         assert len(set(domains)) == spread.now
         assert gpus_for(score.gang, table, level, domains) >= score.gang.gpus
+
+
+@pytest.mark.regression
+def test_page_says_which_nodes_planning_does_not_count() -> None:
+    dedicated = Taint("dedicated", "ml", "NoSchedule")
+    tainted = msgspec.structs.replace(node("n9", "b0", "r0"), taints=(dedicated,))
+    found = overview(plan_of(cluster([node("n0", "b0", "r0"), tainted]), None))
+    assert found.blocked == []
+    (sentence,) = found.uncounted
+    assert sentence == (
+        "not counted: 8 GPUs on 1 node (n9) that has the taint dedicated=ml:NoSchedule, "
+        "except for gangs that tolerate it"
+    )

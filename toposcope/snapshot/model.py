@@ -348,7 +348,9 @@ class Snapshot:
         """Whole GPUs of a node that no pod holds, whether or not it takes pods; see `free_gpus`."""
         # Not by `free`, because the page asks for the GPUs of every node.
         taken = self.requested.get(node.name, NOTHING)
-        shared = {share.resource for share in self.shares.get(node.name, ())}
+        shared: Collection[str] = ()
+        if self.shares:
+            shared = {share.resource for share in self.shares.get(node.name, ())}
         offered = 0
         free = 0
         for name, count in node.allocatable.items():

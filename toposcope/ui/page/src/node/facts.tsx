@@ -1,6 +1,6 @@
 // Everything else about a node, in small tables.
 import type { ComponentChildren } from "preact";
-import { freeWords } from "../map/text.ts";
+import { figure } from "../map/text.ts";
 import type { NodeDetail } from "../protocol.ts";
 
 interface Props {
@@ -13,8 +13,8 @@ export function Facts({ node, blocked }: Props) {
   const gpus = node.devices.filter((device) => device.kind === "gpu");
   const cabled = node.devices.filter((device) => device.neighbour);
   const others = Object.entries(node.labels).filter(([key]) => !key.startsWith("gpu.topology/"));
-  let free = node.free === null ? "not known" : freeWords(node.free, blocked.gpus).replace(" free", "");
-  if (blocked.gpus) free += `: ${blocked.why}`;
+  let free = node.free === null ? "not known" : figure(node.free);
+  if (blocked.gpus) free += `, ${figure(blocked.gpus)} of them out of reach: ${blocked.why}`;
   return (
     <div class="facts">
       <section>
