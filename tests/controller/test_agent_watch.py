@@ -160,6 +160,8 @@ def test_pods_are_unknown_until_listed_or_refused(clients: Clients) -> None:
     assert watch.unready() is None
     watch.failing(UnreachableError("connection refused"))
     assert watch.unready() is None
+    watch.failing(ApiError(503, "ServiceUnavailable", "starting"))
+    assert watch.unready() is None
     watch.failing(ApiError(403, "Forbidden", "an older role"))
     assert watch.unready() == ()
 

@@ -71,7 +71,8 @@ class AgentWatch:
         A role from before this watch does not grant it: then nothing is said.
         """
         if not self._cache.synced:
-            return () if isinstance(self._cache.error, ApiError) else None
+            error = self._cache.error
+            return () if isinstance(error, ApiError) and error.forbidden else None
 
         now = self._runtime.now()
         reported = {}
