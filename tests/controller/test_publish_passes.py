@@ -202,7 +202,7 @@ def test_topologies_that_share_nodes_are_all_published(prompt_site: Site) -> Non
     of_all = condition(site.api, "SelectorsDisjoint", "everything")
     assert says(of_all["message"], "Other ClusterTopologies select these nodes too: 'gb200' 3 of 4, 'h200' 1 of 4; *")
     of_gb200 = condition(site.api, "SelectorsDisjoint", "gb200")
-    assert says(of_gb200["message"], "Of 3 nodes, 3 with 'everything' are shared*")
+    assert says(of_gb200["message"], "Other ClusterTopologies select these nodes too: 'everything' 3 of 3; *")
     check_at_rest(site, PATH, BINDINGS, KUEUE)
 
 

@@ -29,14 +29,8 @@ def verdicts() -> Iterator[tuple[str, str]]:
         for document in recipe:
             for checked in Checker(snapshot, recipe).check(document):
                 errors = [finding.message for finding in checked.errors]
-                said = "no verdict"
-                if checked.verdict:
-                    said = str(checked.verdict.kind)
-                if said == "unclear":
-                    said += f": {checked.verdict}"
-                if errors:
-                    said = str(errors)
-                yield name, said
+                kind = checked.verdict.kind if checked.verdict else "no verdict"
+                yield name, "; ".join(errors) or str(kind)
 
 
 @pytest.fixture(scope="module")

@@ -129,6 +129,7 @@ def test_a_reflector_s_pages_end_too() -> None:
     reflector._client = Endless(lambda _: "t")
     reflector._path = "/api/v1/nodes"
     reflector._accept = "application/json"
+    reflector._selected = {}
     with pytest.raises(UnreachableError, match="the same continue token twice"):
         reflector._paged()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.manifests.support import Manifests, built, changed
-from tests.monitoring.support import dashboard, documented
+from tests.monitoring.support import dashboard, documented, documented_overlay
 from tests.support.paths import MANIFESTS
 
 
@@ -21,11 +21,11 @@ def beside(kubectl: str, folder: Path, document: dict[str, Any]) -> Manifests:
 @pytest.fixture
 def overlay(kubectl: str, tmp_path: Path) -> Manifests:
     """Base and components, as the document says."""
-    return beside(kubectl, tmp_path, documented("components:"))
+    return beside(kubectl, tmp_path, documented_overlay())
 
 
 def test_label_that_an_operator_selects_by(kubectl: str, tmp_path: Path) -> None:
-    document = documented("components:") | documented("patches:")
+    document = documented_overlay() | documented("patches:")
     labelled = beside(kubectl, tmp_path, document)
     kinds = []
     for item in labelled:

@@ -90,6 +90,18 @@ def documented_metrics() -> set[str]:
     return set(re.findall(r"^\| `(\w+)", text, re.MULTILINE))
 
 
+def documented_overlay() -> dict[str, Any]:
+    """The base with the components that docs/programs.md lists for monitoring."""
+    page = MONITORING.read_text(encoding="utf-8")
+    components = re.findall(r"^\| `(manifests/components/[\w-]+)` \|", page, re.MULTILINE)
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": ["manifests/base"],
+        "components": components,
+    }
+
+
 def documented(word: str) -> dict[str, Any]:
     """The one piece of YAML in docs/programs.md that holds a word."""
     page = MONITORING.read_text(encoding="utf-8")

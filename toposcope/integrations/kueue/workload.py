@@ -303,7 +303,9 @@ def _in_queue(submitted: _Submitted, queue: Queue, notes: list[str]) -> Reading:
     workloads = []
     for place in places or [_NOWHERE]:
         workload = submitted.workload(place, notes, placeable=placeable)
-        in_queue = replace(workload, admission=admission, doubt=doubt, queue=queue.name)
+        in_queue = replace(
+            workload, admission=admission, doubt=doubt, queue=queue.name, queue_group=api.GROUP
+        )
         workloads.append(in_queue)
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
 
