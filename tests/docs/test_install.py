@@ -255,7 +255,8 @@ def test_commands_of_the_first_hour_print_what_they_should(real_api: ApiUnderTes
         "PATH": ":".join(map(str, path)),
         "CLUSTER": str(real_api.kubeconfig),
     }
-    for name in ("KUBECONFIG", "PYTHONPATH", "VIRTUAL_ENV"):
+    # Of the developer, and of a make that runs this test.
+    for name in ("KUBECONFIG", "PYTHONPATH", "VIRTUAL_ENV", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "ARGS"):
         environment.pop(name, None)
 
     walk = [command for command in shown(FIRST_HOUR) if not runs_elsewhere(command)]

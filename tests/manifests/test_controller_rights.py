@@ -1,15 +1,20 @@
 """What the token of the controller may do on a real API server, and what it may not."""
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.manifests import rights
 from tests.manifests.controller_attempts import FORBIDDEN, IN_FORCE, LEASE, PRESENT, WORK, lease
 from tests.manifests.support import TOPOLOGIES
 from tests.support.api import ApiUnderTest, wait_until
+from tests.support.paths import MANIFESTS
+from toposcope.controller.confinement import RIGHTS
+from toposcope.kube.account_rights import Right
 
 PUBLISHED = [
     "clustertopologies.gpu.topology",
@@ -114,3 +119,19 @@ def test_controller_may_elect_itself_and_give_its_lease_back(
     assert code == 0, text
     assert "WARNING" not in text
     assert api.get(LEASE)["spec"]["holderIdentity"] == ""
+
+
+def test_role_grants_what_the_controller_expects_and_no_more() -> None:
+    """What the role grants in its own namespace and the program does not know of, it would call too much."""
+    rules = []
+    for document in yaml.safe_load_all((MANIFESTS / "base" / "controller-rbac.yaml").read_text(encoding="utf-8")):
+        if document["kind"] == "Role":
+            rules += document["rules"]
+
+    granted = set()
+    for rule in rules:
+        names = tuple(rule.get("resourceNames", ()))
+        for group, resource, verb in itertools.product(rule["apiGroups"], rule["resources"], rule["verbs"]):
+            granted.add(Right(group, resource, verb, names))
+    daemon_set = {right for right in granted if right.resource == "daemonsets"}  # not looked at
+    assert granted - daemon_set <= RIGHTS

@@ -63,7 +63,10 @@ def test_check_agrees_with_kube_scheduler_about_priorities(gang_scheduler: ApiUn
             drawn_gangs = draw(rng, gangs.gang, f"ranked-{seed}")
             if versions.HAS_TREES:
                 drawn_gangs += draw(rng, gangs.tree, f"ranked-tree-{seed}")
-            workloads = [{"items": gangs.ranked(rng, items)} for items in drawn_gangs]
+            workloads = []
+            for drawn_gang in drawn_gangs:
+                items = gangs.ranked(rng, drawn_gang["items"])
+                workloads.append({"items": items})
             yield from play.play(
                 gang_scheduler,
                 cluster,

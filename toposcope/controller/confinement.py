@@ -35,6 +35,8 @@ RIGHTS: Final = frozenset(
         Right("events.k8s.io", "events", "patch"),
         # In its own namespace.
         Right("", "events", "list"),
+        Right("", "pods", "list"),
+        Right("", "pods", "watch"),
         Right("", "configmaps", "get", (CONFIG_MAP,)),
         Right("", "configmaps", "create", (CONFIG_MAP,)),
         Right("", "configmaps", "patch", (CONFIG_MAP,)),

@@ -373,9 +373,9 @@ def test_tas17_one_topology_leaves_half_of_the_nodes_out(at: World) -> None:
         "NodesMissingLevels",
         (
             "14 of 28 nodes lack level 'rack' (kubernetes.io/rack): worker-14, worker-15, worker-16, "
-            "worker-17, worker-18, worker-19, worker-20, worker-21, worker-22, worker-23 and 4 more; Kueue "
-            "and KAI leave a node without one of the levels out of the whole topology, kube-scheduler leaves "
-            "it out of gangs that ask for that level; label it, or select other nodes (spec.nodeSelector)"
+            "worker-17, worker-18, worker-19, worker-20, worker-21, worker-22, worker-23 and 4 more; Kueue and "
+            "KAI skip a node that lacks a level, kube-scheduler skips it for gangs that ask for that level; "
+            "label the node, or exclude it with spec.nodeSelector"
         ),
     )
     assert at.status_of(TOPOLOGY) == replace(
