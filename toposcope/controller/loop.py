@@ -30,6 +30,10 @@ RESYNC_SECONDS: Final = 60.0
 _RETRIES: Final = Schedule(first=1.0, longest=60.0)
 _UNSYNCED_SECONDS: Final = 5.0
 _CATCH_UP_SECONDS: Final = 0.5
+_BEHIND_SECONDS: Final = 30.0
+"""How long the watch of ClusterTopologies may lag behind a list before they are listed anew.
+
+Behind a restored etcd a watch may never catch up."""
 _STUCK_SECONDS: Final = 3 * RESYNC_SECONDS + 60.0
 
 _YOUNG_OBJECTS: Final = 20_000
@@ -78,6 +82,8 @@ class Controller:
         self._term = 0
         self._reconciler: Reconciler | None = None
         self._caught_up = False
+        self._behind_since: float | None = None
+        """Since when the watch of ClusterTopologies lags, in monotonic seconds."""
         self._backoff = Backoff(_RETRIES, runtime.rng())
         self._trigger = Trigger(runtime)
         self._urgent = published.urgent if published else runtime.event()
@@ -210,7 +216,20 @@ class Controller:
             except KubeError as error:
                 log.warning("cannot list ClusterTopologies: %s", error)
                 raise
+            self._note_lag()
         return self._caught_up
+
+    def _note_lag(self) -> None:
+        """List ClusterTopologies anew where their watch has lagged for too long."""
+        now = self._runtime.monotonic()
+        if self._caught_up:
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since = now
+        elif now - self._behind_since > _BEHIND_SECONDS:
+            self._behind_since = None
+            log.warning("the watch of ClusterTopologies lags behind; they are listed again")
+            self.watches.topology_reflector.relist()
 
     def _pass(
         self, reconciler: Reconciler, nodes: Table, changed: Callable[[], bool] | None
