@@ -13,7 +13,7 @@ pytestmark = pytest.mark.regression
 
 
 def lease(renewed: float, holder: str = "c-0") -> dict[str, Any]:
-    """The controller's Lease, renewed so many seconds after START."""
+    """The controller's Lease, with a renewTime this many seconds after START."""
     moment = START + timedelta(seconds=renewed)
     return {"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": moment.isoformat()}}
 

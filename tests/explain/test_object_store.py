@@ -34,14 +34,14 @@ class PodsOnly:
 
 
 def test_forbidden_kinds_are_unread_and_unserved_kinds_are_empty() -> None:
-    store = load_objects(PodsOnly(), None, "p")  # type: ignore[arg-type]  # stands in for a client
+    store = load_objects(PodsOnly(), None, "p")  # type: ignore[arg-type]  # answers as a client does
     assert [ref.name for ref in store.objects] == ["q", "p"]
     assert list(store.unread) == [CLUSTER_QUEUE.key]
     assert store.why_unknown(CLUSTER_QUEUE) == "clusterqueues.kueue.x-k8s.io may not be listed with these credentials"
 
 
 def test_pods_are_kept_while_they_have_no_node() -> None:
-    store = load_objects(PodsOnly(), None, None)  # type: ignore[arg-type]  # stands in for a client
+    store = load_objects(PodsOnly(), None, None)  # type: ignore[arg-type]  # answers as a client does
     assert list(store.pods.values()) == [{"apiVersion": "v1", "kind": "Pod", **WAITING}]
 
 

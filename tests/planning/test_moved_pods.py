@@ -13,7 +13,7 @@ pytestmark = pytest.mark.regression
 
 
 def drained(*running: PodView, nodes: int = 2, also: str = "n0") -> Rehomed:
-    """What becomes of the gang on n0, and on another node that is drained, too, of so many nodes."""
+    """What becomes of the gangs on n0 and on another drained node, in a cluster of that many nodes."""
     snapshot = cluster(RACKS[:nodes], running)
     table, gangs = capacity(snapshot)
     (rehomed,) = whatif(snapshot, None, table, gangs, Changes(drain=frozenset(["n0", also]))).rehomed

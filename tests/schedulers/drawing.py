@@ -23,7 +23,7 @@ EACH: Final = 10
 
 
 def seeds(default: int, *, per_seed: int) -> range:
-    """The seeds for so many cases, of which each seed draws `per_seed`."""
+    """The seeds that draw `default` cases (or $CASES), `per_seed` each."""
     cases = int(os.environ.get("CASES") or default)
     return range(SEED, SEED + ceil(cases / per_seed))
 
@@ -62,7 +62,7 @@ class Drawing:
     """What else there is, which `check` is to know."""
 
     def assert_check_agrees(self, api: ApiUnderTest, folder: Path, *, cases: int) -> None:
-        """Play so many cases (or $CASES), and see that no confident verdict is wrong."""
+        """Play `cases` cases (or $CASES) and assert that no confident verdict is wrong."""
         assert_no_contradiction(self._played(api, folder, cases))
 
     def _played(self, api: ApiUnderTest, folder: Path, cases: int) -> Iterator[play.Comparison]:

@@ -267,7 +267,7 @@ class Answering:
 def look_at(**answers: list[Object] | ApiError) -> Snapshot:
     """The cluster of an API server with one GPU node and these lists."""
     lists = {"nodes": demo_nodes(of=["h200-1"]), **answers}
-    return look(Answering(lists))  # type: ignore[arg-type]  # stands in for a client
+    return look(Answering(lists))  # type: ignore[arg-type]  # answers as a client does
 
 
 def test_pods_that_the_server_cannot_list_are_an_error() -> None:

@@ -39,7 +39,7 @@ def freeings(
     """For every domain of a level that can be freed for a gang of `gpus`: the fewest pods to move.
 
     The best domain comes first. Only pods with GPUs are moved. The number is exact, unless CPU or
-    memory is short on a node with so many pods that not all choices are tried.
+    memory is short on a node whose pods allow more choices than are tried.
     """
     shape, wanted = shape_of(gpus, per_pod, like)
     slots = capacity.slots(View.NOW, shape)
@@ -114,7 +114,7 @@ def _steps(free: Mapping[str, int], pods: Sequence[PodView], requests: Requests)
 def _best_of(
     free: Mapping[str, int], pods: Sequence[PodView], count: int, requests: Requests
 ) -> _Moved:
-    """The pods, so many of them, that leave the most slots when they move.
+    """The `count` pods that leave the most slots when they move.
 
     Those with the most GPUs do, unless something else is short: then others are tried.
     """
