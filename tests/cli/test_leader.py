@@ -45,6 +45,13 @@ def test_lease_that_nobody_holds_is_known_at_once(leases: Sequence[dict[str, Any
     assert judged(*leases, now=0) == (Leader(words, is_lost=True), 0)
 
 
+@pytest.mark.parametrize("renewed", ["yesterday", "2026-01-01T00:00:00", "9" * 5000], ids=["word", "no-zone", "huge"])
+def test_lease_without_a_time_leaves_the_leader_unknown(renewed: str) -> None:
+    malformed = {"spec": {"holderIdentity": "c-0", "renewTime": renewed}}
+    words = f"not known: spec.renewTime of the Lease toposcope-controller is no time: {renewed[:40]!r}"
+    assert judged(malformed, now=0) == (Leader(words), 0)
+
+
 def test_renewed_lease_says_how_old_the_renewal_is() -> None:
     assert judged(lease(0), now=1) == (Leader("c-0 holds the Lease, renewed 1 second ago"), 0)
 

@@ -87,8 +87,22 @@ def _held(document: Mapping[str, Any] | None) -> _Lease | Leader:
     if not holder or renewed is None:
         return Leader(f"nobody holds the Lease {LEASE}", is_lost=True)
 
+    renewed_at = _moment(renewed)
+    if renewed_at is None:
+        return Leader(
+            f"not known: spec.renewTime of the Lease {LEASE} is no time: {renewed[:40]!r}"
+        )
     seconds = (spec / "leaseDurationSeconds").number(_USUAL_SECONDS)
-    return _Lease(holder, datetime.fromisoformat(renewed), max(1, seconds))
+    return _Lease(holder, renewed_at, max(1, seconds))
+
+
+def _moment(text: str) -> datetime | None:
+    """A time with its zone, as the API server writes it; None if it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
 
 
 def _next_renewal(lease: _Lease, read: ReadLease, wait: Callable[[float], object]) -> _Lease | None:
