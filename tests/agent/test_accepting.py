@@ -13,7 +13,7 @@ from tests.support.simulated_node import SimulatedNode
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.raw import RawNode
 from toposcope.api.label_keys import MATRIX, REFERENCE, STATE
-from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.faults import CallFault, MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile
 
@@ -32,7 +32,9 @@ class Watched:
         self._folder = folder
         self._baseline: str | None = None
 
-    def look(self, faults: Faults | None = None, change: Change = unchanged, *, accept: bool = False) -> Description:
+    def look(
+        self, faults: MachineFaults | None = None, change: Change = unchanged, *, accept: bool = False
+    ) -> Description:
         raw = probed(self._node, self._folder, faults)
         found = describe(
             change(raw),
@@ -53,15 +55,15 @@ def reasons(found: Description) -> tuple[str, ...]:
     return found.topology.reasons
 
 
-def dead_gpus(*gpus: int) -> Faults:
-    return Faults(vanished=frozenset(gpus))
+def dead_gpus(*gpus: int) -> MachineFaults:
+    return MachineFaults(vanished=frozenset(gpus))
 
 
-def lost(gpu: int) -> Faults:
+def lost(gpu: int) -> MachineFaults:
     calls = []
     for call in ("nvmlDeviceGetMigMode", "nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState"):
         calls.append(CallFault(call=call, gpu=gpu, error=15))
-    return Faults(calls=tuple(calls))
+    return MachineFaults(calls=tuple(calls))
 
 
 def held_by_nouveau(raw: RawNode) -> RawNode:
@@ -108,7 +110,7 @@ def farther_apart(raw: RawNode) -> RawNode:
     )
 
 
-BAD_HEALTH = Faults(fabric={2: {"health_mask": 1, "health_summary": 2}})
+BAD_HEALTH = MachineFaults(fabric={2: {"health_mask": 1, "health_summary": 2}})
 
 
 @dataclass(frozen=True)
@@ -116,15 +118,15 @@ class Wrong:
     """A shipped machine, and what is wrong with it."""
 
     profile: str
-    faults: Faults | None = None
+    faults: MachineFaults | None = None
     change: Change = unchanged
 
 
-def links_down(gpu: int, *links: int) -> Faults:
+def links_down(gpu: int, *links: int) -> MachineFaults:
     """These links of a GPU, or all."""
     if not links:
-        return Faults(links_down={gpu: "all"})
-    return Faults(links_down={gpu: frozenset(links)})
+        return MachineFaults(links_down={gpu: "all"})
+    return MachineFaults(links_down={gpu: frozenset(links)})
 
 
 BRIDGE = "rtx3090-2-nvlink"
@@ -136,9 +138,9 @@ def on_every_gpu(answer: dict[str, int]) -> dict[int, Any]:
     return dict.fromkeys(range(4), answer)
 
 
-NO_FABRIC = Faults(fabric=on_every_gpu({"state": 0}))
-LIMITED_CAPACITY = Faults(fabric={2: {"health_mask": 0, "health_summary": 3}})
-NO_LINKS = Faults(links_down=dict.fromkeys(range(8), "all"))
+NO_FABRIC = MachineFaults(fabric=on_every_gpu({"state": 0}))
+LIMITED_CAPACITY = MachineFaults(fabric={2: {"health_mask": 0, "health_summary": 3}})
+NO_LINKS = MachineFaults(links_down=dict.fromkeys(range(8), "all"))
 
 SHOWN_BY_THE_PAST_ALONE = [
     pytest.param(Wrong(BRIDGE, change=one_end_of_a_link_dead), id="link-that-one-end-shows"),
@@ -147,7 +149,7 @@ SHOWN_BY_THE_PAST_ALONE = [
 SHOWN_AT_FIRST_SIGHT = [
     pytest.param(Wrong("hgx-h100-8", dead_gpus(5)), id="excluded-gpu"),
     pytest.param(Wrong("dgx-h200", dead_gpus(0, 7)), id="two-excluded-gpus"),
-    pytest.param(Wrong("dgx-h200", Faults(lost=frozenset({2}))), id="lost-gpu"),
+    pytest.param(Wrong("dgx-h200", MachineFaults(lost=frozenset({2}))), id="lost-gpu"),
     pytest.param(Wrong("dgx-a100", lost(4)), id="lost-gpu-that-answers"),
     pytest.param(Wrong("dgx1-v100", lost(0)), id="lost-gpu-of-a-mesh"),
     pytest.param(Wrong("l40s-4", change=held_by_nouveau), id="card-of-another-driver"),
@@ -157,9 +159,9 @@ SHOWN_AT_FIRST_SIGHT = [
     pytest.param(Wrong("hgx-h100-8", NO_LINKS), id="board-without-any-link"),
     pytest.param(Wrong("l40s-4", change=farther_apart), id="worse-path"),
     pytest.param(Wrong(TRAY, NO_FABRIC), id="fabric-down"),
-    pytest.param(Wrong(TRAY, Faults(fabric={1: {"state": 0}})), id="gpu-in-no-fabric"),
-    pytest.param(Wrong(TRAY, Faults(fabric={1: {"clique": 7}})), id="gpus-in-two-cliques"),
-    pytest.param(Wrong(TRAY, Faults(fabric={3: {"status": 999}})), id="failed-registration"),
+    pytest.param(Wrong(TRAY, MachineFaults(fabric={1: {"state": 0}})), id="gpu-in-no-fabric"),
+    pytest.param(Wrong(TRAY, MachineFaults(fabric={1: {"clique": 7}})), id="gpus-in-two-cliques"),
+    pytest.param(Wrong(TRAY, MachineFaults(fabric={3: {"status": 999}})), id="failed-registration"),
     pytest.param(Wrong(TRAY, BAD_HEALTH), id="bad-fabric-health"),
     pytest.param(Wrong(TRAY, LIMITED_CAPACITY), id="limited-capacity"),
 ]
@@ -208,7 +210,7 @@ def test_fault_on_top_of_an_accepted_one_is_named_alone(tmp_path: Path) -> None:
     node = Watched(board, tmp_path)
     node.look(dead_gpus(5))
     node.look(dead_gpus(5), accept=True)
-    dead_gpu_and_link = Faults(
+    dead_gpu_and_link = MachineFaults(
         vanished=frozenset({5}),
         links_down={2: frozenset({0})},
     )
@@ -278,7 +280,7 @@ def test_another_product_starts_anew_and_nothing_is_accepted(tmp_path: Path) -> 
 
 def test_accepted_fabric_fault_outlives_a_registration(tmp_path: Path) -> None:
     node = Watched(load_profile(TRAY), tmp_path)
-    registering = Faults(fabric=on_every_gpu({"state": 2}))
+    registering = MachineFaults(fabric=on_every_gpu({"state": 2}))
     node.look(BAD_HEALTH, accept=True)
     node.look(registering)
     registered = node.look(BAD_HEALTH)
@@ -300,7 +302,7 @@ def test_fabric_fault_that_an_earlier_agent_accepted_stays_accepted(
     earlier_key: str, fabric: dict[int, Any], tmp_path: Path
 ) -> None:
     """By the key that earlier agents made of its words."""
-    raw = probed(load_profile(TRAY), tmp_path, Faults(fabric=fabric))
+    raw = probed(load_profile(TRAY), tmp_path, MachineFaults(fabric=fabric))
     accepting = describe(raw, "n1", accept=True)
     baseline = json.loads(accepting.annotations[REFERENCE])
     (present_key,) = baseline["accepted"]
@@ -316,7 +318,7 @@ def test_fabric_fault_that_an_earlier_agent_accepted_stays_accepted(
 
 def test_unfinished_registration_is_named_though_accepted(tmp_path: Path) -> None:
     node = Watched(load_profile("gb200-nvl72-tray"), tmp_path)
-    registering = Faults(fabric={1: {"state": 2}})
+    registering = MachineFaults(fabric={1: {"state": 2}})
     node.look(registering, accept=True)
     found = node.look(registering)
     assert state(found) == "unknown"
@@ -364,7 +366,7 @@ def test_excluded_gpu_is_the_same_after_buses_were_renumbered(tmp_path: Path) ->
 # A card that the driver ignores
 
 
-def with_legacy_card(folder: Path) -> tuple[Machine, Faults]:
+def with_legacy_card(folder: Path) -> tuple[Machine, MachineFaults]:
     """A board of four, and a K80 die that a driver of today does not know."""
     node = machine(
         folder,
@@ -390,7 +392,7 @@ def test_legacy_card_that_the_driver_ignores_is_accepted(tmp_path: Path) -> None
     later = node.look(ignored)
     assert state(later) == "ok"
 
-    dead_link_too = Faults(
+    dead_link_too = MachineFaults(
         vanished=frozenset({4}),
         links_down={0: frozenset({1})},
     )
@@ -428,7 +430,7 @@ def test_gpus_that_neither_nvml_nor_sysfs_shows_are_no_state_to_accept(tmp_path:
 
 def test_silent_driver_is_no_state_to_accept(tmp_path: Path) -> None:
     node = Watched(load_profile("l40s-4"), tmp_path)
-    silent = Faults(init_error=9)
+    silent = MachineFaults(init_error=9)
     found = node.look(silent, accept=True)
     assert "NVML does not answer" in found.problem
 
@@ -436,7 +438,7 @@ def test_silent_driver_is_no_state_to_accept(tmp_path: Path) -> None:
 # The running agent
 
 
-def agent_of(node: Machine, folder: Path, faults: Faults) -> SimulatedNode:
+def agent_of(node: Machine, folder: Path, faults: MachineFaults) -> SimulatedNode:
     agent = SimulatedNode(node, folder)
     agent.faults = faults
     agent.run(minutes=2)
@@ -479,7 +481,7 @@ def test_flag_accepts_an_excluded_gpu_for_the_running_agent(tmp_path: Path) -> N
         pytest.param(TRAY, BAD_HEALTH, id="bad-fabric-health"),
     ],
 )
-def test_deleted_baseline_accepts_the_present_state(profile: str, faults: Faults, tmp_path: Path) -> None:
+def test_deleted_baseline_accepts_the_present_state(profile: str, faults: MachineFaults, tmp_path: Path) -> None:
     agent = agent_of(load_profile(profile), tmp_path, faults)
     assert agent.state == "degraded"
 
@@ -489,7 +491,7 @@ def test_deleted_baseline_accepts_the_present_state(profile: str, faults: Faults
     agent.run(hours=1)
     assert agent.state == "ok"
 
-    agent.faults = Faults()
+    agent.faults = MachineFaults()
     agent.run(minutes=2)
     agent.faults = faults
     agent.run(minutes=2)
@@ -502,7 +504,7 @@ def test_node_that_was_never_labelled_has_nothing_to_accept(tmp_path: Path) -> N
         "inactive": dict.fromkeys(range(8), "all"),
     }
     node = machine(tmp_path, H100, 8, nvlink=nvlink, switches=4)
-    agent = agent_of(node, tmp_path, Faults())
+    agent = agent_of(node, tmp_path, MachineFaults())
     assert agent.state == "degraded"
     assert MATRIX in agent.api.annotations
 

@@ -15,7 +15,7 @@ from toposcope.agent.describe import describe
 from toposcope.api.label_keys import MATRIX, REFERENCE
 from toposcope.hardware.matrix import LinkMatrix
 from toposcope.hardware.topology import NodeFault, NodeTopology, PathDispute, State
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile
 
@@ -46,7 +46,7 @@ def written(topology: NodeTopology) -> Any:
 
 def test_faults_name_kind_and_gpu_beside_the_reasons(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
-    dead_link = Faults(links_down={3: frozenset({17})})
+    dead_link = MachineFaults(links_down={3: frozenset({17})})
     raw = probed(machine, tmp_path, dead_link)
     description = describe(raw, "n1")
     document = json.loads(description.annotations[MATRIX])
@@ -224,7 +224,7 @@ def test_many_disputes_are_the_first_to_be_dropped(disputes: int, has_disputes: 
 
 BRIDGE = "rtx3090-2-nvlink"
 FOUR_CARDS = "l40s-4"
-LOOSE_BRIDGE = Faults(links_down={0: frozenset({3})})
+LOOSE_BRIDGE = MachineFaults(links_down={0: frozenset({3})})
 """Both cards have three of four links then: nothing on the node shows that there were more."""
 
 
@@ -236,7 +236,7 @@ class Remembered:
         self._looks = 0
         self.baseline: str | None = None
 
-    def look(self, machine: Machine, faults: Faults | None = None) -> NodeTopology:
+    def look(self, machine: Machine, faults: MachineFaults | None = None) -> NodeTopology:
         """What its agent finds of this machine, which must agree with the state."""
         self._looks += 1
         raw = probed(machine, self._folder / str(self._looks), faults)
@@ -271,7 +271,7 @@ def test_repaired_node_is_ok_again_and_keeps_its_baseline(node: Remembered) -> N
     assert whole.reasons == ()
     baseline = node.baseline
 
-    broken = node.look(bridge, Faults(links_down={0: "all"}))
+    broken = node.look(bridge, MachineFaults(links_down={0: "all"}))
     assert broken.reasons == (
         "GPU 0: 0 of 4 NVLinks active",
         "GPU 1: 0 of 4 NVLinks active",
@@ -311,7 +311,7 @@ def test_gpu_that_the_bus_still_shows_is_named_once(node: Remembered) -> None:
     assert whole.reasons == ()
 
     address = cards.gpus[3].function.address
-    lost = node.look(cards, Faults(lost=frozenset({3})))
+    lost = node.look(cards, MachineFaults(lost=frozenset({3})))
     assert lost.reasons == (f"GPU {address} is on the PCI bus but not in NVML: GPU is lost",)
 
 

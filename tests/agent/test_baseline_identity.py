@@ -15,14 +15,14 @@ from toposcope.agent.describe import Description, describe
 from toposcope.agent.discover import discover
 from toposcope.agent.raw import RawGpu, RawNode
 from toposcope.api.label_keys import REFERENCE, STATE
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile
 
 LIMIT = 16384
 
 
-DEAD_LINKS_OF_THE_BRIDGE = Faults(links_down={0: "all"})
+DEAD_LINKS_OF_THE_BRIDGE = MachineFaults(links_down={0: "all"})
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_renumbered_buses_alone_are_no_fault_and_forget_nothing(raw: RawNode, bo
     found = before_and_after(raw, after)
     assert reasons(found) == ()
 
-    dead_link = Faults(links_down={6: frozenset({0})})
+    dead_link = MachineFaults(links_down={6: frozenset({0})})
     weak = probed(board, tmp_path, dead_link)
     later = look_again(moved(weak, renumbered), found)
     assert reasons(later) == ("GPU 6: 17 of 18 NVLinks active",)
@@ -193,7 +193,7 @@ def test_two_gpus_that_changed_places_are_the_same_two(raw: RawNode) -> None:
 def test_replacement_of_a_card_should_have_its_links(tmp_path: Path) -> None:
     cards = load_profile("rtx3090-2-nvlink")
     raw = probed(cards, tmp_path)
-    dead_link = Faults(links_down={0: frozenset({3})})
+    dead_link = MachineFaults(links_down={0: frozenset({3})})
     badly_seated = probed(cards, tmp_path, dead_link)
     after = on_first_gpu(badly_seated, uuid="GPU-another")
     found = before_and_after(raw, after)
@@ -267,7 +267,7 @@ def test_earlier_annotation_keeps_facts_of_an_absent_gpu(tmp_path: Path) -> None
 
 
 def test_baseline_without_the_mark_is_not_accepted(board: Machine, tmp_path: Path) -> None:
-    dead_link = Faults(links_down={1: frozenset({0})})
+    dead_link = MachineFaults(links_down={1: frozenset({0})})
     raw = probed(board, tmp_path, dead_link)
     found = before_and_after(raw, raw, earlier_agent=True)
     assert reasons(found) == ("GPU 1: 17 of 18 NVLinks active",)

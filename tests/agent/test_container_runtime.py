@@ -14,7 +14,7 @@ from toposcope.agent.describe import describe
 from toposcope.agent.raw import RawFault, RawNode, RawPci
 from toposcope.agent.sysfs import Sysfs
 from toposcope.api import label_keys
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
 
@@ -143,7 +143,7 @@ def test_log_names_the_setting_that_hides_devices(
 ) -> None:
     node = SimulatedNode.of("dgx-h200", tmp_path)
     node.container = {VISIBLE: devices}
-    node.faults = Faults(vanished=frozenset(missing_gpus))
+    node.faults = MachineFaults(vanished=frozenset(missing_gpus))
     logged = probed_log(node, caplog)
     assert node.machine.gpus[2].function.address in logged
     assert f"NVIDIA_VISIBLE_DEVICES is '{devices}' in this container" in logged
@@ -152,7 +152,7 @@ def test_log_names_the_setting_that_hides_devices(
 def test_log_blames_no_setting_that_gives_all_devices(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     node = SimulatedNode.of("dgx-h200", tmp_path)
     node.container = {VISIBLE: "all"}
-    node.faults = Faults(vanished=frozenset({2}))
+    node.faults = MachineFaults(vanished=frozenset({2}))
     logged = probed_log(node, caplog)
     assert node.machine.gpus[2].function.address in logged
     assert "NVIDIA_VISIBLE_DEVICES" not in logged
@@ -223,12 +223,12 @@ def test_unloaded_driver_asks_for_no_new_container(single_gpu: SimulatedNode) ->
 @pytest.mark.parametrize(
     "faults",
     [
-        pytest.param(Faults(), id="driver-works"),
-        pytest.param(Faults(init_error=12), id="no-driver"),
-        pytest.param(Faults(init_error=9), id="driver-not-loaded"),
+        pytest.param(MachineFaults(), id="driver-works"),
+        pytest.param(MachineFaults(init_error=12), id="no-driver"),
+        pytest.param(MachineFaults(init_error=9), id="driver-not-loaded"),
     ],
 )
-def test_node_without_gpus_gets_no_labels(faults: Faults, tmp_path: Path) -> None:
+def test_node_without_gpus_gets_no_labels(faults: MachineFaults, tmp_path: Path) -> None:
     node = SimulatedNode.without_gpus(tmp_path)
     node.faults = faults
     node.run(minutes=2)

@@ -11,8 +11,8 @@ from toposcope.api.label_keys import PREFIX
 from toposcope.api.label_values import is_label_value
 from toposcope.hardware.topology import Fabric, GpuFabric, Interconnect, LinkEnd, NodeTopology, State
 from toposcope.simulator.capture import machine_from_capture
-from toposcope.simulator.faults import CallFault, Faults
-from toposcope.simulator.machine import Fabric as FabricAnswer
+from toposcope.simulator.faults import CallFault, MachineFaults
+from toposcope.simulator.machine import FabricRegistration as FabricAnswer
 from toposcope.simulator.profile import load_profile, profile_names
 
 TRAY = "gb200-nvl72-tray"
@@ -28,7 +28,7 @@ class Finder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def __call__(self, profile: str, faults: Faults | None = None, driver: str | None = None) -> NodeTopology:
+    def __call__(self, profile: str, faults: MachineFaults | None = None, driver: str | None = None) -> NodeTopology:
         machine = load_profile(profile)
         if driver:
             machine = replace(machine, driver=driver)
@@ -56,9 +56,9 @@ def unknown_labels_of(topology: NodeTopology) -> set[str]:
     return {key.removeprefix(PREFIX) for key in labels.unknown}
 
 
-def failing_call(call: str, error: int, gpu: int | None = None) -> Faults:
+def failing_call(call: str, error: int, gpu: int | None = None) -> MachineFaults:
     fault = CallFault(call=call, error=error, gpu=gpu)
-    return Faults(calls=(fault,))
+    return MachineFaults(calls=(fault,))
 
 
 @pytest.mark.parametrize(("others", "label"), [(3, "NVIDIA-H200"), (5, "NVIDIA-H100-NVL")])
@@ -214,13 +214,13 @@ LABELS = {
 }
 
 
-def without_remote_type() -> Faults:
+def without_remote_type() -> MachineFaults:
     """A driver that does not tell what is at the other end of a link."""
     return failing_call("nvmlDeviceGetNvLinkRemoteDeviceType", FUNCTION_NOT_FOUND)
 
 
-def dead_links(gpu: int, *links: int) -> Faults:
-    return Faults(links_down={gpu: frozenset(links)})
+def dead_links(gpu: int, *links: int) -> MachineFaults:
+    return MachineFaults(links_down={gpu: frozenset(links)})
 
 
 @pytest.mark.regression
@@ -288,7 +288,7 @@ def test_index_without_handle_costs_only_that_gpu(error: int, find: Finder) -> N
 
 @pytest.mark.regression
 def test_lost_gpu_is_named_by_its_address(find: Finder) -> None:
-    lost = Faults(lost=frozenset({3}))
+    lost = MachineFaults(lost=frozenset({3}))
     topology = find("dgx-h200", lost)
     labels = labels_of(topology)
     assert topology.state is State.DEGRADED
@@ -298,7 +298,7 @@ def test_lost_gpu_is_named_by_its_address(find: Finder) -> None:
 
 @pytest.mark.regression
 def test_gpu_that_has_left_nvml_is_named_by_its_address(find: Finder) -> None:
-    vanished = Faults(vanished=frozenset({3}))
+    vanished = MachineFaults(vanished=frozenset({3}))
     topology = find("dgx-h200", vanished)
     labels = labels_of(topology)
     assert topology.state is State.DEGRADED
@@ -363,7 +363,7 @@ def test_mig_is_unknown_before_ampere(find: Finder) -> None:
 
 def test_nvml_that_does_not_start_names_advice_and_gpus(tmp_path: Path) -> None:
     machine = load_profile("l40s-4")
-    raw = probed(machine, tmp_path, Faults(init_error=999))
+    raw = probed(machine, tmp_path, MachineFaults(init_error=999))
     description = describe(raw, "n1")
     labels = description.labels
     assert "restart" in description.problem
@@ -407,7 +407,7 @@ def test_links_that_are_present_but_down_are_no_nvlink(find: Finder) -> None:
 
 @pytest.mark.regression
 def test_loose_bridge_is_no_nvlink(find: Finder) -> None:
-    loose = Faults(links_down={0: "all"})
+    loose = MachineFaults(links_down={0: "all"})
     topology = find("rtx3090-2-nvlink", loose)
     first = topology.gpus[0]
     assert topology.interconnect is Interconnect.PCIE
@@ -513,7 +513,7 @@ def test_gpu_with_fewer_links_counts_through_switches(find: Finder) -> None:
 @pytest.mark.regression
 def test_gpu_thrown_out_of_the_fabric_is_its_own_domain(find: Finder) -> None:
     """As recorded on an 8-GPU B200."""
-    thrown_out = Faults(links_down={2: "all"})
+    thrown_out = MachineFaults(links_down={2: "all"})
     topology = find("hgx-b200-8", thrown_out)
     most, alone = topology.nvlink_domains
     assert most == (0, 1, 3, 4, 5, 6, 7)
@@ -596,7 +596,7 @@ def test_tray_is_in_its_clique_by_the_layout_of_each_driver(driver: str, find: F
 @pytest.mark.regression
 @pytest.mark.parametrize("state", [pytest.param(1, id="before"), pytest.param(2, id="while")])
 def test_domain_is_unknown_until_the_fabric_is_registered(state: int, find: Finder) -> None:
-    registering = Faults(fabric={1: {"state": state}})
+    registering = MachineFaults(fabric={1: {"state": state}})
     topology = find(TRAY, registering)
     assert topology.fabric is Fabric.IN_PROGRESS
     assert topology.state is State.UNKNOWN
@@ -607,7 +607,7 @@ def test_domain_is_unknown_until_the_fabric_is_registered(state: int, find: Find
 
 @pytest.mark.regression
 def test_lost_gpu_may_hold_up_the_registration_of_others(find: Finder) -> None:
-    faults = Faults(
+    faults = MachineFaults(
         lost=frozenset({3}),
         fabric={
             0: {"state": 2},
@@ -653,7 +653,7 @@ def test_failing_fabric_call_is_a_fault_and_not_the_absence_of_a_fabric(find: Fi
 )
 def test_gpus_that_disagree_are_in_no_clique(answer: dict[str, int], reason: str, find: Finder) -> None:
     """NVLink ends at the node then."""
-    faults = Faults(fabric={1: answer})  # type: ignore[dict-item]  # the names of fields
+    faults = MachineFaults(fabric={1: answer})  # type: ignore[dict-item]  # the names of fields
     topology = find(TRAY, faults)
     labels = labels_of(topology)
     assert topology.fabric is Fabric.FAILED

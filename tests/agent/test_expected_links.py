@@ -13,7 +13,7 @@ from toposcope.agent.labels import labels_for
 from toposcope.agent.raw import RawGpu, RawLink
 from toposcope.api.label_keys import PREFIX, REFERENCE
 from toposcope.hardware.topology import NodeTopology, State
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile
 
@@ -40,11 +40,13 @@ class Bench:
         """A machine of one product, as in `tests.support.boards.machine`."""
         return machine(self.folder, product, gpus, **fields)
 
-    def find(self, node: Machine, faults: Faults | None = None) -> NodeTopology:
+    def find(self, node: Machine, faults: MachineFaults | None = None) -> NodeTopology:
         """What the agent finds at first sight."""
         return discovered(node, self.folder, faults)
 
-    def look(self, node: Machine, faults: Faults | None = None, *, after: Description | None = None) -> Description:
+    def look(
+        self, node: Machine, faults: MachineFaults | None = None, *, after: Description | None = None
+    ) -> Description:
         """One look at the machine, with the baseline of an earlier one."""
         baseline = after.annotations[REFERENCE] if after else None
         raw = probed(node, self.folder, faults)
@@ -66,8 +68,8 @@ def label(topology: NodeTopology, key: str) -> str | None:
     return labels.known.get(PREFIX + key)
 
 
-def dead_links(gpu: int, *links: int) -> Faults:
-    return Faults(links_down={gpu: frozenset(links)})
+def dead_links(gpu: int, *links: int) -> MachineFaults:
+    return MachineFaults(links_down={gpu: frozenset(links)})
 
 
 def reasons(description: Description) -> tuple[str, ...]:
@@ -204,7 +206,7 @@ def test_board_of_four_with_every_link_down_is_degraded(bench: Bench) -> None:
 
 def test_links_to_a_missing_gpu_are_not_missed_beside_it(bench: Bench) -> None:
     node = board_of_four(bench)
-    missing = Faults(vanished=frozenset({3}))
+    missing = MachineFaults(vanished=frozenset({3}))
     address = node.gpus[3].function.address
     expected = (f"GPU {address} is on the PCI bus but not in NVML",)
     at_first_sight = bench.look(node, missing)
@@ -255,7 +257,7 @@ def test_mig_mode_on_a100_that_comes_and_goes_is_no_fault(bench: Bench) -> None:
         switches=6,
     )
     with_mig = changed(plain, mig=("MIG-a",))
-    links_off = Faults(links_down={0: "all"})
+    links_off = MachineFaults(links_down={0: "all"})
     before = bench.look(plain)
     assert reasons(before) == ()
     during = bench.look(with_mig, links_off, after=before)
@@ -270,14 +272,14 @@ def test_mig_mode_on_a100_that_comes_and_goes_is_no_fault(bench: Bench) -> None:
 def test_mig_mode_on_a_board_of_four_costs_the_others_links_to_it(bench: Bench) -> None:
     plain = board_of_four(bench)
     with_mig = changed(plain, mig=("MIG-a", "MIG-b"))
-    off = Faults(links_down={0: "all"})
+    off = MachineFaults(links_down={0: "all"})
     whole = bench.look(plain)
     at_first_sight = bench.look(with_mig, off)
     assert reasons(at_first_sight) == ()
     later = bench.look(with_mig, off, after=whole)
     assert reasons(later) == ()
 
-    one_more = Faults(links_down={0: "all", 1: frozenset({5})})
+    one_more = MachineFaults(links_down={0: "all", 1: frozenset({5})})
     broken = bench.look(with_mig, one_more, after=whole)
     assert reasons(broken) == (
         "GPU 1: 7 of 8 NVLinks active",
@@ -453,7 +455,7 @@ def test_bridge_that_came_off_is_a_fault_against_the_past(bench: Bench) -> None:
         architecture="ampere",
         nvlink={"pairs": [[0, 1, 4], [2, 3, 4]]},
     )
-    off = Faults(links_down={2: "all"})
+    off = MachineFaults(links_down={2: "all"})
     before = bench.look(node)
     at_first_sight = bench.look(node, off)
     assert reasons(at_first_sight) == ()
@@ -530,7 +532,7 @@ def test_power9_socket_of_three_has_two_links_to_each_neighbour(bench: Bench) ->
 @pytest.mark.regression
 def test_peers_of_a_lost_gpu_in_a_cube_mesh_are_not_blamed(bench: Bench) -> None:
     node = load_profile("dgx1-v100")
-    lost = Faults(vanished=frozenset({0}))
+    lost = MachineFaults(vanished=frozenset({0}))
     address = node.gpus[0].function.address
     expected = (f"GPU {address} is on the PCI bus but not in NVML",)
     whole = bench.look(node)

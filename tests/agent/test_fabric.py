@@ -14,10 +14,10 @@ from toposcope.agent.nvml.structs import read_fabric, read_platform
 from toposcope.agent.raw import RawFabric, RawGpu
 from toposcope.api import label_keys
 from toposcope.hardware.topology import Fabric, GpuFabric, State
-from toposcope.simulator.faults import CallFault, Faults
-from toposcope.simulator.machine import Fabric as SimulatedFabric
+from toposcope.simulator.faults import CallFault, MachineFaults
+from toposcope.simulator.machine import FabricRegistration as SimulatedFabric
 from toposcope.simulator.machine import Machine
-from toposcope.simulator.machine import Platform as SimulatedPlatform
+from toposcope.simulator.machine import TrayPlatform as SimulatedPlatform
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 
@@ -171,7 +171,7 @@ def test_tray_of_unknown_place_is_measured_by_its_past(tmp_path: Path) -> None:
     machine = unplaced(load_profile(TRAY))
     registered = probed(machine, tmp_path)
     before = describe(registered, "n1")
-    no_fabric = Faults(fabric={gpu: {"state": 0} for gpu in range(4)})
+    no_fabric = MachineFaults(fabric={gpu: {"state": 0} for gpu in range(4)})
     down = probed(machine, tmp_path, no_fabric)
     description = describe(down, "n1", before.annotations[label_keys.REFERENCE])
     topology = description.topology
@@ -253,7 +253,7 @@ def test_fault_of_a_rack_is_named_once_beside_its_past(tmp_path: Path) -> None:
 def test_gpus_of_a_tray_that_failed_in_two_ways_are_named_apart(tmp_path: Path) -> None:
     ended = SimulatedFabric(state=3, status=26)
     machine = everywhere(load_profile(TRAY), fabric=ended)
-    not_supported = Faults(fabric={2: {"state": 0, "status": 0}})
+    not_supported = MachineFaults(fabric={2: {"state": 0, "status": 0}})
     topology = discovered(machine, tmp_path, not_supported)
     assert topology.reasons == (
         f"GPUs 0, 1, 3: fabric registration ended with NVML status 26 and without a cluster UUID, {PLACE}",
@@ -373,7 +373,7 @@ def test_refusing_gpu_does_not_fail_a_board_without_a_fabric(tmp_path: Path) -> 
         error=pynvml.NVML_ERROR_UNKNOWN,
     )
     board = outside_fabrics(load_profile("dgx-h200"), state=3)
-    topology = discovered(board, tmp_path, Faults(calls=(refusal,)))
+    topology = discovered(board, tmp_path, MachineFaults(calls=(refusal,)))
     assert topology.fabric is Fabric.NOT_SUPPORTED
     assert topology.reasons == ("GPU 1: fabric query failed: Unknown Error",)
 

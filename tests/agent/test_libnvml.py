@@ -32,7 +32,7 @@ from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
 from toposcope.agent.probe import probe
 from toposcope.agent.raw import RawFabric, RawNode, decode
 from toposcope.agent.sysfs import Sysfs
-from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.faults import CallFault, MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile, profile_names
@@ -49,9 +49,9 @@ RECORDINGS = sorted((ROOT / "tests" / "recordings").glob("*.json"))
 Probe = Callable[[Path, Path], RawNode]
 
 
-def simulated(machine: Machine | str, faults: Faults | None = None) -> SimulatedNvml:
+def simulated(machine: Machine | str, faults: MachineFaults | None = None) -> SimulatedNvml:
     module = SimulatedNvml(load_profile(machine) if isinstance(machine, str) else machine)
-    module.faults = faults or Faults()
+    module.faults = faults or MachineFaults()
     return module
 
 
@@ -75,7 +75,9 @@ def through_c() -> Iterator[Probe]:
         ask.close()
 
 
-def assert_same_through_c(through_c: Probe, folder: Path, machine: Machine, faults: Faults | None = None) -> None:
+def assert_same_through_c(
+    through_c: Probe, folder: Path, machine: Machine, faults: MachineFaults | None = None
+) -> None:
     lines = lines_of(simulated(machine, faults))
     write_table(folder / "table", lines)
     expected = probed(machine, folder, faults)
@@ -118,19 +120,23 @@ def test_mig_devices_are_the_same_through_c(through_c: Probe, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("profile", "faults"),
     [
-        pytest.param(MESH, Faults(lost=frozenset({2})), id="lost"),
-        pytest.param(MESH, Faults(vanished=frozenset({2})), id="vanished"),
-        pytest.param(A100, Faults(links_down={0: "all", 3: frozenset({1, 7})}), id="links-down"),
-        pytest.param(TRAY, Faults(fabric={0: {"state": 2}, 1: {"clique": 7, "health_mask": 1}}), id="fabric"),
-        pytest.param(H200, Faults(calls=(CallFault("nvmlDeviceGetPciInfo", 4, gpu=1),)), id="no-permission-for-a-gpu"),
-        pytest.param("t4-1", Faults(init_error=4), id="init-fails-with-4"),
-        pytest.param("t4-1", Faults(init_error=9), id="init-fails-with-9"),
-        pytest.param("t4-1", Faults(init_error=15), id="init-fails-with-15"),
-        pytest.param("t4-1", Faults(init_error=18), id="init-fails-with-18"),
-        pytest.param("t4-1", Faults(init_error=999), id="init-fails-with-999"),
+        pytest.param(MESH, MachineFaults(lost=frozenset({2})), id="lost"),
+        pytest.param(MESH, MachineFaults(vanished=frozenset({2})), id="vanished"),
+        pytest.param(A100, MachineFaults(links_down={0: "all", 3: frozenset({1, 7})}), id="links-down"),
+        pytest.param(TRAY, MachineFaults(fabric={0: {"state": 2}, 1: {"clique": 7, "health_mask": 1}}), id="fabric"),
+        pytest.param(
+            H200, MachineFaults(calls=(CallFault("nvmlDeviceGetPciInfo", 4, gpu=1),)), id="no-permission-for-a-gpu"
+        ),
+        pytest.param("t4-1", MachineFaults(init_error=4), id="init-fails-with-4"),
+        pytest.param("t4-1", MachineFaults(init_error=9), id="init-fails-with-9"),
+        pytest.param("t4-1", MachineFaults(init_error=15), id="init-fails-with-15"),
+        pytest.param("t4-1", MachineFaults(init_error=18), id="init-fails-with-18"),
+        pytest.param("t4-1", MachineFaults(init_error=999), id="init-fails-with-999"),
     ],
 )
-def test_broken_machine_is_the_same_through_c(profile: str, faults: Faults, through_c: Probe, tmp_path: Path) -> None:
+def test_broken_machine_is_the_same_through_c(
+    profile: str, faults: MachineFaults, through_c: Probe, tmp_path: Path
+) -> None:
     machine = load_profile(profile)
     assert_same_through_c(through_c, tmp_path, machine, faults)
 
@@ -192,7 +198,7 @@ def test_gpu_that_a_line_loses_is_lost_as_in_the_simulation(through_c: Probe, tm
     raw = through_c(table, sysfs)
     assert raw != probed(machine, tmp_path)
 
-    lost = Faults(lost=frozenset({2}))
+    lost = MachineFaults(lost=frozenset({2}))
     expected = probed(machine, tmp_path, lost)
     raw = through_c(table, sysfs)
     assert raw == expected

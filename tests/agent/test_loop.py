@@ -8,7 +8,7 @@ import pytest
 from tests.support.simulated_node import SimulatedNode
 from toposcope.agent.raw import RawNode
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 
 DAY_SECONDS = 86_400
 YEAR_SECONDS = 365 * DAY_SECONDS
@@ -64,7 +64,7 @@ def test_changed_clique_is_published_within_a_probe(tray: SimulatedNode) -> None
     assert tray.run(minutes=2).events == []
     assert tray.labels["nvlink-domain"].endswith(".32766")
 
-    tray.faults = Faults(fabric={gpu: {"clique": 5} for gpu in range(4)})
+    tray.faults = MachineFaults(fabric={gpu: {"clique": 5} for gpu in range(4)})
     activity = tray.run(seconds=61)
     assert activity.events == ["Normal NVLinkDomainChanged"]
     assert ".32766 to " in activity.last_note

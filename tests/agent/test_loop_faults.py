@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.simulated_node import SimulatedNode
-from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.faults import CallFault, MachineFaults
 
 MULTI_NODE_NVLINK = "gb200-nvl72-tray"
 
@@ -22,7 +22,7 @@ class Watched:
         assert node.state == "ok"
         caplog.clear()
 
-    def breaks(self, faults: Faults) -> None:
+    def breaks(self, faults: MachineFaults) -> None:
         """Five minutes with these faults."""
         self.node.faults = faults
         self.node.run(minutes=5)
@@ -93,7 +93,7 @@ def watch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Watch:
 )
 def test_nvml_that_does_not_start_leaves_state_unknown(watch: Watch, nvml_error: int, advice: str) -> None:
     h200 = watch("dgx-h200")
-    h200.breaks(Faults(init_error=nvml_error))
+    h200.breaks(MachineFaults(init_error=nvml_error))
     assert h200.changed_labels() == {"state": "unknown"}
     h200.assert_reported(advice, "TopologyUnknown")
     h200.assert_probes_counted_as("nvml-unavailable")
@@ -121,11 +121,11 @@ def test_failing_probe_leaves_state_unknown(watch: Watch, reason: str, message: 
 @pytest.mark.parametrize(
     "faults",
     [
-        pytest.param(Faults(lost=frozenset(range(8))), id="all-lost"),
-        pytest.param(Faults(vanished=frozenset(range(8))), id="all-vanished"),
+        pytest.param(MachineFaults(lost=frozenset(range(8))), id="all-lost"),
+        pytest.param(MachineFaults(vanished=frozenset(range(8))), id="all-vanished"),
     ],
 )
-def test_node_whose_gpus_all_left_nvml_has_no_devices(watch: Watch, faults: Faults) -> None:
+def test_node_whose_gpus_all_left_nvml_has_no_devices(watch: Watch, faults: MachineFaults) -> None:
     h200 = watch("dgx-h200")
     h200.breaks(faults)
     assert h200.changed_labels() == {"state": "unknown"}
@@ -137,7 +137,7 @@ def test_node_whose_gpus_all_left_nvml_has_no_devices(watch: Watch, faults: Faul
 def test_nvml_that_counts_no_gpus_any_more_is_unavailable(watch: Watch) -> None:
     h200 = watch("dgx-h200")
     uncounted = CallFault(call="nvmlDeviceGetCount", error=999)
-    h200.breaks(Faults(calls=(uncounted,)))
+    h200.breaks(MachineFaults(calls=(uncounted,)))
     assert h200.changed_labels() == {"state": "unknown"}
     h200.assert_reported("device nodes", "TopologyUnknown")
     h200.assert_probes_counted_as("nvml-unavailable")
@@ -149,7 +149,7 @@ def test_nvml_that_counts_no_gpus_any_more_is_unavailable(watch: Watch) -> None:
 
 def test_lost_gpu_is_reported_and_counted(watch: Watch) -> None:
     h200 = watch("dgx-h200")
-    h200.breaks(Faults(lost=frozenset({0})))
+    h200.breaks(MachineFaults(lost=frozenset({0})))
     changed = h200.changed_labels()
     assert changed.pop("shape")
     assert changed == {
@@ -166,7 +166,7 @@ def test_lost_gpu_is_reported_and_counted(watch: Watch) -> None:
 
 def test_dead_link_is_reported_and_counted(watch: Watch) -> None:
     h200 = watch("dgx-h200")
-    h200.breaks(Faults(links_down={0: frozenset({4})}))
+    h200.breaks(MachineFaults(links_down={0: frozenset({4})}))
     changed = h200.changed_labels()
     assert changed.pop("shape")
     assert changed == {
@@ -183,9 +183,9 @@ def test_dead_link_is_reported_and_counted(watch: Watch) -> None:
 # The fabric of multi-node NVLink
 
 
-def on_every_gpu(state: int) -> Faults:
+def on_every_gpu(state: int) -> MachineFaults:
     """Each GPU of a tray answers this state of the fabric."""
-    return Faults(
+    return MachineFaults(
         fabric={
             0: {"state": state},
             1: {"state": state},
@@ -207,7 +207,7 @@ def test_registering_tray_is_in_progress(watch: Watch) -> None:
 
 def test_half_registered_tray_is_in_progress_and_says_which_gpu(watch: Watch) -> None:
     tray = watch(MULTI_NODE_NVLINK)
-    tray.breaks(Faults(fabric={1: {"state": 1}}))
+    tray.breaks(MachineFaults(fabric={1: {"state": 1}}))
     assert tray.changed_labels() == {"state": "unknown", "fabric": "in-progress"}
     tray.assert_reported("GPU 1: still registering", "TopologyUnknown")
     assert tray.node.metric("gpu_fabric_state", gpu="0008:01:00.0", state="completed") == 1
@@ -217,7 +217,7 @@ def test_half_registered_tray_is_in_progress_and_says_which_gpu(watch: Watch) ->
 
 def test_gpus_in_two_cliques_make_the_fabric_fail(watch: Watch) -> None:
     tray = watch(MULTI_NODE_NVLINK)
-    tray.breaks(Faults(fabric={1: {"clique": 7}}))
+    tray.breaks(MachineFaults(fabric={1: {"clique": 7}}))
     assert tray.changed_labels() == {
         "state": "degraded",
         "fabric": "failed",
@@ -231,7 +231,7 @@ def test_gpus_in_two_cliques_make_the_fabric_fail(watch: Watch) -> None:
 
 def test_failed_registration_makes_the_fabric_fail(watch: Watch) -> None:
     tray = watch(MULTI_NODE_NVLINK)
-    tray.breaks(Faults(fabric={2: {"status": 999}}))
+    tray.breaks(MachineFaults(fabric={2: {"status": 999}}))
     assert tray.changed_labels() == {
         "state": "degraded",
         "fabric": "failed",
@@ -257,7 +257,7 @@ def test_fabric_that_is_down_names_the_tray(watch: Watch) -> None:
 
 def test_bad_fabric_health_is_reported_and_counted(watch: Watch) -> None:
     tray = watch(MULTI_NODE_NVLINK)
-    tray.breaks(Faults(fabric={1: {"health_mask": 1}}))
+    tray.breaks(MachineFaults(fabric={1: {"health_mask": 1}}))
     assert tray.changed_labels() == {"state": "degraded"}
     tray.assert_reported("GPU 1: fabric health: degraded bandwidth", "NodeDegraded")
     assert tray.node.metric("gpu_fabric_health_bad", gpu="0009:01:00.0", bit="degraded_bandwidth") == 1

@@ -24,7 +24,7 @@ from toposcope.agent.metrics import REASONS, AgentMetrics, Outcome
 from toposcope.agent.nvml.supervisor import ProbeProcess
 from toposcope.api.label_keys import REFERENCE
 from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
@@ -88,7 +88,7 @@ class Watched:
         description = describe(raw, "n1")
         return description.annotations[REFERENCE]
 
-    def scrape(self, faults: Faults | None = None, baseline: str | None = None) -> Scraped:
+    def scrape(self, faults: MachineFaults | None = None, baseline: str | None = None) -> Scraped:
         """What the next scrape shows after a probe."""
         raw = probed(self._machine, self._folder, faults)
         description = describe(raw, "n1", baseline)
@@ -105,7 +105,7 @@ def scraped() -> Scraped:
     return Scraped()
 
 
-def of(profile: str, folder: Path, faults: Faults | None = None) -> Description:
+def of(profile: str, folder: Path, faults: MachineFaults | None = None) -> Description:
     raw = probed(load_profile(profile), folder, faults)
     return describe(raw, "n1")
 
@@ -300,7 +300,7 @@ def test_series_of_a_lost_gpu_end(h200: Watched) -> None:
     before = h200.scrape().samples
     assert before["gpu_nvlinks"] == of_each_h200(18)
 
-    lost = Faults(lost=frozenset({3}))
+    lost = MachineFaults(lost=frozenset({3}))
     scrape = h200.scrape(lost)
     samples = scrape.samples
     assert scrape.value("gpus_expected") == 8
@@ -310,7 +310,7 @@ def test_series_of_a_lost_gpu_end(h200: Watched) -> None:
 
 
 def test_dead_links_show_in_their_number_and_bandwidth(h200: Watched) -> None:
-    dead_links = Faults(links_down={0: frozenset({5}), 1: "all"})
+    dead_links = MachineFaults(links_down={0: frozenset({5}), 1: "all"})
     samples = h200.scrape(dead_links).samples
     first, second, *others = H200_GPUS
     assert samples["gpu_nvlinks_expected"] == of_each_h200(18)
@@ -338,7 +338,7 @@ def test_failed_probe_leaves_no_stale_metrics(h200: Watched) -> None:
 
 
 def test_nvml_that_does_not_start_leaves_the_gpus_of_the_bus(h200: Watched) -> None:
-    scrape = h200.scrape(Faults(init_error=9))
+    scrape = h200.scrape(MachineFaults(init_error=9))
     assert scrape.value("gpus_expected") == 8
     assert scrape.samples["gpus_seen"] == {}
 
@@ -360,7 +360,7 @@ def test_product_without_mig_has_no_series_of_it(scraped: Scraped, tmp_path: Pat
 
 
 def test_bad_fabric_health_shows_its_gpu_and_bit(tray: Watched) -> None:
-    bad = Faults(fabric={1: {"health_mask": 0b01_0000}})
+    bad = MachineFaults(fabric={1: {"health_mask": 0b01_0000}})
     scrape = tray.scrape(bad)
     assert scrape.fabric_state() == "completed"
     health = scrape.samples["gpu_fabric_health_bad"]
@@ -390,7 +390,7 @@ def test_registration_state_of_each_gpu_is_shown(
     tray: Watched, answers: Mapping[int, Any], node_state: str, gpu_states: list[str]
 ) -> None:
     """A node half registered and GPUs that disagree look alike on the node's own series only."""
-    scrape = tray.scrape(Faults(fabric=answers))
+    scrape = tray.scrape(MachineFaults(fabric=answers))
     assert scrape.fabric_state() == node_state
     states = scrape.samples["gpu_fabric_state"]
     expected = []
@@ -400,7 +400,7 @@ def test_registration_state_of_each_gpu_is_shown(
     assert len(states) == 20
 
 
-LOOSE_BRIDGE = Faults(links_down={0: frozenset({3})})
+LOOSE_BRIDGE = MachineFaults(links_down={0: frozenset({3})})
 BRIDGE_GPUS = ("0000:21:00.0", "0000:41:00.0")
 
 
@@ -419,7 +419,7 @@ def test_links_expected_are_those_that_the_gpus_had_before(bridge: Watched) -> N
 
 def test_pair_metrics_are_exposed_on_request(tmp_path: Path) -> None:
     scraped = Scraped(pairs=True)
-    dead_link = Faults(links_down={1: frozenset({5})})
+    dead_link = MachineFaults(links_down={1: frozenset({5})})
     scraped.metrics.description = of("dgx-h200", tmp_path, dead_link)
     gpus_and_nics = 8 + 12
     pairs = scraped.samples["pair_nvlinks"]

@@ -15,7 +15,7 @@ from toposcope.agent.nvml.structs import read_fabric
 from toposcope.agent.raw import RawFabric
 from toposcope.api import label_keys
 from toposcope.hardware.topology import Interconnect, LinkEnd, LinkState, State
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 
@@ -46,7 +46,7 @@ def test_gpus_are_identified_by_address_when_indices_close_up(tmp_path: Path) ->
     machine = load_profile(MESH)
     whole = describe(probed(machine, tmp_path), "n1")
     baseline = whole.annotations[label_keys.REFERENCE]
-    without_first = Faults(vanished=frozenset({0}))
+    without_first = MachineFaults(vanished=frozenset({0}))
     raw = probed(machine, tmp_path, without_first)
     topology = describe(raw, "n1", baseline).topology
     assert topology

@@ -16,8 +16,8 @@ from toposcope.api.label_keys import MATRIX, PREFIX, REFERENCE
 from toposcope.cli.discover import document
 from toposcope.hardware.matrix_annotation import parse
 from toposcope.hardware.pci import is_address
-from toposcope.simulator.faults import Faults
-from toposcope.simulator.machine import Machine, NumaNode
+from toposcope.simulator.faults import MachineFaults
+from toposcope.simulator.machine import Machine, SimulatedNumaNode
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
@@ -44,7 +44,7 @@ def orin() -> Machine:
         architecture=None,
         links=(),
     )
-    only_node = NumaNode(0, frozenset(range(12)), 0, (10,))
+    only_node = SimulatedNumaNode(0, frozenset(range(12)), 0, (10,))
     return replace(machine, numa_nodes=(only_node,))
 
 
@@ -121,7 +121,7 @@ def test_its_baseline_is_its_own(tmp_path: Path) -> None:
 
 def test_gpu_without_a_handle_is_no_empty_node(tmp_path: Path) -> None:
     bus_without_gpus(tmp_path)
-    lost = Faults(lost=frozenset({0}))
+    lost = MachineFaults(lost=frozenset({0}))
     raw = probed(orin(), tmp_path, lost, kind=OffBus)
     found = describe(raw, "jetson-1")
     assert found.problem.startswith("NVML does not answer")
@@ -133,7 +133,7 @@ def test_jetson_whose_nvml_does_not_start_is_no_empty_node(tmp_path: Path) -> No
     bus_without_gpus(tmp_path)
     driver = tmp_path / "sys" / "module" / "nvgpu"
     driver.mkdir(parents=True)
-    not_found = Faults(init_error=12)
+    not_found = MachineFaults(init_error=12)
     raw = probed(orin(), tmp_path, not_found, kind=OffBus)
     found = describe(raw, "jetson-1")
     assert found.problem

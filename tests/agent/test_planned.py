@@ -16,7 +16,7 @@ from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.labels import NO_GPUS
 from toposcope.agent.plan_watch import PlanWatch
 from toposcope.agent.planned import Planner
-from toposcope.agent.publish import Publisher
+from toposcope.agent.publish import NodePublisher
 from toposcope.api.label_keys import GPUS, SLINKY
 from toposcope.api.requirement import Requirement
 from toposcope.cli.main import main
@@ -66,7 +66,7 @@ class Site:
 
     def restart(self, *, unique: bool = True, slinky: bool = True) -> None:
         planner = Planner("n1", unique=unique, slinky=slinky)
-        self.publisher = Publisher(self._clients(), "n1", planner=planner)
+        self.publisher = NodePublisher(self._clients(), "n1", planner=planner)
 
     def turn(self, description: Description | None = None) -> bool:
         """Look at the Node and write what is pending, as the loop does; whether there was something."""

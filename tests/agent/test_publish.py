@@ -10,7 +10,7 @@ from tests.support.runtime import ManualRuntime
 from toposcope.agent.describe import Description, unknown
 from toposcope.agent.labels import NO_GPUS, Labels
 from toposcope.agent.planned import MANAGER
-from toposcope.agent.publish import NodeEvent, Publisher
+from toposcope.agent.publish import NodeEvent, NodePublisher
 from toposcope.api import label_keys
 from toposcope.kube.errors import ApiError
 
@@ -41,7 +41,7 @@ class LabelledNode:
         self._api = api
         self._clients = clients
         self.create()
-        self.publisher = Publisher(clients(), "n1")
+        self.publisher = NodePublisher(clients(), "n1")
 
     def create(self) -> None:
         """Register the Node, again if it was deleted."""
@@ -59,7 +59,7 @@ class LabelledNode:
 
     def restart_agent(self) -> None:
         """Have an agent that knows nothing of what was written."""
-        self.publisher = Publisher(self._clients(), "n1")
+        self.publisher = NodePublisher(self._clients(), "n1")
 
     def labelled_by_others(self, labels: dict[str, str | None]) -> None:
         """Somebody else writes labels, keys without their prefix."""
@@ -206,7 +206,7 @@ def test_cleanup_leaves_labels_that_nobody_owns(api: ApiUnderTest, clients: Clie
     metadata = api.get(NODE)["metadata"]
     ours = managed_by(metadata, "toposcope-agent-nvidia")
     api.patch(NODE, {"metadata": {"managedFields": ours}})
-    publisher = Publisher(clients(), "n1")
+    publisher = NodePublisher(clients(), "n1")
     assert publisher.cleanup() == 1
     metadata = api.get(NODE)["metadata"]
     assert metadata["labels"] == {"example.com/pool": "a"}
@@ -239,7 +239,7 @@ def test_events_of_a_moment_have_names_of_two_digits_until_they_run_out(api: Api
     api.create(NODES, node("n1"))
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     runtime = ManualRuntime(moment.timestamp())
-    publisher = Publisher(clients(), "n1", runtime=runtime)
+    publisher = NodePublisher(clients(), "n1", runtime=runtime)
     publisher.refresh()
     healthy = NodeEvent("Normal", "NodeHealthy", "all there")
     recorded = 0

@@ -9,7 +9,7 @@ from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.raw import RawNode
 from toposcope.agent.sysfs import Sysfs
-from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.faults import CallFault, MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
@@ -108,9 +108,9 @@ def test_refused_facts_of_a_gpu_are_asked_again(board: Listened) -> None:
     assert board.calls["nvmlDeviceGetName"] == 1
 
 
-def one_refusal(call: str, code: int) -> Faults:
+def one_refusal(call: str, code: int) -> MachineFaults:
     refusal = CallFault(call=call, gpu=3, error=code)
-    return Faults(calls=(refusal,))
+    return MachineFaults(calls=(refusal,))
 
 
 def test_lost_gpu_is_noticed_at_rest(board: Listened) -> None:

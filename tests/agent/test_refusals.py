@@ -17,7 +17,7 @@ from toposcope.agent.labels import labels_for
 from toposcope.agent.nvidia_labels import MANAGER, wanted_labels
 from toposcope.api.label_keys import PREFIX, REFERENCE
 from toposcope.hardware.topology import Fabric, State
-from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.faults import CallFault, MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile, profile_names
@@ -49,12 +49,12 @@ LINK_COUNT: Final = 91
 LOST_GPU: Final = 4
 
 
-def refused(*calls: str, gpu: int, code: int) -> Faults:
+def refused(*calls: str, gpu: int, code: int) -> MachineFaults:
     """One GPU that answers these calls with an NVML error."""
     faults = []
     for call in calls:
         faults.append(CallFault(call=call, gpu=gpu, error=code))
-    return Faults(calls=tuple(faults))
+    return MachineFaults(calls=tuple(faults))
 
 
 def refused_fields(*fields: int, gpu: int | None, code: int = NOT_SUPPORTED) -> tuple[CallFault, ...]:
@@ -71,7 +71,7 @@ def refused_fields(*fields: int, gpu: int | None, code: int = NOT_SUPPORTED) -> 
     return tuple(faults)
 
 
-def refused_links(*fields: int, gpu: int | None, code: int = UNKNOWN) -> Faults:
+def refused_links(*fields: int, gpu: int | None, code: int = UNKNOWN) -> MachineFaults:
     """A GPU, or every one, that refuses these fields and to say which links are up."""
     link_state = CallFault(
         call="nvmlDeviceGetNvLinkState",
@@ -79,10 +79,10 @@ def refused_links(*fields: int, gpu: int | None, code: int = UNKNOWN) -> Faults:
         error=code,
     )
     fields_of_gpu = refused_fields(*fields, gpu=gpu, code=code)
-    return Faults(calls=(*fields_of_gpu, link_state))
+    return MachineFaults(calls=(*fields_of_gpu, link_state))
 
 
-def refused_fields_and_links(gpu: int) -> Faults:
+def refused_fields_and_links(gpu: int) -> MachineFaults:
     """A GPU that refuses every field, and to say which links are up."""
     return refused(
         "nvmlDeviceGetFieldValues",
@@ -92,7 +92,7 @@ def refused_fields_and_links(gpu: int) -> Faults:
     )
 
 
-def described(machine: Machine, folder: Path, faults: Faults | None = None) -> Description:
+def described(machine: Machine, folder: Path, faults: MachineFaults | None = None) -> Description:
     """The machine at first sight."""
     raw = probed(machine, folder, faults)
     return describe(raw, "n1")
@@ -196,7 +196,7 @@ def is_asked_of(machine: Machine, call: str, folder: Path) -> bool:
     if call == "nvmlDeviceGetTopologyCommonAncestor":
         return False  # of a pair of GPUs
     lost = CallFault(call=call, error=LOST)
-    raw = probed(machine, folder, Faults(calls=(lost,)))
+    raw = probed(machine, folder, MachineFaults(calls=(lost,)))
     return raw.gpus == ()
 
 
@@ -226,14 +226,14 @@ def test_links_are_counted_where_the_driver_refuses_their_number(profile: str, c
     machine = load_profile(profile)
     whole = described(machine, tmp_path)
     without_number = refused_fields(91, gpu=None, code=code)
-    found = described(machine, tmp_path, Faults(calls=without_number))
+    found = described(machine, tmp_path, MachineFaults(calls=without_number))
     assert labels(found) == labels(whole)
 
 
 def test_board_without_fields_has_its_links_and_no_speed(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     without_fields = CallFault(call="nvmlDeviceGetFieldValues", error=UNKNOWN)
-    found = described(machine, tmp_path, Faults(calls=(without_fields,)))
+    found = described(machine, tmp_path, MachineFaults(calls=(without_fields,)))
     assert found.topology
     assert found.topology.reasons == ()
     assert found.topology.state is State.OK
@@ -345,7 +345,7 @@ def test_card_without_a_name_does_not_give_the_node_another_product(tmp_path: Pa
 # Lost GPUs, and the fabric of a board that has none
 
 
-def lost_but_answering(gpu: int, code: int = LOST) -> Faults:
+def lost_but_answering(gpu: int, code: int = LOST) -> MachineFaults:
     """A handle that a process holds for long still answers name, address and UUID (leptonai/gpud#604)."""
     calls = list(FACTS)
     calls.remove("nvmlDeviceGetUUID")
@@ -408,7 +408,7 @@ def test_gpu_whose_fields_say_lost_is_lost(tmp_path: Path) -> None:
 def test_two_lost_gpus_are_two_faults(tmp_path: Path) -> None:
     first_lost = lost_but_answering(0)
     last_lost = lost_but_answering(7)
-    both = Faults(calls=(*first_lost.calls, *last_lost.calls))
+    both = MachineFaults(calls=(*first_lost.calls, *last_lost.calls))
     topology = discovered(load_profile("dgx1-v100"), tmp_path, both)
     first, second = topology.reasons
     assert first.startswith("GPU 0 (")
@@ -426,7 +426,7 @@ def test_gpu_lost_before_nvml_gives_its_address_is_called_lost(call: str, tmp_pa
 
 def test_lost_and_excluded_gpus_cannot_be_told_apart(tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
-    faults = Faults(lost=frozenset({3}), vanished=frozenset({5}))
+    faults = MachineFaults(lost=frozenset({3}), vanished=frozenset({5}))
     topology = discovered(machine, tmp_path, faults)
     assert len(topology.reasons) == 2
     for reason in topology.reasons:
@@ -463,7 +463,7 @@ def test_failing_fabric_query_is_no_fault_where_no_fabric_can_be(profile: str, t
     calls = []
     for call in FABRIC:
         calls.append(CallFault(call=call, error=UNKNOWN))
-    topology = discovered(machine, tmp_path, Faults(calls=tuple(calls)))
+    topology = discovered(machine, tmp_path, MachineFaults(calls=tuple(calls)))
     assert topology.fabric is Fabric.NOT_SUPPORTED
     assert topology.reasons == ()
     assert topology.state is State.OK

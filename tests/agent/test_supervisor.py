@@ -18,7 +18,7 @@ import pytest
 from tests.support import nvml
 from toposcope.agent.nvml import supervisor, worker
 from toposcope.agent.nvml.channel import LISTEN, REQUEST, RESULT, Channel
-from toposcope.agent.nvml.process import Worker
+from toposcope.agent.nvml.process import ProbeWorker
 from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
@@ -388,7 +388,7 @@ def test_wake_up_says_again_how_long_the_worker_listens(probe: ProbeProcess, mon
     wake, waker = socket.socketpair()
     agent, theirs = Channel.pair()
     with wake, waker, contextlib.closing(agent), contextlib.closing(theirs):
-        monkeypatch.setattr(probe, "_worker", Worker(0, agent))
+        monkeypatch.setattr(probe, "_worker", ProbeWorker(0, agent))
         monkeypatch.setattr(probe, "_listening", False)
         began = time.monotonic()
         waker.send(b"x")

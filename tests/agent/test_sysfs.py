@@ -21,7 +21,7 @@ from toposcope.api import label_keys
 from toposcope.hardware.matrix_annotation import reasons
 from toposcope.hardware.topology import Interconnect, NodeTopology, PathDispute, Port, State
 from toposcope.simulator.capture import machine_from_capture
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 from toposcope.simulator.machine import Ancestor
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
@@ -372,7 +372,7 @@ def test_half_mounted_sysfs_costs_only_what_it_hides(tmp_path: Path) -> None:
 
 def reasons_with_last_gpu_held_by(driver: str | None, folder: Path) -> list[str]:
     """What is said of a GPU that NVML does not see and this driver holds."""
-    lost = Faults(lost=frozenset({3}))
+    lost = MachineFaults(lost=frozenset({3}))
     raw = probed(load_profile("l40s-4"), folder, lost)
     *others, last = raw.gpu_functions
     held = last._replace(driver=driver)

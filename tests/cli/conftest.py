@@ -13,7 +13,7 @@ from tests.cli.clusters import SavedCluster
 from tests.support.saved import Object, saved
 from toposcope.cli.main import main
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.requests import HttpRequest, Response
 
 
 class Ran(NamedTuple):
@@ -119,12 +119,12 @@ def write_cluster(file: Path, *objects: Object) -> str:
     return str(file)
 
 
-def requests_to(server: EmbeddedApiServer) -> list[Request]:
+def requests_to(server: EmbeddedApiServer) -> list[HttpRequest]:
     """The requests that the server gets from now on; the list grows with them."""
-    requests: list[Request] = []
+    requests: list[HttpRequest] = []
     handle = server.api.handle
 
-    def note(request: Request) -> Response:
+    def note(request: HttpRequest) -> Response:
         requests.append(request)
         return handle(request)
 

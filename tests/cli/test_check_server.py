@@ -18,7 +18,7 @@ from tests.support.paths import DOCUMENTS
 from tools.apiserver.certificates import make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.kube.dry_run import DryRun, Remark
 
 pytestmark = pytest.mark.real_api("the embedded server has no webhooks, and lets everybody do everything")
@@ -179,7 +179,7 @@ def test_credentials_without_rights_learn_which_verbs_it_takes(served: ApiUnderT
     create_service_account(served, "guests", "guest")
     token = account_token(served, "guests", "guest")
     admin = load(str(served.kubeconfig))
-    guest = Cluster(admin.server, admin.tls, lambda: token, "guests")
+    guest = ClusterAccess(admin.server, admin.tls, lambda: token, "guests")
     with contextlib.closing(ApiClient(guest)) as client:
         server = DryRun(client, "guests")
         (remark,) = server.ask(clique("x", size=1))

@@ -10,7 +10,7 @@ from tests.cli.conftest import Command, Write
 from tests.support.pages import expected_page
 from tests.support.paths import FIXTURES
 from toposcope.agent.annotation import LIMIT
-from toposcope.cli.hardware import Source, source
+from toposcope.cli.hardware import ProbeSource, source
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.sysfs import write_sysfs
 
@@ -239,7 +239,7 @@ def arguments(profile: str | None, capture: str | None = None) -> argparse.Names
     )
 
 
-def reopened(machine: Source) -> Any:
+def reopened(machine: ProbeSource) -> Any:
     """What opens its NVML, as another process gets it."""
     return pickle.loads(pickle.dumps(machine.open_nvml))  # noqa: S301 - pickled on this very line
 

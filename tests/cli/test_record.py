@@ -20,7 +20,7 @@ from toposcope.agent.nvml.supervisor import ProbeError
 from toposcope.agent.probe import probe
 from toposcope.agent.raw import RawNode
 from toposcope.agent.sysfs import Sysfs
-from toposcope.cli.hardware import Source
+from toposcope.cli.hardware import ProbeSource
 from toposcope.cli.recording import record
 from toposcope.cli.recording.nvml import RecordingNvml, calls_in
 from toposcope.cli.recording.standins import StandIns
@@ -30,7 +30,6 @@ from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.recording import (
     Call,
-    Device,
     Entry,
     Fields,
     File,
@@ -38,12 +37,13 @@ from toposcope.simulator.recording import (
     Folder,
     Handle,
     Link,
-    Memory,
     Raised,
+    RecordedDevice,
     RecordingError,
     Reference,
     ReplayedNvml,
     Silence,
+    StructMemory,
     Value,
     load_recording,
     write_recorded_sysfs,
@@ -68,7 +68,7 @@ def recorded(machine: Machine, folder: Path, faults: str = "{}") -> tuple[RawNod
     def start() -> SimulatedNvml:
         return SimulatedNvml(machine, faults_file=faults_file)
 
-    source = Source(start, sysfs, simulated=True)
+    source = ProbeSource(start, sysfs, simulated=True)
     file = folder / "recording.json"
     raw = record(source, file, TODAY, tick())
     return raw, file
@@ -225,7 +225,7 @@ def test_recording_a_replayed_recording_changes_nothing(tmp_path: Path) -> None:
     first = load_recording(file)
     sysfs = tmp_path / "replayed"
     write_recorded_sysfs(first, sysfs)
-    source = Source(lambda: ReplayedNvml(first), sysfs, simulated=True)
+    source = ProbeSource(lambda: ReplayedNvml(first), sysfs, simulated=True)
 
     second = tmp_path / "second.json"
     record(source, second, TODAY, tick())
@@ -246,13 +246,13 @@ def test_crash_leaves_a_recording_up_to_the_call_that_crashed(tmp_path: Path) ->
         return SimulatedNvml(machine, faults_file=faults_file, crash=crash)
 
     file = tmp_path / "recording.json"
-    source = Source(crashing, sysfs, simulated=True)
+    source = ProbeSource(crashing, sysfs, simulated=True)
     with pytest.raises(ProbeError, match="SIGKILL in step: identity of GPU 1"):
         record(source, file, TODAY)
     recording = load_recording(file)
     assert recording.calls[-1] == Call("nvmlDeviceGetName", ["gpu:1"], Silence())
     answers = [call.answer for call in recording.calls]
-    assert Device("gpu:1") in answers
+    assert RecordedDevice("gpu:1") in answers
     with pytest.raises(RecordingError, match=r'never answered \["nvmlDeviceGetName",\["gpu:1"\]\]'):
         replayed(file, tmp_path / "again")
 
@@ -313,7 +313,7 @@ def test_recording_has_no_events() -> None:
     assert lines == []
 
 
-def struct(name: str, **members: bytes) -> Memory:
+def struct(name: str, **members: bytes) -> StructMemory:
     kind = getattr(pynvml, name)
     size = pynvml.sizeof(kind)
     content = bytearray(size)
@@ -321,7 +321,7 @@ def struct(name: str, **members: bytes) -> Memory:
         start = getattr(kind, member).offset
         end = start + len(value)
         content[start:end] = value
-    return Memory(name, content.hex())
+    return StructMemory(name, content.hex())
 
 
 def member(call: Call, name: str) -> bytes:
@@ -334,7 +334,7 @@ def member(call: Call, name: str) -> bytes:
     return content[place.offset : end]
 
 
-def filled(memory: Memory) -> Call:
+def filled(memory: StructMemory) -> Call:
     answer = Filled(memory, 0)
     return Call("nvmlAny", ["gpu:0", Reference(memory.type)], answer)
 
@@ -397,7 +397,7 @@ def test_text_is_replaced_unless_it_is_known_to_be_harmless() -> None:
 
 
 def test_unknown_struct_is_refused() -> None:
-    call = filled(Memory("c_nvmlNew_t", "00"))
+    call = filled(StructMemory("c_nvmlNew_t", "00"))
     stand_ins = StandIns()
     with pytest.raises(RecordingError, match="nvmlAny answers with c_nvmlNew_t, and nobody said"):
         stand_ins.call(call)
@@ -563,7 +563,7 @@ def test_replayed_machine_can_be_probed_again_and_again(tmp_path: Path) -> None:
     recording = load_recording(file)
     sysfs = tmp_path / "again"
     write_recorded_sysfs(recording, sysfs)
-    source = Source(lambda: ReplayedNvml(recording), sysfs, simulated=True)
+    source = ProbeSource(lambda: ReplayedNvml(recording), sysfs, simulated=True)
     with source.probe_process() as process:
         first = process.probe()
         second = process.probe()
@@ -581,7 +581,7 @@ def test_handles_are_told_apart_by_name(tmp_path: Path) -> None:
     file = recording_of("hgx-h100-8", tmp_path)
     names = []
     for answer in answers_in(file):
-        if isinstance(answer, Device):
+        if isinstance(answer, RecordedDevice):
             names.append(answer.name)
     assert names[:8] == [f"gpu:{number}" for number in range(8)]
 

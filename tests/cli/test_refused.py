@@ -24,7 +24,7 @@ from tests.support.paths import CRD, ROOT
 from tests.support.saved import cluster_topology, demo_nodes
 from toposcope.explain.object_store import AROUND, POD, SUBJECTS
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.simulator.apiserver.requests import Request
+from toposcope.simulator.apiserver.requests import HttpRequest
 
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 STATUS = {
@@ -217,7 +217,7 @@ def test_server_that_goes_away_is_reported_in_one_line(
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
             api.create(NODES, node)
 
-        def second_page(request: Request) -> bool:
+        def second_page(request: HttpRequest) -> bool:
             return request.path == NODES and "continue" in request.query
 
         server.faults.reject(503, 1_000, applies=second_page)

@@ -19,7 +19,7 @@ from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.cli import COMMANDS
 from toposcope.cli.main import main
-from toposcope.cli.progress import Progress
+from toposcope.cli.progress import ProgressLine
 
 QUESTIONS = {
     "tree": "tree --all",
@@ -145,7 +145,7 @@ def test_each_line_fits_and_says_something(question: str, narrow: Path, monkeypa
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("PAGER", "cat")
     # The line of progress, which comes after a second on a busy machine, is drawn over again and again.
-    monkeypatch.setattr(Progress, "_show", lambda _self: None)
+    monkeypatch.setattr(ProgressLine, "_show", lambda _self: None)
     first = (narrow / "name").read_text()
     words = [word.replace("gb200-01", first) for word in words_of(question, narrow)]
     out = Terminal()

@@ -20,7 +20,7 @@ from tests.support.runtime import ManualRuntime
 from tests.support.saved import demo_nodes, pod, saved
 from toposcope.cli import COMMANDS, completion
 from toposcope.cli.main import main
-from toposcope.cli.progress import Progress
+from toposcope.cli.progress import ProgressLine
 from toposcope.cli.terminal import Screen, columns, complain, fitted, shortened, wants_colour
 from toposcope.cli.tree import _Label
 from toposcope.text import escaped
@@ -182,7 +182,7 @@ class TickingRuntime(ManualRuntime):
 
 def test_progress_tells_the_rate_and_what_is_left() -> None:
     machine = ManualRuntime()
-    progress = Progress(io.StringIO(), runtime=machine)
+    progress = ProgressLine(io.StringIO(), runtime=machine)
     shown = []
     for now, what, count, share in (
         (0.5, "nodes", 0, 0.0),
@@ -206,12 +206,12 @@ def test_progress_tells_the_rate_and_what_is_left() -> None:
 def test_check_of_many_shows_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toposcope: Command) -> None:
     shown = []
 
-    class Shown(Progress):
+    class Shown(ProgressLine):
         def __call__(self, what: str, count: int, share: float | None = None) -> None:
             super().__call__(what, count, share)
             shown.append(self.text())
 
-    def shown_progress(stream: TextIO, doing: str = "reading") -> Progress:
+    def shown_progress(stream: TextIO, doing: str = "reading") -> ProgressLine:
         return Shown(stream, doing, TickingRuntime())
 
     monkeypatch.setattr("toposcope.cli.check.Progress", shown_progress)
@@ -237,7 +237,7 @@ def test_progress_shows_on_terminals_only_and_leaves_nothing_behind(monkeypatch:
 
     stream = Watched()
     monkeypatch.setattr(sys, "stderr", stream)
-    with Progress(stream, delay_seconds=0.0) as progress:
+    with ProgressLine(stream, delay_seconds=0.0) as progress:
         progress("nodes", 500)
         assert drawn.wait(10)
         complain("warning: pods may not be listed")
@@ -248,7 +248,7 @@ def test_progress_shows_on_terminals_only_and_leaves_nothing_behind(monkeypatch:
     complain("afterwards")
     assert stream.getvalue().endswith("\x1b[2Kafterwards\n")
     quiet = io.StringIO()
-    with Progress(quiet, delay_seconds=0.0) as progress:
+    with ProgressLine(quiet, delay_seconds=0.0) as progress:
         progress("nodes", 1)
     assert quiet.getvalue() == ""
     assert not [thread for thread in threading.enumerate() if thread.name == "progress"]
@@ -262,7 +262,7 @@ def test_lost_terminal_ends_progress_but_not_the_command() -> None:
             failed.set()
             raise OSError(5, "Input/output error")
 
-    with Progress(Gone(), delay_seconds=0.0) as progress:
+    with ProgressLine(Gone(), delay_seconds=0.0) as progress:
         progress("nodes", 1)
         assert failed.wait(10)
         progress("nodes", 2)

@@ -9,7 +9,7 @@ from tests.support.cluster import History
 from tests.support.controller import share_crd
 from tests.support.publishing import Time
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.simulator.apiserver.server import Faults
+from toposcope.simulator.apiserver.server import ServerFaults
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def time() -> Time:
 
 
 @pytest.fixture
-def faults(embedded_server: EmbeddedApiServer) -> Faults:
+def faults(embedded_server: EmbeddedApiServer) -> ServerFaults:
     """Those of the embedded API server, which `api` is in tests marked `embedded_api`."""
     return embedded_server.faults
 

@@ -13,7 +13,7 @@ from tests.support.controller import controller_of, make_node
 from tests.support.publishing import BINDINGS, FOUR, KAI
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.controller.loop import Controller
-from toposcope.controller.publishing.dry_run import DryRun
+from toposcope.controller.publishing.dry_run import PublishersDryRun
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.wiring import Wiring
 from toposcope.integrations import registry
@@ -60,7 +60,7 @@ class Site:
         self._client = client
         watched = publishing.WatchedClient(client, self._note)
         self._publishing = registry.publishing(PublishSettings(runtime=self.time, delay=delay))
-        self._dry_run = DryRun(watched, self._publishing.dry_run_publishers, self.time)
+        self._dry_run = PublishersDryRun(watched, self._publishing.dry_run_publishers, self.time)
         through = publishing.backoff_on(watched, self.time)
         publishers = {}
         for publisher in self._publishing.publishers(through):

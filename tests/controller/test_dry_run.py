@@ -8,7 +8,7 @@ from tests.support.controller import make_node, make_topology
 from tests.support.publishing import BINDINGS, FOUR, Time, WatchedClient, found, install, levels, make_publishers
 from toposcope.api.cluster_topology import PATH
 from toposcope.cli.main import main as toposcope
-from toposcope.controller.publishing.dry_run import DryRun, ReadOnlyClient, shortened, unified
+from toposcope.controller.publishing.dry_run import PublishersDryRun, ReadOnlyClient, shortened, unified
 from toposcope.kube.client import Request
 from toposcope.kube.config import load
 from toposcope.kube.errors import KubeError
@@ -29,7 +29,7 @@ def test_the_server_is_not_asked_twice_for_the_same_trial_within_a_minute(api: A
             trials.append(request.path)
 
     client = WatchedClient(clients(), note)
-    dry_run = DryRun(client, make_publishers(time), time)
+    dry_run = PublishersDryRun(client, make_publishers(time), time)
     for time.seconds, asked in ((0.0, 1), (0.0, 1), (60.0, 2)):
         dry_run.publish("grove", topology(), levels(*FOUR))
         assert len(trials) == asked

@@ -14,7 +14,7 @@ from toposcope.controller.election import Election, LeaderElector, Timing
 from toposcope.kube.client import ApiClient
 from toposcope.kube.lease import Lease, new_lease
 from toposcope.kube.runtime import REAL
-from toposcope.simulator.apiserver.server import Faults
+from toposcope.simulator.apiserver.server import ServerFaults
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/leader"
@@ -365,7 +365,7 @@ def leading(clients: Clients, clock: Time) -> Process:
 
 @FAULTS
 def test_api_server_when_away_then_leadership_ends_and_is_reported_once(
-    faults: Faults, leading: Process, caplog: pytest.LogCaptureFixture
+    faults: ServerFaults, leading: Process, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     faults.reject(503, times=8)
@@ -377,7 +377,7 @@ def test_api_server_when_away_then_leadership_ends_and_is_reported_once(
 
 
 @FAULTS
-def test_a_busy_server_is_asked_less_but_often_enough(faults: Faults, leading: Process) -> None:
+def test_a_busy_server_is_asked_less_but_often_enough(faults: ServerFaults, leading: Process) -> None:
     assert leading.elector.tick() == TIMING.retry
     faults.reject(429, retry_after=3)
     assert leading.elector.tick() == 3.0
@@ -394,7 +394,7 @@ def test_followers_ask_at_different_times(clients: Clients, clock: Time) -> None
 
 
 @FAULTS
-def test_a_lease_that_cannot_be_given_back_keeps_no_program_from_ending(faults: Faults, leading: Process) -> None:
+def test_a_lease_that_cannot_be_given_back_keeps_no_program_from_ending(faults: ServerFaults, leading: Process) -> None:
     faults.reject(500)
     leading.elector.release()
     assert not leading.elector.may_write()
@@ -402,7 +402,7 @@ def test_a_lease_that_cannot_be_given_back_keeps_no_program_from_ending(faults: 
 
 
 @FAULTS
-def test_who_never_led_gives_nothing_back(faults: Faults, clients: Clients, clock: Time) -> None:
+def test_who_never_led_gives_nothing_back(faults: ServerFaults, clients: Clients, clock: Time) -> None:
     elector = Process(clients(), "b", clock).elector
     assert elector.healthy() == ""
     elector.release()
@@ -422,7 +422,7 @@ def test_an_elector_that_hangs_is_reported(leading: Process, clock: Time) -> Non
 
 
 @FAULTS
-def test_a_thread_leads_and_gives_back(clients: Clients, faults: Faults, leading: Process) -> None:
+def test_a_thread_leads_and_gives_back(clients: Clients, faults: ServerFaults, leading: Process) -> None:
     leading.elector.release()
     stop, led = threading.Event(), threading.Event()
     news: list[bool] = []

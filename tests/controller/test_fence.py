@@ -12,7 +12,7 @@ from toposcope.controller.metrics import LeaderMetrics, LeaderOnly
 from toposcope.kube.client import Observe, Request, unobserved
 from toposcope.kube.config import load
 from toposcope.kube.requests import get
-from toposcope.simulator.apiserver.server import Faults
+from toposcope.simulator.apiserver.server import ServerFaults
 from toposcope.telemetry.prometheus import new_registry
 
 pytestmark = pytest.mark.embedded_api("counts requests")
@@ -54,7 +54,7 @@ def make(api: ApiUnderTest) -> Iterator[Make]:
         yield client
 
 
-def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(faults: Faults, make: Make) -> None:
+def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(faults: ServerFaults, make: Make) -> None:
     turns, codes = Turns(leads=True), list[int]()
     client = make(turns.may_write, lambda _: codes.append)
     client.call(MAKE)
@@ -68,7 +68,7 @@ def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(faults: 
     assert (faults.requests["POST", LEASES], codes) == (1, [201, 200])
 
 
-def test_connecting_takes_time_in_which_leadership_may_end(faults: Faults, make: Make) -> None:
+def test_connecting_takes_time_in_which_leadership_may_end(faults: ServerFaults, make: Make) -> None:
     connected = []
 
     def may_write() -> bool:
@@ -82,7 +82,7 @@ def test_connecting_takes_time_in_which_leadership_may_end(faults: Faults, make:
     assert faults.requests["POST", LEASES] == 0
 
 
-def test_a_write_that_is_sent_again_on_a_new_connection_is_checked_again(faults: Faults, make: Make) -> None:
+def test_a_write_that_is_sent_again_on_a_new_connection_is_checked_again(faults: ServerFaults, make: Make) -> None:
     answers = iter((True, True, False))
     client = make(lambda: next(answers))
     client.call(MAKE)

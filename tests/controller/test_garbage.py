@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from toposcope.controller.loop import collect_rarely
-from toposcope.controller.options import Options
+from toposcope.controller.options import ControllerOptions
 from toposcope.controller.run import run
 
 
@@ -43,5 +43,5 @@ def test_a_controller_collects_rarely(tmp_path: Path) -> None:
         "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"
         "contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n"
     )
-    assert run(Options(str(away), once=True, debounce=0.0, metrics_port=None, log_format="text")) == 1
+    assert run(ControllerOptions(str(away), once=True, debounce=0.0, metrics_port=None, log_format="text")) == 1
     assert gc.get_threshold()[0] > 700

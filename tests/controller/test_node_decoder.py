@@ -12,7 +12,7 @@ import pytest
 from toposcope.api import label_keys
 from toposcope.controller import node_decoder
 from toposcope.controller.node_decoder import NodeDecoder
-from toposcope.hardware.rails import Switch
+from toposcope.hardware.rails import LeafSwitch
 from toposcope.hierarchy.node import Hardware, NodeFacts, node_facts
 from toposcope.simulator.cluster import RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
 
@@ -259,8 +259,8 @@ def test_nodes_share_switches_by_unit_and_ports_by_place() -> None:
     first, second, third = decoded(nodes)
     assert first.traits.switches == (
         None,
-        Switch("leaf1", "mac:1"),
-        Switch("leaf2", "mac:2"),
+        LeafSwitch("leaf1", "mac:1"),
+        LeafSwitch("leaf2", "mac:2"),
     )
     assert second.ports == (None, ("mlx5_1", "p2"), ("mlx5_2", "p2"))
     assert first.traits is second.traits

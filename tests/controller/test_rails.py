@@ -12,7 +12,7 @@ from toposcope.api.label_keys import LEAF_GROUP
 from toposcope.controller.assess.rails import Rails, expected_switches
 from toposcope.controller.events import rail_events
 from toposcope.hardware.leaves import leaf_labels
-from toposcope.hardware.rails import Miscabled, Rail, Switch
+from toposcope.hardware.rails import LeafSwitch, Miscabled, Rail
 from toposcope.hierarchy.node import NodeFacts
 
 GRACE = 601.0
@@ -60,7 +60,7 @@ class Fabric:
 
     def _node(self, number: int, leaves: list[str | None]) -> NodeFacts:
         node = gpu_node(f"n{number}", ready=number not in self.not_ready)
-        switches: list[Switch | None] = []
+        switches: list[LeafSwitch | None] = []
         ports: list[tuple[str, str] | None] = []
         for rail, leaf in enumerate(leaves):
             if leaf is None:
@@ -68,7 +68,7 @@ class Fabric:
                 ports.append(None)
             else:
                 name = self.names.get(leaf, leaf)
-                switches.append(Switch(name, f"id:{leaf}"))
+                switches.append(LeafSwitch(name, f"id:{leaf}"))
                 ports.append((f"mlx5_{rail}", f"Ethernet1/{number}"))
         traits = node.traits._replace(switches=tuple(switches))
         return replace(node, traits=traits, ports=tuple(ports))

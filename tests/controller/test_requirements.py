@@ -19,7 +19,7 @@ from toposcope.controller.requirements import Requirements, resolve
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.registry import WATCHED
 from toposcope.kube.errors import KubeError
-from toposcope.simulator.apiserver.server import Faults
+from toposcope.simulator.apiserver.server import ServerFaults
 
 RACK = "cloud.provider.com/topology-rack"
 ASKS_RACK = {"topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": RACK}}
@@ -236,7 +236,11 @@ def test_a_preferred_version_is_followed_soon(api: ApiUnderTest, requirements: R
 
 @FAULTS
 def test_where_nothing_can_be_found_out_everything_stays(
-    api: ApiUnderTest, faults: Faults, requirements: Requirements, changes: Changes, caplog: pytest.LogCaptureFixture
+    api: ApiUnderTest,
+    faults: ServerFaults,
+    requirements: Requirements,
+    changes: Changes,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     follow_group(api, requirements, changes)
     faults.reject(503, 1, applies=lambda request: request.path == "/apis")
@@ -254,7 +258,7 @@ def test_where_nothing_can_be_found_out_everything_stays(
 @pytest.mark.parametrize("status", [403, 404, 429, 503])
 @FAULTS
 def test_a_source_is_not_lost_because_discovery_does_not_list_it(
-    api: ApiUnderTest, faults: Faults, requirements: Requirements, changes: Changes, status: int
+    api: ApiUnderTest, faults: ServerFaults, requirements: Requirements, changes: Changes, status: int
 ) -> None:
     follow_group(api, requirements, changes)
     faults.reject(404, 1, applies=lambda request: request.path == GROUPS)
@@ -266,7 +270,7 @@ def test_a_source_is_not_lost_because_discovery_does_not_list_it(
 
 @FAULTS
 def test_what_may_not_be_read_is_reported_and_hides_nothing_else(
-    api: ApiUnderTest, faults: Faults, requirements: Requirements, changes: Changes
+    api: ApiUnderTest, faults: ServerFaults, requirements: Requirements, changes: Changes
 ) -> None:
     crd = stand_in(
         "leaderworkerset.x-k8s.io",
@@ -295,7 +299,7 @@ def test_what_may_not_be_read_is_reported_and_hides_nothing_else(
 )
 @FAULTS
 def test_requirements_of_grove_when_a_kind_is_unreadable_are_unknown(
-    api: ApiUnderTest, faults: Faults, requirements: Requirements, changes: Changes, fault: str, *, known: bool
+    api: ApiUnderTest, faults: ServerFaults, requirements: Requirements, changes: Changes, fault: str, *, known: bool
 ) -> None:
     assert requirements.bound_requests() is None  # nothing has been looked at
     api.install_crd(POD_GROUPS)
@@ -355,7 +359,7 @@ def test_one_pass_without_following(api: ApiUnderTest, requirements: Requirement
 
 
 @FAULTS
-def test_one_pass_fails_aloud(api: ApiUnderTest, faults: Faults, requirements: Requirements) -> None:
+def test_one_pass_fails_aloud(api: ApiUnderTest, faults: ServerFaults, requirements: Requirements) -> None:
     api.install_crd(POD_GROUPS)
     faults.reject(403, 1000, applies=lambda request: "podgroups" in request.path)
     with pytest.raises(KubeError, match="403"):

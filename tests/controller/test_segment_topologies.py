@@ -21,7 +21,7 @@ from tests.support.controller import (
 from tests.support.publishing import Time, WatchedClient, found, install
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.loop import Controller
-from toposcope.controller.options import Options
+from toposcope.controller.options import ControllerOptions
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.wiring import Wiring
 from toposcope.hierarchy.segments import child_name
@@ -155,7 +155,7 @@ def test_a_configuration_file_adds_levels_and_its_faults_are_logged(
     file.write_text(CONFIG)
     client = clients()
     registry = CollectorRegistry()
-    options = Options(
+    options = ControllerOptions(
         None,
         once=True,
         debounce=0.0,

@@ -19,7 +19,7 @@ from toposcope.controller.wiring import Wiring
 from toposcope.integrations.grove.publisher import GrovePublisher
 from toposcope.kube.client import Request
 from toposcope.kube.config import load
-from toposcope.simulator.apiserver.server import Faults
+from toposcope.simulator.apiserver.server import ServerFaults
 
 GRACE = 600.0
 
@@ -293,7 +293,9 @@ def test_a_key_that_a_spec_names_anew_is_judged_when_nodes_have_been_read(
 
 
 @pytest.mark.embedded_api("fails on demand")
-def test_a_server_that_does_not_answer_loses_no_term(cluster: ApiUnderTest, follower: Replica, faults: Faults) -> None:
+def test_a_server_that_does_not_answer_loses_no_term(
+    cluster: ApiUnderTest, follower: Replica, faults: ServerFaults
+) -> None:
     follower.look()
     follower.turns.begin()
     faults.reject(503, times=7, applies=lambda request: request.path == PATH)

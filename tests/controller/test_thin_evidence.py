@@ -15,7 +15,7 @@ from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.wiring import Wiring
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.kube.client import ApiClient
-from toposcope.simulator.apiserver.server import Faults
+from toposcope.simulator.apiserver.server import ServerFaults
 
 pytestmark = pytest.mark.embedded_api("fails on demand")
 
@@ -64,7 +64,7 @@ def known(api: ApiUnderTest) -> dict[str, Any]:
 
 
 def test_nodes_when_they_cannot_be_listed_then_are_reported_in_one_state(
-    api: ApiUnderTest, faults: Faults, start: Start
+    api: ApiUnderTest, faults: ServerFaults, start: Start
 ) -> None:
     faults.reject(403, 1_000_000, applies=is_nodes)
     controller = start()
@@ -84,7 +84,9 @@ def test_nodes_when_they_cannot_be_listed_then_are_reported_in_one_state(
     wait_until(lambda: available(api)["status"] == "True", "listed in the end")
 
 
-def test_a_restart_that_cannot_list_nodes_leaves_the_status(api: ApiUnderTest, faults: Faults, start: Start) -> None:
+def test_a_restart_that_cannot_list_nodes_leaves_the_status(
+    api: ApiUnderTest, faults: ServerFaults, start: Start
+) -> None:
     make_node(api, "n1", {RACK: "r1"})
     make_topology(api, **SPEC)
     first = start()
@@ -101,7 +103,7 @@ def test_a_restart_that_cannot_list_nodes_leaves_the_status(api: ApiUnderTest, f
 
 
 def test_while_nodes_are_listed_again_what_is_known_stands(
-    api: ApiUnderTest, faults: Faults, start: Start, time: Time
+    api: ApiUnderTest, faults: ServerFaults, start: Start, time: Time
 ) -> None:
     make_node(api, "n1", {RACK: "r1"})
     make_topology(api, **SPEC)

@@ -6,13 +6,13 @@ from tests.support.saved import Object, demo_nodes, pod, saved
 from tests.support.sharing import sharing_node
 from tests.support.slices import GPUS, attributes, slice_of
 from toposcope.explain.machine import examine
-from toposcope.integrations.framework.features import Step
+from toposcope.integrations.framework.features import CheckStep
 from toposcope.snapshot.files import load_files
 
 NODE = "h200-1"
 
 
-def steps_of(folder: Path, *objects: Object) -> dict[str, Step]:
+def steps_of(folder: Path, *objects: Object) -> dict[str, CheckStep]:
     """The checks on the first of the objects, which is a Node."""
     file = folder / "cluster.json"
     file.write_text(saved(list(objects)), encoding="utf-8")

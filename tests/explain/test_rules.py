@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.paths import ROOT
-from toposcope.integrations.framework.plugin import Part
+from toposcope.integrations.framework.plugin import PluginPart
 from toposcope.integrations.registry import PLUGINS
 
 LISTS_OF_ERRORS = ("topology_rules", "level_rules", "hierarchy_rules", "feature_rules")
@@ -14,7 +14,7 @@ def listed_rules(*lists: str) -> list[tuple[str, str]]:
     """The package of each system with the rules that it lists."""
     rules = []
     for plugin in PLUGINS:
-        part = plugin.part(Part.WAITING)
+        part = plugin.part(PluginPart.WAITING)
         if not part:
             continue
         for name in lists:

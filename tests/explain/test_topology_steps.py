@@ -22,7 +22,7 @@ from tests.explain.waiting import (
 from toposcope.explain.context import Context
 from toposcope.explain.object_store import FileCollector
 from toposcope.explain.topology_steps import check_topology
-from toposcope.integrations.framework.features import Ref, Step
+from toposcope.integrations.framework.features import CheckStep, Ref
 from toposcope.snapshot.files import load_files
 
 RACK_IS_GONE = "Topology level 'rack' is no longer available in the cluster topology"
@@ -42,7 +42,7 @@ def kai_job_without_kai_topology(*others: Object) -> WaitingCluster:
     return cluster
 
 
-def topology_step(folder: Path, cluster: WaitingCluster) -> Step:
+def topology_step(folder: Path, cluster: WaitingCluster) -> CheckStep:
     """The step about the topology of the Job `train`, where the API server serves every kind."""
     collector = FileCollector(None)
     snapshot = load_files([str(cluster.save(folder))], others=collector)

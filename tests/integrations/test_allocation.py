@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from tests.support.slices import attributes, claim, device_class, request, slice_of
 from toposcope.integrations.dra.allocation import UNKNOWN, Claim, Claims, Copies, copies
-from toposcope.integrations.dra.devices import Device, inventory
+from toposcope.integrations.dra.devices import DraDevice, inventory
 from toposcope.integrations.dra.selectors import matches
 from toposcope.integrations.framework.constraints import ClaimRef
 
 NVIDIA = 'device.attributes["gpu.nvidia.com"]'
 RDMA = 'device.attributes["dra.net"].rdma'
-GPU = Device("gpu.nvidia.com", "p", "gpu-0", {"type": "gpu", "count": 3, "d.e/far": 1, "whole": True})
+GPU = DraDevice("gpu.nvidia.com", "p", "gpu-0", {"type": "gpu", "count": 3, "d.e/far": 1, "whole": True})
 
 
 @pytest.mark.parametrize(

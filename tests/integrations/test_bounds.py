@@ -11,7 +11,7 @@ from toposcope.explain.meanings import meaning
 from toposcope.hardware.ranges import parse_list
 from toposcope.hierarchy.node import NodeFacts, Traits
 from toposcope.hierarchy.table import Table
-from toposcope.integrations.dra.devices import Device
+from toposcope.integrations.dra.devices import DraDevice
 from toposcope.integrations.dra.selectors import matches
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import conditions
@@ -24,7 +24,7 @@ from toposcope.kube.dry_run import _RBAC
 from toposcope.simulator.capture import machine_from_capture
 from toposcope.simulator.capture_text import CaptureError
 
-DEVICE = Device("d", "p", "gpu-0", {"d/a": True, "d/n": 1})
+DEVICE = DraDevice("d", "p", "gpu-0", {"d/a": True, "d/n": 1})
 TRUE = 'device.attributes["d"].a'
 
 

@@ -9,15 +9,15 @@ from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.osmo.pod_group import Requirement, Task, lost, tree_of
+from toposcope.integrations.osmo.pod_group import OsmoTask, TopologyRequirement, lost, tree_of
 from toposcope.integrations.osmo.topology import POOL, pools_of, schedulers_of
 
 LEVELS = TopologyLevels("pool", (ZONE, Level("spine", "example.com/spine"), RACK))
-Kept = list[tuple[set[int], Requirement]]
+Kept = list[tuple[set[int], TopologyRequirement]]
 """Tasks, by number, and what they are kept together by."""
 
 
-def kept_by_pod_group(paths: list[list[Requirement]]) -> Kept:
+def kept_by_pod_group(paths: list[list[TopologyRequirement]]) -> Kept:
     """The constraints of the PodGroup that OSMO's builder makes, by its own steps."""
     kept: Kept = []
     at: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ def kept_by_pod_group(paths: list[list[Requirement]]) -> Kept:
     return kept
 
 
-def names_below(paths: list[list[Requirement]], at: tuple[str, ...]) -> list[str]:
+def names_below(paths: list[list[TopologyRequirement]], at: tuple[str, ...]) -> list[str]:
     """The groups right below one, in order."""
     names = set()
     for task in members(paths, at):
@@ -49,7 +49,7 @@ def names_below(paths: list[list[Requirement]], at: tuple[str, ...]) -> list[str
     return sorted(names)
 
 
-def members(paths: list[list[Requirement]], at: tuple[str, ...]) -> set[int]:
+def members(paths: list[list[TopologyRequirement]], at: tuple[str, ...]) -> set[int]:
     """The tasks inside of a group."""
     inside = set()
     for task, path in enumerate(paths):
@@ -58,21 +58,21 @@ def members(paths: list[list[Requirement]], at: tuple[str, ...]) -> set[int]:
     return inside
 
 
-def groups_of(path: list[Requirement]) -> tuple[str, ...]:
+def groups_of(path: list[TopologyRequirement]) -> tuple[str, ...]:
     return tuple(requirement.group for requirement in path)
 
 
-def random_paths(rng: random.Random) -> list[list[Requirement]]:
+def random_paths(rng: random.Random) -> list[list[TopologyRequirement]]:
     """Requirements of some tasks, where the same group is always required or always preferred."""
     levels = [level for level in LEVELS.levels if rng.random() < 0.8] or [RACK]
     is_required: dict[tuple[str, ...], bool] = {}
     paths = []
     for _ in range(rng.randint(1, 6)):
-        path: list[Requirement] = []
+        path: list[TopologyRequirement] = []
         for level in levels:
             groups = (*groups_of(path), rng.choice("xy"))
             required = is_required.setdefault(groups, rng.random() < 0.5)
-            path.append(Requirement(Field(None), level.domain, groups[-1], required, level))
+            path.append(TopologyRequirement(Field(None), level.domain, groups[-1], required, level))
         paths.append(path)
     return paths
 
@@ -82,7 +82,7 @@ def test_lost_is_what_the_pod_group_does_not_say(seed: int) -> None:
     paths = random_paths(random.Random(seed))
     tasks = []
     for number, path in enumerate(paths):
-        tasks.append(Task(str(number), Pods("p", 1, ()), tuple(path)))
+        tasks.append(OsmoTask(str(number), Pods("p", 1, ()), tuple(path)))
 
     kept = kept_by_pod_group(paths)
     expected = set()
@@ -95,7 +95,7 @@ def test_lost_is_what_the_pod_group_does_not_say(seed: int) -> None:
     assert {branch.path for branch, _ in lost(tree_of(tasks, LEVELS))} == expected
 
 
-def is_kept(requirement: Requirement, tasks: set[int], kept: Kept) -> bool:
+def is_kept(requirement: TopologyRequirement, tasks: set[int], kept: Kept) -> bool:
     """Whether something required keeps these tasks together at that level or a narrower one."""
     for together, constraint in kept:
         if constraint.required and tasks <= together and rank(constraint) >= rank(requirement):
@@ -103,7 +103,7 @@ def is_kept(requirement: Requirement, tasks: set[int], kept: Kept) -> bool:
     return False
 
 
-def rank(requirement: Requirement) -> int:
+def rank(requirement: TopologyRequirement) -> int:
     return LEVELS.rank(requirement.level) if requirement.level else 0
 
 

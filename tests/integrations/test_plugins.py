@@ -9,7 +9,7 @@ from tests.support.paths import ROOT
 from toposcope.integrations import registry
 from toposcope.integrations.framework.export import LevelsFormat, NodeFormat, NodesFormat
 from toposcope.integrations.framework.placement import Placement
-from toposcope.integrations.framework.plugin import Part, Plugin
+from toposcope.integrations.framework.plugin import Plugin, PluginPart
 from toposcope.integrations.framework.system import System
 from toposcope.integrations.framework.waiting import Waiting
 
@@ -33,13 +33,13 @@ def test_plugin_is_named_like_its_folder(plugin: Plugin) -> None:
 @pytest.mark.parametrize("plugin", registry.PLUGINS, ids=lambda plugin: plugin.name)
 def test_part_has_what_its_file_is_for(plugin: Plugin) -> None:
     for part, name, kinds in (
-        (Part.WORKLOAD, "READERS", System),
-        (Part.EXPORT, "FORMATS", LevelsFormat | NodesFormat | NodeFormat),
+        (PluginPart.WORKLOAD, "READERS", System),
+        (PluginPart.EXPORT, "FORMATS", LevelsFormat | NodesFormat | NodeFormat),
     ):
         module = plugin.part(part)
         if module is not None:
             assert all(isinstance(entry, kinds) for entry in getattr(module, name)), module
-    placement, waiting = plugin.part(Part.PLACEMENT), plugin.part(Part.WAITING)
+    placement, waiting = plugin.part(PluginPart.PLACEMENT), plugin.part(PluginPart.WAITING)
     if placement is not None:
         assert isinstance(placement.PLACEMENT, Placement)
     if waiting is not None:
@@ -50,7 +50,7 @@ def test_registry_loads_no_part() -> None:
     code = "import sys, toposcope.integrations.registry; print(*sorted(sys.modules))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = set(answer.stdout.split())
-    names = {f"toposcope.integrations.{plugin.name}.{part}" for plugin in registry.PLUGINS for part in Part}
+    names = {f"toposcope.integrations.{plugin.name}.{part}" for plugin in registry.PLUGINS for part in PluginPart}
     assert loaded & names == set()
     assert "toposcope.integrations.framework.system" not in loaded
 

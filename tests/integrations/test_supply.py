@@ -11,8 +11,8 @@ from tests.support.machines import discovered
 from tests.support.slices import GPUS, device_class, gpus_of, slice_of
 from toposcope.agent.annotation import annotation_for
 from toposcope.integrations.dra.allocation import Claims
-from toposcope.integrations.dra.devices import Device, Inventory, NodeDevices, inventory
-from toposcope.integrations.dra.supply import Machine, Supply, machine, supply
+from toposcope.integrations.dra.devices import DraDevice, Inventory, NodeDevices, inventory
+from toposcope.integrations.dra.supply import SuppliedNode, Supply, machine, supply
 from toposcope.integrations.framework.document import Field
 from toposcope.simulator.profile import load_profile, profile_names
 
@@ -23,7 +23,7 @@ CLAIMS = Claims.of([device_class(GPUS, f"device.driver == '{GPUS}'")])
 class Machines:
     """Simulated machines, as a claim finds them."""
 
-    machines: list[Machine]
+    machines: list[SuppliedNode]
     offered: Inventory
 
     def suggestion(self, gpus: int) -> Supply:
@@ -44,7 +44,7 @@ def machines_of(profiles: list[str], folder: Path) -> Machines:
     return Machines(machines, offered)
 
 
-def selections(spec: Any, on: Machine) -> Iterator[tuple[Device, ...]]:
+def selections(spec: Any, on: SuppliedNode) -> Iterator[tuple[DraDevice, ...]]:
     """Every set of GPUs that the claim may get on a machine."""
     (request,) = spec["devices"]["requests"]
     constraints = spec["devices"].get("constraints", [])
@@ -58,7 +58,7 @@ def selections(spec: Any, on: Machine) -> Iterator[tuple[Device, ...]]:
                 yield gpus
 
 
-def has_one_value(gpus: tuple[Device, ...], attribute: str) -> bool:
+def has_one_value(gpus: tuple[DraDevice, ...], attribute: str) -> bool:
     values = {gpu.attribute(attribute) for gpu in gpus}
     return len(values) == 1 and None not in values
 
@@ -83,7 +83,7 @@ def test_claim_gets_linked_gpus_wherever_it_is_met(gpus: int, others: list[str],
     assert ({"h100-nvl-2", "rtx3090-2-nvlink"} <= met) == (gpus == 2)
 
 
-def linked_sets(machines: list[Machine], gpus: int) -> int:
+def linked_sets(machines: list[SuppliedNode], gpus: int) -> int:
     """How many sets of so many GPUs are linked."""
     count = 0
     for each in machines:

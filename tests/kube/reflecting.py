@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-from toposcope.kube.client import ApiClient, Request, Stream
+from toposcope.kube.client import ApiClient, Request, WatchStream
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Raw
 
@@ -105,7 +105,7 @@ class Impatient(threading.Event):
 Answer = bytes | KubeError | Iterable[bytes | KubeError]
 
 
-class ScriptedStream(Stream):
+class ScriptedStream(WatchStream):
     """Lines of a script; an error among them is raised."""
 
     def __init__(self, script: Iterable[bytes | KubeError]) -> None:
@@ -138,7 +138,7 @@ class ScriptedClient(ApiClient):
         """Answer with these streams from now on."""
         self._streams = iter(streams)
 
-    def stream(self, request: Request, idle_timeout: float) -> Stream:
+    def stream(self, request: Request, idle_timeout: float) -> WatchStream:
         del idle_timeout
         self.queries.append(request.query)
         script = next(self._streams, None)

@@ -15,7 +15,7 @@ from typing import Any, Self
 import yaml
 from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import ApiClient
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.simulator.apiserver.server import kubeconfig
 
 
@@ -133,7 +133,7 @@ class ScriptedServer:
 
     def client(self, timeout: float = 10.0) -> ApiClient:
         """A client of it, which is closed with it."""
-        self._clients.append(ApiClient(Cluster(self.url, None, lambda: None, "default"), timeout=timeout))
+        self._clients.append(ApiClient(ClusterAccess(self.url, None, lambda: None, "default"), timeout=timeout))
         return self._clients[-1]
 
     def __enter__(self) -> Self:

@@ -9,7 +9,7 @@ import pytest
 import toposcope.kube.client
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.kube.errors import AnswerTooLargeError, ApiError, ConfigError, ResourceExpiredError, UnreachableError
 from toposcope.kube.requests import apply, get
 
@@ -159,7 +159,7 @@ class TestErrors:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             _, port = listener.getsockname()
         server = f"http://127.0.0.1:{port}"
-        client = ApiClient(Cluster(server, None, lambda: None, "default"))
+        client = ApiClient(ClusterAccess(server, None, lambda: None, "default"))
         with pytest.raises(UnreachableError, match=f"{server} does not answer: .*refused"):
             read_node(client)
 
@@ -177,7 +177,7 @@ class TestErrors:
                 raise ConfigError("token file /t: gone")
             return tokens.pop()
 
-        cluster = Cluster(server.url, None, token, "default")
+        cluster = ClusterAccess(server.url, None, token, "default")
         client = ApiClient(cluster)
         assert read_node(client) == b"1"
         with pytest.raises(ConfigError, match="/t: gone"):
@@ -188,7 +188,7 @@ class TestErrors:
 class TestRequests:
     def test_what_is_sent(self, scripted: Scripted) -> None:
         server = scripted(answer())
-        cluster = Cluster(
+        cluster = ClusterAccess(
             server.url + "/k8s/clusters/c-1/",
             None,
             lambda: "secret",

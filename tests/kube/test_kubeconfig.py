@@ -22,7 +22,7 @@ from tests.kube.scripted import kubeconfig_document as document
 from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.kube.errors import ConfigError, UnreachableError
 from toposcope.kube.requests import get
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -48,12 +48,12 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def load_document(kubeconfig: Path, content: dict[str, Any]) -> Cluster:
+def load_document(kubeconfig: Path, content: dict[str, Any]) -> ClusterAccess:
     """The cluster of a kubeconfig with this content."""
     return load(write(kubeconfig, content))
 
 
-def ask(cluster: Cluster) -> Any:
+def ask(cluster: ClusterAccess) -> Any:
     with closing(ApiClient(cluster)) as client:
         return parse(client.read(VERSION))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.kube.errors import KubeError, UnreachableError
 
 NODES = Request("GET", "/api/v1/nodes", {})
@@ -26,7 +26,7 @@ class Heard:
 
 def observed(url: str) -> tuple[ApiClient, Heard]:
     heard = Heard()
-    cluster = Cluster(url, None, lambda: None, "default")
+    cluster = ClusterAccess(url, None, lambda: None, "default")
     return ApiClient(cluster, observe=heard), heard
 
 

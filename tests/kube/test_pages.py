@@ -13,7 +13,7 @@ from toposcope.kube.listing import everything, token_of
 from toposcope.kube.pages import pages
 from toposcope.kube.reflector import Reflector
 from toposcope.snapshot.live import load_live
-from toposcope.switches.publish import Publisher
+from toposcope.switches.publish import SwitchesPublisher
 
 PATH = "/apis/gpu.topology/v1alpha1/clustertopologies"
 LIST = Request("GET", PATH, {"labelSelector": "a=b"})
@@ -112,7 +112,7 @@ def list_live(server: Any) -> None:
 
 
 def list_switches(server: Any) -> None:
-    Publisher(server, "n").miscabled()
+    SwitchesPublisher(server, "n").miscabled()
 
 
 @pytest.mark.regression

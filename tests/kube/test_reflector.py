@@ -19,7 +19,7 @@ from tests.kube.reflecting import (
     thing,
 )
 from tests.support.runtime import ManualRuntime
-from toposcope.kube.client import Request, Stream
+from toposcope.kube.client import Request, WatchStream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.reflector import Reflector
 
@@ -584,7 +584,7 @@ def before_stream(following: Following, number: int, act: Callable[[], None]) ->
     begin = following.client.stream
     numbers = count(1)
 
-    def late(request: Request, idle_timeout: float) -> Stream:
+    def late(request: Request, idle_timeout: float) -> WatchStream:
         if next(numbers) == number:
             act()
         return begin(request, idle_timeout)

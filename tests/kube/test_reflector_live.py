@@ -11,7 +11,7 @@ from tests.kube.reflecting import PATIENCE, Impatient, Item, Mirror, decode
 from tests.support.api import NODES, ApiUnderTest, Clients, node
 from tests.support.runtime import ManualRuntime
 from tools.apiserver.certificates import Certificates
-from toposcope.kube.client import JSON, METADATA, ApiClient, Request, Stream
+from toposcope.kube.client import JSON, METADATA, ApiClient, Request, WatchStream
 from toposcope.kube.config import load
 from toposcope.kube.errors import ApiError
 from toposcope.kube.reflector import Reflector
@@ -92,7 +92,7 @@ def test_no_streamed_lists(api: ApiUnderTest, clients: Clients, monkeypatch: pyt
     client = clients()
     streamed = client.stream
 
-    def unstreamed(request: Request, idle_timeout: float) -> Stream:
+    def unstreamed(request: Request, idle_timeout: float) -> WatchStream:
         if "sendInitialEvents" in request.query:
             raise ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
         return streamed(request, idle_timeout)

@@ -116,13 +116,13 @@ def cluster(installed_once: ApiUnderTest, kubectl: str, tmp_path_factory: pytest
         "agent": Program(
             "agent",
             agents,
-            agent.Publisher(agents, "confined-own").foreign_writes,
+            agent.NodePublisher(agents, "confined-own").foreign_writes,
             AccountRights(agent.RIGHTS, "toposcope-system"),
         ),
         "switches": Program(
             "switches",
             others,
-            switches.Publisher(others, "confined-own").foreign_writes,
+            switches.SwitchesPublisher(others, "confined-own").foreign_writes,
             AccountRights(switches.RIGHTS, "toposcope-system"),
         ),
         "controller": Program(

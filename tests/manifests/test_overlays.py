@@ -15,7 +15,7 @@ from tests.support.api import ApiUnderTest, pod_token, wait_until
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import install
 from tests.support.runtime import WatchRuntime
-from toposcope.agent.publish import Publisher
+from toposcope.agent.publish import NodePublisher
 from toposcope.api.label_keys import GPUS
 from toposcope.cli.main import main
 from toposcope.controller.confinement import RIGHTS, foreign_writes
@@ -219,7 +219,7 @@ def test_agent_notices_names_that_no_policy_looks_for(
     token = overlay.token("agent")
     rights.wait_for(api, (AGENT_WORK[0],), token)
     client = client_of(token)
-    publisher = Publisher(client, "confined-own")
+    publisher = NodePublisher(client, "confined-own")
     proof = Confinement(
         client,
         publisher.foreign_writes,

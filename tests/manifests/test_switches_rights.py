@@ -14,7 +14,7 @@ from toposcope.api.label_keys import SWITCHES
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.confinement import Confinement
-from toposcope.switches.publish import MANAGER, Publisher
+from toposcope.switches.publish import MANAGER, SwitchesPublisher
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_api("RBAC, TokenRequest and admission policies")]
 
@@ -120,7 +120,7 @@ def test_switches_write_one_annotation_of_their_own_node(
     kubeconfig = rights.kubeconfig_with(api, token, tmp_path)
     client = ApiClient(load(str(kubeconfig)))
     request.addfinalizer(client.close)
-    publisher = Publisher(client, "confined-own")
+    publisher = SwitchesPublisher(client, "confined-own")
     confinement = Confinement(client, publisher.foreign_writes)
     confinement.check()
     assert confinement.confined

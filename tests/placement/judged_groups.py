@@ -7,7 +7,7 @@ from tests.placement.contradictions import contradiction
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, simplified
 from toposcope.integrations.framework.node_affinity import NodeFilter, Taint
-from toposcope.placement.room import Node, Obstacle, Room
+from toposcope.placement.room import Obstacle, Room, RoomNode
 from toposcope.placement.search import Search
 from toposcope.placement.sentences import advice, answer, left_out, offered, reasoning
 from toposcope.placement.shortage import offers
@@ -41,12 +41,12 @@ def node(
     obstacle: Obstacle = "",
     taints: Sequence[Taint] = (),
     hostname: str | None = _OWN_NAME,
-) -> Node:
+) -> RoomNode:
     """A node in `block/rack`, in a block alone, or nowhere; all of it is free unless `free` says what is."""
     labels = dict(zip((BLOCK.key, RACK.key), place.split("/"), strict=False)) if place else {}
     if hostname is not None:
         labels[HOST.key] = name if hostname == _OWN_NAME else hostname
-    return Node(name, labels, total if free is None else free, total, tuple(taints), obstacle)
+    return RoomNode(name, labels, total if free is None else free, total, tuple(taints), obstacle)
 
 
 def pods(
@@ -121,7 +121,7 @@ class Short:
 class JudgedGroups:
     """What is said of groups on nodes. A refusal must not contradict itself."""
 
-    def __init__(self, nodes: Sequence[Node], groups: Sequence[Group], *, partial: bool) -> None:
+    def __init__(self, nodes: Sequence[RoomNode], groups: Sequence[Group], *, partial: bool) -> None:
         self._verdict = judge(groups, LEVELS, nodes, partial=partial)
         self._fittings = fittings(groups, LEVELS, nodes, partial=partial)
         self._simplified = simplified(groups)
@@ -187,6 +187,6 @@ class JudgedGroups:
         ]
 
 
-def judge_groups(nodes: Sequence[Node], *groups: Group, partial: bool = False) -> JudgedGroups:
+def judge_groups(nodes: Sequence[RoomNode], *groups: Group, partial: bool = False) -> JudgedGroups:
     """Judge groups on nodes; `partial`: nodes that lack a level may take pods that ask for none."""
     return JudgedGroups(nodes, groups, partial=partial)

@@ -11,24 +11,24 @@ from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
 from toposcope.integrations.framework.packing import Path
-from toposcope.integrations.framework.placement import Question
+from toposcope.integrations.framework.placement import PlacementQuestion
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.framework.verdict import LeftOut, Verdict
+from toposcope.integrations.framework.verdict import UnusableNodes, Verdict
 from toposcope.integrations.kai.allocation import Allocator
 from toposcope.integrations.kai.placement import allocated, leaf_of
-from toposcope.placement.room import Node
+from toposcope.placement.room import RoomNode
 from toposcope.placement.verdict import judge
 
 LEVELS = (ZONE, RACK, HOST)
 CASES = 400
-CORDONED = (LeftOut(Exclusion(ExclusionKind.OBSTACLE, "cordoned"), ("n9",)),)
+CORDONED = (UnusableNodes(Exclusion(ExclusionKind.OBSTACLE, "cordoned"), ("n9",)),)
 
 
-def node(rng: random.Random, number: int) -> Node:
+def node(rng: random.Random, number: int) -> RoomNode:
     total = {GPU: 8, "cpu": rng.choice((16000, 64000)), "pods": 110}
     free = total | {GPU: rng.choice((0, 2, 4, 8, 8)), "cpu": total["cpu"] - rng.choice((0, 8000))}
     labels = {ZONE.key: rng.choice("ab"), RACK.key: rng.choice(("r1", "r2", "r3")), HOST.key: f"n{number}"}
-    return Node(f"n{number}", labels, free, total, (), "cordoned" if rng.random() < 0.1 else "")
+    return RoomNode(f"n{number}", labels, free, total, (), "cordoned" if rng.random() < 0.1 else "")
 
 
 def pods(rng: random.Random, name: str) -> Pods:
@@ -46,9 +46,9 @@ def group(rng: random.Random, name: str, depth: int = 2) -> Group:
     return Group(name, (), below, required, preferred)
 
 
-def asked(gang: Group, nodes: list[Node], *, at_once: bool = True) -> Question:
+def asked(gang: Group, nodes: list[RoomNode], *, at_once: bool = True) -> PlacementQuestion:
     workload = Workload("KAI", "", (gang,), gang=at_once)
-    return Question(workload, LEVELS, nodes, ClusterFacts(), own={}, decisions={})
+    return PlacementQuestion(workload, LEVELS, nodes, ClusterFacts(), own={}, decisions={})
 
 
 @pytest.mark.parametrize("seed", range(4))

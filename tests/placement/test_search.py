@@ -9,10 +9,10 @@ from tests.placement.bruteforce import Plain, possible
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, simplified
 from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
-from toposcope.integrations.framework.verdict import LeftOut, Placed
+from toposcope.integrations.framework.verdict import Placed, UnusableNodes
 from toposcope.placement.exhaustive import Exhaustive
 from toposcope.placement.pack import Bin, pack
-from toposcope.placement.room import Node, Room
+from toposcope.placement.room import Room, RoomNode
 from toposcope.placement.search import Search
 from toposcope.placement.verdict import judge
 
@@ -22,14 +22,14 @@ HOST = Level("host", "kubernetes.io/hostname")
 LEVELS = (BLOCK, RACK, HOST)
 
 
-def cluster(rng: random.Random) -> list[Node]:
+def cluster(rng: random.Random) -> list[RoomNode]:
     nodes = []
     for number in range(rng.randint(1, 4)):
         # Rack names are reused in another block: only the path tells them apart.
         labels = {BLOCK.key: rng.choice("xy"), RACK.key: rng.choice("ab"), HOST.key: f"n{number}"}
         total = {"nvidia.com/gpu": rng.randint(0, 6), "cpu": rng.randint(0, 6), "pods": rng.randint(2, 5)}
         free = {resource: amount - rng.randint(0, min(amount, 2)) for resource, amount in total.items()}
-        nodes.append(Node(f"n{number}", labels, free, total))
+        nodes.append(RoomNode(f"n{number}", labels, free, total))
     return nodes
 
 
@@ -54,7 +54,7 @@ def group(rng: random.Random, name: str, pods: int, deep: int = 0) -> tuple[Grou
     return Group(name, tuple(kinds), tuple(below), required, preferred, copies, apart), pods
 
 
-def plain(nodes: list[Node], *, emptied: bool = False) -> list[Plain]:
+def plain(nodes: list[RoomNode], *, emptied: bool = False) -> list[Plain]:
     """The nodes as brute force takes them; `emptied`: with all that they have."""
     plain_nodes = []
     for node in nodes:
@@ -63,7 +63,7 @@ def plain(nodes: list[Node], *, emptied: bool = False) -> list[Plain]:
     return plain_nodes
 
 
-def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: Sequence[Group]) -> None:
+def check_placed(placed: tuple[Placed, ...], nodes: list[RoomNode], groups: Sequence[Group]) -> None:
     """The placement itself, checked independently: counts, capacity, and that every pod is where it has to be."""
     by_name = {node.name: node for node in nodes}
     used: dict[str, dict[str, int]] = {}
@@ -127,8 +127,8 @@ def test_random_clusters_show_every_kind_of_verdict() -> None:
 
 def test_placement_that_takes_too_long_to_try_is_unclear() -> None:
     full = {"cpu": 1000, "pods": 9}
-    nodes = [Node(f"n{number}", {HOST.key: f"n{number}"}, full, full) for number in range(12)]
-    nodes.append(Node("n12", {HOST.key: "n12"}, full, full, (), "cordoned"))
+    nodes = [RoomNode(f"n{number}", {HOST.key: f"n{number}"}, full, full) for number in range(12)]
+    nodes.append(RoomNode("n12", {HOST.key: "n12"}, full, full, (), "cordoned"))
     # Three pods of each size fill every node to the last: nothing but trying tells whether that can be done.
     sizes = (*range(278, 388, 10), 392)
     pods = tuple(Pods(f"p{size}", 3, (("cpu", size),)) for size in sizes)
@@ -137,13 +137,13 @@ def test_placement_that_takes_too_long_to_try_is_unclear() -> None:
 
     assert verdict.kind == "unclear"
     assert [(step.domains, step.roomy) for step in verdict.steps] == [(12, 0)]
-    assert verdict.excluded == (LeftOut(Exclusion(ExclusionKind.OBSTACLE, "cordoned"), ("n12",)),)
+    assert verdict.excluded == (UnusableNodes(Exclusion(ExclusionKind.OBSTACLE, "cordoned"), ("n12",)),)
 
 
 def test_nothing_is_tried_where_there_is_too_little_in_total() -> None:
     full = {"cpu": 1000, "pods": 9}
-    nodes = [Node(f"n{number}", {HOST.key: f"n{number}"}, full, full) for number in range(12)]
-    nodes.append(Node("n12", {HOST.key: "n12"}, full, full, (), "cordoned"))
+    nodes = [RoomNode(f"n{number}", {HOST.key: f"n{number}"}, full, full) for number in range(12)]
+    nodes.append(RoomNode("n12", {HOST.key: "n12"}, full, full, (), "cordoned"))
     sizes = (*range(278, 388, 10), 392)
     pods = tuple(Pods(f"p{size}", 3, (("cpu", size),)) for size in sizes)
     one_more = Pods("p", 1, (("cpu", 1),))
@@ -171,7 +171,7 @@ def test_everything_is_tried_in_a_known_number_of_steps() -> None:
     total = {"cpu": 2, "pods": 9}
     nodes = []
     for number, (rack, cpu) in enumerate((("a", 0), ("a", 0), ("b", 1), ("b", 1))):
-        nodes.append(Node(f"n{number}", {RACK.key: rack}, {"cpu": cpu, "pods": 9}, total))
+        nodes.append(RoomNode(f"n{number}", {RACK.key: rack}, {"cpu": cpu, "pods": 9}, total))
     pair = Group("g", (Pods("p", 2, (("cpu", 1),)),), required=RACK)
     room = Room((RACK,), nodes, (pair,), partial=False)
     free_nodes = [Bin(number, (1, 9), (True,)) for number in (2, 3)]
@@ -189,7 +189,7 @@ def test_every_choice_is_tried_for_copies_that_do_not_fit() -> None:
     total = {"cpu": 2, "pods": 9}
     nodes = []
     for number, (rack, cpu) in enumerate((("a", 0), ("a", 0), ("b", 1), ("b", 1))):
-        nodes.append(Node(f"n{number}", {RACK.key: rack}, {"cpu": cpu, "pods": 9}, total))
+        nodes.append(RoomNode(f"n{number}", {RACK.key: rack}, {"cpu": cpu, "pods": 9}, total))
     pair = Group("g", (Pods("p", 2, (("cpu", 1),)),), required=RACK, copies=2)
     room = Room((RACK,), nodes, (pair,), partial=False)
 

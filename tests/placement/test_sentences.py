@@ -12,14 +12,14 @@ from toposcope.api.levels import Level
 from toposcope.integrations.framework.amounts import amount
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.node_affinity import Taint
-from toposcope.integrations.framework.verdict import Best, Lack, Placed, Remedy, Shortage, Step, Verdict
-from toposcope.placement.room import Node
+from toposcope.integrations.framework.verdict import Best, Lack, LevelStep, Placed, Remedy, Shortage, Verdict
+from toposcope.placement.room import RoomNode
 from toposcope.placement.sentences import advice, answer, offered, reasoning
 from toposcope.placement.shortage import Offer
 from toposcope.placement.verdict import judge
 
 
-def check_shortage(verdict: Verdict, nodes: Sequence[Node], *, emptied: bool) -> None:
+def check_shortage(verdict: Verdict, nodes: Sequence[RoomNode], *, emptied: bool) -> None:
     """The numbers themselves, added up here once more."""
     shortage = verdict.shortage
     assert shortage
@@ -257,7 +257,7 @@ ON_A = Placed(G, (), (("a", 1),))
 
 
 def test_rooms_that_were_not_all_counted_are_at_least_so_many() -> None:
-    step = Step(Group("g", required=RACK), HOST, domains=1, roomy=1)
+    step = LevelStep(Group("g", required=RACK), HOST, domains=1, roomy=1)
     verdict = Verdict("fits", roomy=64, roomy_exact=False, best=IN_RACK_R1, steps=(step,))
 
     assert answer(verdict) == "fits: at least 64 racks could take it now, best x/r1 (1 node, 1 free GPU)"

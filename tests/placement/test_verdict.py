@@ -8,8 +8,8 @@ from tests.placement.bruteforce import Plain, possible
 from tests.placement.test_search import BLOCK, LEVELS, RACK, cluster, group, plain
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
-from toposcope.integrations.framework.verdict import LeftOut
-from toposcope.placement.room import Node, is_exact
+from toposcope.integrations.framework.verdict import UnusableNodes
+from toposcope.placement.room import RoomNode, is_exact
 from toposcope.placement.verdict import fittings, judge
 
 GPU = "nvidia.com/gpu"
@@ -81,8 +81,8 @@ def test_many_domains_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None
 FREE = {GPU: 8, "pods": 10}
 
 
-def node(name: str, rack: str | None) -> Node:
-    return Node(name, {} if rack is None else {RACK.key: rack}, FREE, FREE)
+def node(name: str, rack: str | None) -> RoomNode:
+    return RoomNode(name, {} if rack is None else {RACK.key: rack}, FREE, FREE)
 
 
 NODES = [node("a", "r1"), node("b", None)]
@@ -93,7 +93,7 @@ ANYWHERE = Group("anywhere", (Pods("q", 1, ((GPU, 8),)),))
 def test_node_that_lacks_a_level_is_excluded_by_a_topology() -> None:
     verdict = judge((TOGETHER, ANYWHERE), (RACK,), NODES)
     assert verdict.kind == "never"
-    assert verdict.excluded == (LeftOut(Exclusion(ExclusionKind.LEVEL, RACK.key), ("b",)),)
+    assert verdict.excluded == (UnusableNodes(Exclusion(ExclusionKind.LEVEL, RACK.key), ("b",)),)
 
 
 def test_node_that_lacks_a_level_takes_pods_without_affinity() -> None:
@@ -116,7 +116,7 @@ def test_fittings_are_of_one_copy() -> None:
 @pytest.mark.parametrize(("partial", "domains"), [(True, [("b",)]), (False, [])], ids=["affinity", "topology"])
 def test_node_that_lacks_a_narrower_level_fits_for_affinity(partial: bool, domains: list[tuple[str]]) -> None:
     in_a_block = replace(TOGETHER, required=BLOCK)
-    nodes = [Node("a", {BLOCK.key: "b"}, FREE, FREE)]
+    nodes = [RoomNode("a", {BLOCK.key: "b"}, FREE, FREE)]
     tried = fittings([in_a_block], (BLOCK, RACK), nodes, partial=partial)
     assert tried
     assert [fitting.domain for fitting in tried.found] == domains

@@ -10,9 +10,9 @@ from msgspec import structs
 from tests.planning import clusters
 from tests.planning.clusters import GPUS_ALONE, RACKS, at_random, capacity, cluster, pods
 from toposcope.planning.budgets import Budget, Budgets, budget_of
-from toposcope.planning.capacity import View
+from toposcope.planning.capacity import FreeBasis
 from toposcope.planning.changes import drained
-from toposcope.planning.drain_order import DrainOrder, Step, faults, over_budget, units_of
+from toposcope.planning.drain_order import DrainOrder, DrainStep, faults, over_budget, units_of
 from toposcope.planning.slots import slots
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
@@ -29,7 +29,7 @@ def order(
     sizes: tuple[int, ...] = TWO_SIZES,
     per_pod: int = 8,
     depth: int = 0,
-) -> list[Step]:
+) -> list[DrainStep]:
     """All nodes, or all domains of a level, in the order in which they should be drained."""
     table, gangs = capacity(snapshot)
     kept = budgets or Budgets()
@@ -50,7 +50,7 @@ def test_node_without_cpu_costs_no_slot() -> None:
     assert first.losses == ()
 
 
-def names(steps: list[Step]) -> list[str]:
+def names(steps: list[DrainStep]) -> list[str]:
     return [step.unit.name for step in steps]
 
 
@@ -335,7 +335,7 @@ def fitting(snapshot: Snapshot, sizes: tuple[int, ...], per_pod: int) -> Fitting
     counts = {}
     for row in slots(table, sizes, per_pod, GPUS_ALONE):
         size_and_level = (row.gpus, row.level.domain)
-        counts[size_and_level] = row.fitting[View.NOW]
+        counts[size_and_level] = row.fitting[FreeBasis.NOW]
     return counts
 
 

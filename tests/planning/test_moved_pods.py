@@ -5,7 +5,7 @@ from msgspec import structs
 from tests.planning.clusters import HOST, RACKS, capacity, cluster, pod
 from toposcope.integrations.framework.node_affinity import Expression
 from toposcope.integrations.framework.pod_rules import HostPort, PodTerm, Rule
-from toposcope.planning.rehoming import Outcome, Rehomed
+from toposcope.planning.rehoming import Rehomed, RehomingOutcome
 from toposcope.planning.whatif import Changes, whatif
 from toposcope.snapshot.model import PodView
 
@@ -37,7 +37,7 @@ def moved_to(rehomed: Rehomed) -> list[str]:
 
 def test_pod_waits_where_its_port_is_taken_on_all_nodes() -> None:
     rehomed = drained(with_port(pod("g", 0, "n0", 4)), with_port(pod("other", 0, "n1", 1)))
-    assert (rehomed.outcome, rehomed.broken) == (Outcome.WAITS, (Rule.PORTS,))
+    assert (rehomed.outcome, rehomed.broken) == (RehomingOutcome.WAITS, (Rule.PORTS,))
     assert rehomed.worse
     assert rehomed.sentence == (
         "ml/g (Job, 4 GPUs, 1 of 1 pod): waits, as hostPort keeps pods from the nodes that have room"
@@ -50,27 +50,27 @@ def test_pod_that_a_running_pod_keeps_away_waits() -> None:
     moving = structs.replace(pod("g", 0, "n0", 4), selectable=("app", "g"))
     there = structs.replace(pod("other", 0, "n1", 1), repels=(term,))
     rehomed = drained(moving, there)
-    assert (rehomed.outcome, rehomed.broken) == (Outcome.WAITS, (Rule.OTHERS,))
+    assert (rehomed.outcome, rehomed.broken) == (RehomingOutcome.WAITS, (Rule.OTHERS,))
 
 
 def test_pod_goes_to_the_node_where_its_port_is_free() -> None:
     """n1 is the fullest node that has room for it."""
     running = with_port(pod("g", 0, "n0", 4)), with_port(pod("other", 0, "n1", 1))
     rehomed = drained(*running, nodes=3)
-    assert (rehomed.outcome, moved_to(rehomed)) == (Outcome.MOVES, ["n2"])
+    assert (rehomed.outcome, moved_to(rehomed)) == (RehomingOutcome.MOVES, ["n2"])
 
 
 def test_pods_of_one_gang_go_to_nodes_of_their_own() -> None:
     """Both would fit onto n1."""
     running = [with_port(pod("g", 0, "n0", 4)), with_port(pod("g", 1, "n3", 4))]
     rehomed = drained(*running, nodes=4, also="n3")
-    assert (rehomed.outcome, sorted(moved_to(rehomed))) == (Outcome.STAYS, ["n1", "n2"])
+    assert (rehomed.outcome, sorted(moved_to(rehomed))) == (RehomingOutcome.STAYS, ["n1", "n2"])
 
 
 def test_gang_with_room_that_no_order_tried_gets_is_unclear() -> None:
     running = [with_port(pod("g", 0, "n0", 4)), with_port(pod("g", 1, "n2", 4))]
     rehomed = drained(*running, nodes=3, also="n2")
-    assert (rehomed.outcome, rehomed.broken) == (Outcome.UNCLEAR, (Rule.PORTS,))
+    assert (rehomed.outcome, rehomed.broken) == (RehomingOutcome.UNCLEAR, (Rule.PORTS,))
     assert rehomed.worse
     assert rehomed.sentence == (
         "ml/g (Job, 8 GPUs, 2 of 2 pods): unclear: there is room, "

@@ -21,7 +21,7 @@ from tests.planning.clusters import (
 from tests.support.saved import pod, saved
 from toposcope.cli.main import main
 from toposcope.integrations.framework.node_affinity import Taint
-from toposcope.planning.capacity import View
+from toposcope.planning.capacity import FreeBasis
 from toposcope.planning.slots import gpus_per_pod, shape_of, sizes_of, slots, without_repeats
 from toposcope.snapshot.model import Snapshot
 
@@ -31,7 +31,7 @@ def counted(snapshot: Snapshot, gpus: int, per_pod: int = 8) -> dict[str, tuple[
     table, _ = capacity(snapshot)
     fitting = {}
     for row in slots(table, (gpus,), per_pod, GPUS_ALONE):
-        fitting[row.level.domain] = tuple(row.fitting[view] for view in View)
+        fitting[row.level.domain] = tuple(row.fitting[view] for view in FreeBasis)
     return fitting
 
 
@@ -136,7 +136,7 @@ def test_slots_are_those_of_brute_force(seed: int) -> None:
     table, _ = capacity(snapshot)
     counts = {}
     for row in slots(table, (gpus,), per_pod, GPUS_ALONE):
-        counts[row.level.domain] = row.fitting[View.NOW]
+        counts[row.level.domain] = row.fitting[FreeBasis.NOW]
 
     pod_kind, wanted = shape_of(gpus, per_pod, GPUS_ALONE)
     each = dict(pod_kind.requests)[GPU]

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from tests.planning.clusters import RACKS, cluster, node, pods
 from toposcope.integrations.framework.node_affinity import Taint, Toleration
-from toposcope.planning.capacity import View
+from toposcope.planning.capacity import FreeBasis
 from toposcope.planning.plan import Plan
-from toposcope.planning.rehoming import Outcome
+from toposcope.planning.rehoming import RehomingOutcome
 from toposcope.planning.whatif import Changes, whatif
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.snapshot.scope import select_scope
@@ -33,7 +33,7 @@ def plan_of(snapshot: Snapshot, *tolerations: Toleration) -> Plan:
 
 
 def slots_when_empty(plan: Plan) -> dict[tuple[int, str], int]:
-    return {(row.gpus, row.level.domain): row.fitting[View.EMPTY] for row in plan.slots}
+    return {(row.gpus, row.level.domain): row.fitting[FreeBasis.EMPTY] for row in plan.slots}
 
 
 def test_fence_of_aks_around_all_gpus_keeps_no_gang_out() -> None:
@@ -88,4 +88,4 @@ def test_drained_gang_finds_tainted_nodes(taint: Taint, toleration: tuple[Tolera
     plan = plan_of(snapshot, *toleration)
     result = whatif(snapshot, None, plan.capacity, plan.gangs, Changes(drain=frozenset({"n0"})))
     (rehomed,) = result.rehomed
-    assert rehomed.outcome is Outcome.MOVES
+    assert rehomed.outcome is RehomingOutcome.MOVES

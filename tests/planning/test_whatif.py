@@ -25,11 +25,11 @@ from tests.planning.clusters import (
 )
 from tests.support.workloads import job
 from toposcope.integrations.framework.node_affinity import Taint
-from toposcope.planning.capacity import Capacity, View
+from toposcope.planning.capacity import Capacity, FreeBasis
 from toposcope.planning.changes import added
 from toposcope.planning.freeing import freeings
 from toposcope.planning.gangs import Gang, gangs_of, named
-from toposcope.planning.rehoming import Outcome
+from toposcope.planning.rehoming import RehomingOutcome
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.slots import one_pod, shape_of, slots
 from toposcope.planning.whatif import Changes, NewNodes, WhatIf, vacated, whatif
@@ -69,7 +69,7 @@ def fitting_now(table: Capacity, gpus: int, domain: str) -> int:
     """How many gangs fit at a level."""
     for row in slots(table, (gpus,), 8, GPUS_ALONE):
         if row.level.domain == domain:
-            return row.fitting[View.NOW]
+            return row.fitting[FreeBasis.NOW]
     return 0
 
 
@@ -148,7 +148,7 @@ def test_gang_whose_annotation_requires_its_rack_waits(key: str) -> None:
 
     (rehomed,) = result.rehomed
     assert rehomed.gang.name == "g"
-    assert rehomed.outcome is Outcome.WAITS
+    assert rehomed.outcome is RehomingOutcome.WAITS
     assert rehomed.required is not None
 
 
@@ -352,7 +352,7 @@ def test_random_drain_overfills_no_node_and_leaves_no_gang_that_fits(seed: int) 
     lost = 0
     waiting = []
     for rehomed in result.rehomed:
-        if rehomed.outcome is Outcome.WAITS:
+        if rehomed.outcome is RehomingOutcome.WAITS:
             waiting.append(rehomed)
             lost += rehomed.lost
     running_before = snapshot.pods or ()
@@ -483,7 +483,7 @@ def test_pods_that_are_moved_to_free_a_rack_find_another_node() -> None:
         freeing=freeing,
         gang=shape_of(16, 8, GPUS_ALONE),
     )
-    assert moved.outcome is Outcome.MOVES
+    assert moved.outcome is RehomingOutcome.MOVES
     (placed,) = moved.placed
     assert placed.node == "n4"
 
@@ -534,7 +534,7 @@ def test_changed_capacity_is_that_of_counting_anew(seed: int) -> None:
     snapshot = at_random(rng)
     before, gangs = capacity(snapshot)
     kind = one_pod(2)
-    for view in View:
+    for view in FreeBasis:
         before.sums(view, kind, 2)
     gone = rng.choice(snapshot.nodes)
     changes = Changes(
@@ -545,6 +545,6 @@ def test_changed_capacity_is_that_of_counting_anew(seed: int) -> None:
     result = whatif(snapshot, None, before, gangs, changes)
 
     anew, _ = capacity(result.snapshot)
-    for view in View:
+    for view in FreeBasis:
         assert result.after.slots(view, kind) == anew.slots(view, kind)
         assert result.after.sums(view, kind, 2) == anew.sums(view, kind, 2)

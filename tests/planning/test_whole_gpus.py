@@ -2,7 +2,7 @@
 
 import pytest
 from tests.planning.clusters import GPU, GPUS_ALONE, PLACES, cluster, node, pod, pods
-from toposcope.planning.capacity import Capacity, View
+from toposcope.planning.capacity import Capacity, FreeBasis
 from toposcope.planning.freeing import freeings
 from toposcope.planning.gangs import gangs_of
 from toposcope.planning.plan import Plan
@@ -36,7 +36,7 @@ def fitting(snapshot: Snapshot, gpus: int, per_pod: int) -> dict[str, int]:
     capacity = plan(snapshot).capacity
     counts = {}
     for row in slots(capacity, (gpus,), per_pod, GPUS_ALONE):
-        counts[row.level.domain] = row.fitting[View.NOW]
+        counts[row.level.domain] = row.fitting[FreeBasis.NOW]
     return counts
 
 

@@ -19,7 +19,7 @@ from tests.support.api import ApiUnderTest
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.freeing import freeings
 from toposcope.planning.gangs import Gang, gangs_of
-from toposcope.planning.rehoming import Outcome
+from toposcope.planning.rehoming import RehomingOutcome
 from toposcope.planning.whatif import Changes, NewNodes, WhatIf, whatif
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
@@ -195,7 +195,7 @@ def test_drained_gang_is_placed_by_kube_scheduler_as_foreseen(kube_scheduler: Ap
 
         play.create(kube_scheduler, [*with_cordoned(cluster.nodes, drained), *others])
         answer, message = play.on_kube_scheduler(kube_scheduler, job)
-        waits = rehomed.outcome is Outcome.WAITS
+        waits = rehomed.outcome is RehomingOutcome.WAITS
         assert (answer == "pending") == waits, f"seed {seed}: {rehomed.sentence} {message}"
         outcomes.add(answer)
         play.remove(kube_scheduler, [*others, *cluster.nodes])
@@ -218,14 +218,14 @@ def test_drained_gang_that_waits_by_rules_is_pending(kube_scheduler: ApiUnderTes
 
         (rehomed,) = foreseen_drain(folder, [*cluster.nodes, *others, *lost], drained).rehomed
         outcomes.add(rehomed.outcome)
-        if rehomed.outcome is not Outcome.WAITS:
+        if rehomed.outcome is not RehomingOutcome.WAITS:
             continue
 
         play.create(kube_scheduler, [*with_cordoned(cluster.nodes, drained), *others])
         answer, message = play.on_kube_scheduler(kube_scheduler, job)
         assert answer == "pending", f"seed {seed}: {rehomed.sentence} {message}"
         play.remove(kube_scheduler, [*others, *cluster.nodes])
-    assert_drawn({Outcome.WAITS, Outcome.UNCLEAR, Outcome.SPREADS}, outcomes)
+    assert_drawn({RehomingOutcome.WAITS, RehomingOutcome.UNCLEAR, RehomingOutcome.SPREADS}, outcomes)
 
 
 def running_pods(job: clusters.Object, node: str) -> list[clusters.Object]:

@@ -7,7 +7,7 @@ from textwrap import indent
 import pytest
 from tests.support.paths import FIXTURES
 from toposcope.simulator.capture import CaptureError, machine_from_capture
-from toposcope.simulator.machine import Ancestor, Gpu, Machine, ancestor
+from toposcope.simulator.machine import Ancestor, Machine, SimulatedGpu, ancestor
 
 TABS = (FIXTURES / "topo.txt").read_text(encoding="utf-8")
 BARE = "\tGPU0\tGPU1\tGPU2\nGPU0\t X \t{}\t{}\nGPU1\t{}\t X \t{}\nGPU2\t{}\t{}\t X \n"
@@ -69,7 +69,7 @@ def with_a_gap(text: str) -> str:
     return first_lines + text[second_nic:]
 
 
-def assert_linked(gpu: Gpu, other: Gpu, count: int) -> None:
+def assert_linked(gpu: SimulatedGpu, other: SimulatedGpu, count: int) -> None:
     """So many links of a GPU end in the other."""
     assert len(gpu.links) == count
     for link in gpu.links:
@@ -152,7 +152,7 @@ def numa_nodes_of_gpus(machine: Machine) -> list[int]:
     return [gpu.slot.numa_node for gpu in machine.gpus]
 
 
-def active_links(gpu: Gpu) -> str:
+def active_links(gpu: SimulatedGpu) -> str:
     """Of each link whether it is active: + or -."""
     signs = ""
     for link in gpu.links:

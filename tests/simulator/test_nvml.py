@@ -9,8 +9,8 @@ from typing import Any
 import pynvml
 import pytest
 from tests.support.machines import changed
-from toposcope.simulator.faults import CallFault, Faults
-from toposcope.simulator.machine import Fabric, Machine
+from toposcope.simulator.faults import CallFault, MachineFaults
+from toposcope.simulator.machine import FabricRegistration, Machine
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 
@@ -46,7 +46,9 @@ class Library:
     gpus: list[Any]
 
 
-def library(profile: str, faults: Faults | None = None, *, driver: str = "", mig: tuple[str, ...] = ()) -> Library:
+def library(
+    profile: str, faults: MachineFaults | None = None, *, driver: str = "", mig: tuple[str, ...] = ()
+) -> Library:
     """A shipped machine; `mig`: UUIDs of the MIG devices of its first GPU."""
     machine = load_profile(profile)
     if driver:
@@ -57,11 +59,11 @@ def library(profile: str, faults: Faults | None = None, *, driver: str = "", mig
     gpus: list[Any] = []
     for index in range(len(machine.gpus)):
         gpus.append(nvml.nvmlDeviceGetHandleByIndex(index))
-    nvml.faults = faults or Faults()
+    nvml.faults = faults or MachineFaults()
     return Library(nvml, gpus)
 
 
-def started(machine: str | Machine, faults: Faults | None = None, **options: Any) -> SimulatedNvml:
+def started(machine: str | Machine, faults: MachineFaults | None = None, **options: Any) -> SimulatedNvml:
     """A library after nvmlInit."""
     if isinstance(machine, str):
         machine = load_profile(machine)
@@ -255,7 +257,7 @@ def test_machine_of_unknown_make_invents_nothing() -> None:
             architecture=None,
             nvlink_version=None,
             link_mbps=None,
-            fabric=Fabric(0),
+            fabric=FabricRegistration(0),
         )
         gpus.append(bare)
     nvml = started(replace(machine, gpus=tuple(gpus), driver=None))
@@ -396,7 +398,7 @@ def test_fabric_of_a_bridged_card_is_in_state_zero() -> None:
 
 
 def test_fabric_of_a_tray_has_clique_and_health() -> None:
-    registering = Faults(fabric={1: {"state": 2, "health_mask": 0}})
+    registering = MachineFaults(fabric={1: {"state": 2, "health_mask": 0}})
     tray = library(TRAY, registering, driver="580.1")
     whole = fabric_of(tray, 0)
     assert whole.state == 3
@@ -482,7 +484,7 @@ def test_events_never_come_and_a_lost_gpu_ends_the_wait() -> None:
         nvml.nvmlEventSetWait_v2(events, 1500)
     assert waited == [1.5]
 
-    nvml.faults = Faults(lost=frozenset({0}))
+    nvml.faults = MachineFaults(lost=frozenset({0}))
     with pytest.raises(pynvml.NVMLError_GpuIsLost):
         nvml.nvmlEventSetWait_v2(events, 1500)
     nvml.nvmlEventSetFree(events)
@@ -492,7 +494,7 @@ def test_events_never_come_and_a_lost_gpu_ends_the_wait() -> None:
 
 
 def test_lost_gpu_is_counted_and_answers_nothing() -> None:
-    h200 = library("dgx-h200", Faults(lost=frozenset({2})))
+    h200 = library("dgx-h200", MachineFaults(lost=frozenset({2})))
     nvml = h200.nvml
     lost = h200.gpus[2]
     other = h200.gpus[3]
@@ -507,7 +509,7 @@ def test_lost_gpu_is_counted_and_answers_nothing() -> None:
 
 
 def test_vanished_gpu_closes_the_gap_of_indices() -> None:
-    h200 = library("dgx-h200", Faults(vanished=frozenset({2})))
+    h200 = library("dgx-h200", MachineFaults(vanished=frozenset({2})))
     nvml = h200.nvml
     vanished = h200.gpus[2]
     following = h200.gpus[3]
@@ -518,7 +520,7 @@ def test_vanished_gpu_closes_the_gap_of_indices() -> None:
 
 
 def test_dead_link_of_a_bridge_is_dead_at_both_ends() -> None:
-    bridge = library("rtx3090-2-nvlink", Faults(links_down={0: frozenset({3})}))
+    bridge = library("rtx3090-2-nvlink", MachineFaults(links_down={0: frozenset({3})}))
     nvml = bridge.nvml
     first, second = bridge.gpus
     assert nvml.nvmlDeviceGetNvLinkState(first, 2) == 1
@@ -538,7 +540,7 @@ def test_dead_link_of_a_bridge_is_dead_at_both_ends() -> None:
 
 
 def test_gpu_without_live_links_has_no_links_to_switches() -> None:
-    b200 = library("hgx-b200-8", Faults(links_down={2: "all"}))
+    b200 = library("hgx-b200-8", MachineFaults(links_down={2: "all"}))
     nvml = b200.nvml
     dead = b200.gpus[2]
     other = b200.gpus[3]
@@ -553,7 +555,7 @@ def test_gpu_without_live_links_has_no_links_to_switches() -> None:
 def test_call_fails_for_one_gpu_or_for_all() -> None:
     name_of_one = CallFault(call="nvmlDeviceGetName", gpu=1, error=999)
     serial_of_all = CallFault(call="nvmlDeviceGetSerial", error=4)
-    h200 = library("dgx-h200", Faults(calls=(name_of_one, serial_of_all)))
+    h200 = library("dgx-h200", MachineFaults(calls=(name_of_one, serial_of_all)))
     nvml = h200.nvml
     first, second, *_others = h200.gpus
     assert nvml.nvmlDeviceGetName(first) == "NVIDIA H200"
@@ -565,7 +567,7 @@ def test_call_fails_for_one_gpu_or_for_all() -> None:
 
 @pytest.mark.parametrize("code", [9, 12, 18, 999])
 def test_init_fails(code: int) -> None:
-    faults = Faults(init_error=code)
+    faults = MachineFaults(init_error=code)
     with pytest.raises(pynvml.NVMLError) as failure:
         started("t4-1", faults)
     assert failure.value.value == code
@@ -577,7 +579,7 @@ def test_call_hangs_or_crashes() -> None:
     crashing = CallFault("nvmlInit", crash=True)
     nvml = started(
         "t4-1",
-        Faults(calls=(hanging, crashing)),
+        MachineFaults(calls=(hanging, crashing)),
         hang=lambda: happened.append("hung"),
         crash=lambda: happened.append("crashed"),
     )

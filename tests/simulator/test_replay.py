@@ -45,14 +45,14 @@ def test_question_asked_again_gets_the_next_answer_and_the_last_one_stays() -> N
 
 def test_struct_is_answered_from_its_memory() -> None:
     memory = b"0000:1B:00.0".ljust(68, b"\0")
-    nvml = replay(form.Memory("nvmlPciInfo_t", memory.hex()))
+    nvml = replay(form.StructMemory("nvmlPciInfo_t", memory.hex()))
     pci = nvml.nvmlAny(GPU)
     assert type(pci) is pynvml.nvmlPciInfo_t
     assert pci.busIdLegacy == "0000:1B:00.0"
 
 
 def test_device_is_answered_as_a_handle() -> None:
-    nvml = replay(form.Device("gpu:0"))
+    nvml = replay(form.RecordedDevice("gpu:0"))
     assert nvml.nvmlAny(GPU) == GPU
 
 
@@ -76,7 +76,7 @@ def test_field_is_answered_with_value_and_status() -> None:
 
 def test_struct_passed_by_reference_is_filled() -> None:
     content = bytes(range(40))
-    memory = form.Memory("c_nvmlGpuFabricInfo_v3_t", content.hex())
+    memory = form.StructMemory("c_nvmlGpuFabricInfo_v3_t", content.hex())
     filled = form.Filled(memory, 0)
     version = pynvml.nvmlGpuFabricInfo_v3
     asked = form.Reference("c_nvmlGpuFabricInfo_v3_t", version)
@@ -94,7 +94,7 @@ def test_struct_passed_by_reference_is_filled() -> None:
 
 
 def test_struct_that_is_filled_with_another_is_refused() -> None:
-    memory = form.Memory("nvmlPciInfo_t", bytes(68).hex())
+    memory = form.StructMemory("nvmlPciInfo_t", bytes(68).hex())
     asked = form.Reference("c_nvmlGpuFabricInfo_t")
     filled = form.Filled(memory, 0)
     call = form.Call("nvmlAny", [asked], filled)
@@ -165,16 +165,16 @@ def test_question_without_an_answer_is_refused() -> None:
     ],
 )
 def test_struct_that_does_not_fit_is_refused(struct: str, message: str) -> None:
-    nvml = replay(form.Memory(struct, "00"))
+    nvml = replay(form.StructMemory(struct, "00"))
     with pytest.raises(form.RecordingError, match=message):
         nvml.nvmlAny(GPU)
 
 
 ANSWERS: list[form.Answer] = [
     form.Value(None),
-    form.Device("gpu:0"),
-    form.Memory("nvmlPciInfo_t", "00ff"),
-    form.Filled(form.Memory("nvmlPciInfo_t", ""), None),
+    form.RecordedDevice("gpu:0"),
+    form.StructMemory("nvmlPciInfo_t", "00ff"),
+    form.Filled(form.StructMemory("nvmlPciInfo_t", ""), None),
     form.Fields([form.FieldValue(1, 2, 3, 4, 5)]),
     form.Raised("NVMLError", 3, "Not Supported"),
     form.Silence(),

@@ -4,8 +4,8 @@ from tests.snapshot.clusters import snapshot, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology
 from toposcope.api.levels import Level
-from toposcope.snapshot.changes import Change, Kind, changes
-from toposcope.snapshot.model import NodeView, Published
+from toposcope.snapshot.changes import Change, ChangeKind, changes
+from toposcope.snapshot.model import NodeView, PublishedTopology
 from toposcope.snapshot.scope import Scope, select_scope
 
 
@@ -28,10 +28,10 @@ def differences(before: Scope, after: Scope) -> list[Change]:
     return changes(before, after, [], [])
 
 
-def published(*domains: str) -> Published:
+def published(*domains: str) -> PublishedTopology:
     """KAI's Topology `cluster` with these levels."""
     levels = tuple(Level("", domain) for domain in domains)
-    return Published("kai.scheduler/v1alpha1", "Topology", "cluster", levels, {})
+    return PublishedTopology("kai.scheduler/v1alpha1", "Topology", "cluster", levels, {})
 
 
 def test_same_cluster_has_not_changed() -> None:
@@ -56,10 +56,10 @@ def test_rack_that_is_gone_is_one_change_and_a_node_another() -> None:
         view("a9"),
     )
     assert differences(before, after) == [
-        Change(Kind.DOMAIN_GONE, "rack", "z/b1/r2", "", ("b0", "b1", "b2")),
-        Change(Kind.NODE_GONE, "node", "z/b1/r1", "", ("a2",)),
-        Change(Kind.DOMAIN_NEW, "rack", "", "z/b1/r3", ("c0",)),
-        Change(Kind.NODE_NEW, "node", "", "z/b1/r1", ("a9",)),
+        Change(ChangeKind.DOMAIN_GONE, "rack", "z/b1/r2", "", ("b0", "b1", "b2")),
+        Change(ChangeKind.NODE_GONE, "node", "z/b1/r1", "", ("a2",)),
+        Change(ChangeKind.DOMAIN_NEW, "rack", "", "z/b1/r3", ("c0",)),
+        Change(ChangeKind.NODE_NEW, "node", "", "z/b1/r1", ("a9",)),
     ]
 
 
@@ -70,7 +70,7 @@ def test_broadest_domain_that_is_gone_stands_for_what_was_in_it() -> None:
         view("c", "y", block="b2"),
     )
     after = scope(view("a"))
-    gone = Change(Kind.DOMAIN_GONE, "block", "z/b2", "", ("b", "c"))
+    gone = Change(ChangeKind.DOMAIN_GONE, "block", "z/b2", "", ("b", "c"))
     assert differences(before, after) == [gone]
 
 
@@ -85,7 +85,7 @@ def test_nodes_that_move_together_are_one_change_at_the_broadest_level() -> None
         view("b", "r8", block="b2"),
         view("c"),
     )
-    moved = Change(Kind.MOVED, "block", "b1", "b2", ("a", "b"))
+    moved = Change(ChangeKind.MOVED, "block", "b1", "b2", ("a", "b"))
     assert differences(before, after) == [moved]
 
 
@@ -102,14 +102,14 @@ def test_state_hardware_levels_and_published_resources_change() -> None:
     published_before = published("zone", "rack")
     published_after = published("zone")
     assert changes(before, after, [published_before], [published_after]) == [
-        Change(Kind.LEVEL, "rack", RACK, ""),
-        Change(Kind.PUBLISHED, "topology.kai.scheduler/cluster", "zone > rack", "zone"),
-        Change(Kind.MOVED, "rack", "r1", "", ("b",)),
-        Change(Kind.STATE, "state", "ok", "degraded", ("a",)),
-        Change(Kind.STATE, "state", "ok", "not-ready", ("b",)),
-        Change(Kind.HARDWARE, "gpus", "8", "7", ("a",)),
-        Change(Kind.HARDWARE, "shape", "", "ffff", ("a",)),
-        Change(Kind.HARDWARE, "allocatable GPUs", "8", "7", ("a",)),
+        Change(ChangeKind.LEVEL, "rack", RACK, ""),
+        Change(ChangeKind.PUBLISHED, "topology.kai.scheduler/cluster", "zone > rack", "zone"),
+        Change(ChangeKind.MOVED, "rack", "r1", "", ("b",)),
+        Change(ChangeKind.STATE, "state", "ok", "degraded", ("a",)),
+        Change(ChangeKind.STATE, "state", "ok", "not-ready", ("b",)),
+        Change(ChangeKind.HARDWARE, "gpus", "8", "7", ("a",)),
+        Change(ChangeKind.HARDWARE, "shape", "", "ffff", ("a",)),
+        Change(ChangeKind.HARDWARE, "allocatable GPUs", "8", "7", ("a",)),
     ]
 
 
@@ -117,7 +117,7 @@ def test_condition_that_turns_is_a_change() -> None:
     before = scope(view("a"), ready="True")
     after = scope(view("a"), ready="False")
     turned = Change(
-        Kind.CONDITION,
+        ChangeKind.CONDITION,
         "Ready",
         "True (Because)",
         "False (Because)",

@@ -10,7 +10,7 @@ from tests.snapshot.clusters import node_of, pod_of, snapshot
 from tests.support.saved import cluster_topology
 from tests.support.sharing import mixed_cluster, running, sharing_node
 from toposcope.kube import gpu_shares
-from toposcope.kube.gpu_shares import Unit
+from toposcope.kube.gpu_shares import GpuUnit
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
 from toposcope.snapshot.tree import shared_gpus, tree
@@ -351,7 +351,7 @@ def test_free_shares_are_what_pods_leave() -> None:
     pod = pod_of(running("p", "n", {GPU: 3}))
     known = snapshot([node], [pod])
     ((shares,),) = known.shares.values()
-    assert shares.unit == Unit.SHARE
+    assert shares.unit == GpuUnit.SHARE
     assert known.free_shares(node, shares) == 37
     cordoned = msgspec.structs.replace(node, schedulable=False)
     assert known.free_shares(cordoned, shares) == 0
@@ -367,7 +367,7 @@ def test_free_shares_are_what_pods_leave() -> None:
     ],
 )
 def test_offer_of_shares_is_told_with_what_is_free(free: int | None, told: str) -> None:
-    slices = gpu_shares.Shares(resource=GPU, unit=Unit.TIME_SLICE, total=40)
+    slices = gpu_shares.Shares(resource=GPU, unit=GpuUnit.TIME_SLICE, total=40)
     assert gpu_shares.described(4, slices, free) == f"its 4 GPUs are offered as 40 time slices ({GPU}){told}"
 
 

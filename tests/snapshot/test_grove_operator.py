@@ -11,7 +11,7 @@ from tests.support.upstream_crds import stand_in
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
-from toposcope.snapshot.live import Wanted, load_live
+from toposcope.snapshot.live import WantedParts, load_live
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.packed import read_packed, write_packed
 
@@ -94,7 +94,7 @@ def test_profiles_of_a_cluster_are_read_where_grove_is_installed(api: ApiUnderTe
 
     def look() -> SchedulerProfiles | None:
         now = datetime(2026, 1, 1, tzinfo=UTC)
-        wanted = Wanted(pods=False, published=True)
+        wanted = WantedParts(pods=False, published=True)
         snapshot = load_live(clients(), "s", now, wanted)
         return snapshot.scheduler_profiles
 

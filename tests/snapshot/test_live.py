@@ -25,10 +25,10 @@ from tests.support.upstream_crds import stand_in
 from toposcope.integrations.dra.compute_domains import DRIVER
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.kube.errors import ApiError
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.snapshot.live import ForbiddenError, Wanted, load_live
+from toposcope.snapshot.live import ForbiddenError, WantedParts, load_live
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
 
@@ -36,8 +36,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 
 
-def look(client: ApiClient, wanted: Wanted | None = None) -> Snapshot:
-    return load_live(client, "a server", NOW, wanted or Wanted())
+def look(client: ApiClient, wanted: WantedParts | None = None) -> Snapshot:
+    return load_live(client, "a server", NOW, wanted or WantedParts())
 
 
 def fill(api: ApiUnderTest) -> None:
@@ -93,7 +93,7 @@ def test_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
 
 def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
-    wanted = Wanted(
+    wanted = WantedParts(
         pods=False,
         published=True,
         node="gb200-03",
@@ -140,7 +140,7 @@ def kept_of_kueue(snapshot: Snapshot) -> set[tuple[str, str, str]]:
 
 def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
-    wanted = Wanted(pods=False, published=True)
+    wanted = WantedParts(pods=False, published=True)
     before = look(clients(), wanted)
     assert kept_of_kueue(before) == set()
     assert before.served["limitranges"]
@@ -183,7 +183,7 @@ def test_more_than_a_page(api: ApiUnderTest, clients: Clients, monkeypatch: pyte
         del share
         progress.append((what, count))
 
-    seen = load_live(clients(), "s", NOW, Wanted(pods=False), note)
+    seen = load_live(clients(), "s", NOW, WantedParts(pods=False), note)
     assert names(seen.nodes) == ["n0", "n1", "n2", "n3", "n4"]
     assert progress[:5] == [
         ("ClusterTopologies", 0),
@@ -202,14 +202,14 @@ def test_forbidden_list_is_a_warning_but_of_nodes_an_error(api: ApiUnderTest) ->
     admin = load(str(api.kubeconfig))
     assert api.ca_file
     tls = admin.tls
-    client = ApiClient(Cluster(admin.server, tls, lambda: token, "train"))
+    client = ApiClient(ClusterAccess(admin.server, tls, lambda: token, "train"))
     try:
         with pytest.raises(ForbiddenError, match=r"^these credentials cannot list nodes, .* the verb list on nodes "):
             look(client)
         rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
         bind(api, role("see-nodes", rule), "train", "viewer")
         seen = _once_allowed(client)
-        more = look(client, Wanted(pods=False, published=True))
+        more = look(client, WantedParts(pods=False, published=True))
     finally:
         client.close()
         api.request("DELETE", f"{RBAC}/clusterrolebindings/see-nodes")
@@ -315,7 +315,7 @@ def test_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.Mon
                 api.create(NODES, bare_node("n9"))
                 server.faults.expire_history()
 
-        seen = load_live(client, "s", NOW, Wanted(pods=False), expire)
+        seen = load_live(client, "s", NOW, WantedParts(pods=False), expire)
         client.close()
     assert names(seen.nodes) == ["n0", "n1", "n2", "n9"]
     assert pages == [2, 2, 4]

@@ -6,7 +6,7 @@ import pytest
 from tests.snapshot.clusters import pod_of, snapshot, view
 from toposcope.integrations.framework.node_affinity import NodeFilter, Toleration
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
-from toposcope.snapshot.reach import Basis, Block, PodShape, Reach, typical_shape
+from toposcope.snapshot.reach import Basis, BlockedGpus, PodShape, Reach, typical_shape
 from toposcope.snapshot.scope import select_scope
 
 pytestmark = pytest.mark.regression
@@ -37,7 +37,7 @@ def blocks(cluster: Snapshot, wanted: PodShape) -> list[tuple[str, str, int, lis
     return [(block.why.value, block.detail, block.gpus, block.nodes, block.holders) for block in reach.blocks()]
 
 
-def one_blocked(cluster: Snapshot, wanted: PodShape) -> Block:
+def one_blocked(cluster: Snapshot, wanted: PodShape) -> BlockedGpus:
     (block,) = Reach(cluster, select_scope(cluster), wanted).blocks()
     return block
 

@@ -11,7 +11,7 @@ from toposcope.api.label_keys import GPU_PRESENT, GPU_PRODUCT, GPUS, HOSTNAME, N
 from toposcope.hierarchy import platforms
 from toposcope.hierarchy.node import NodeFacts, node_facts
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
-from toposcope.snapshot.suggest import Crossing, Suggestion, Suggestions, suggest
+from toposcope.snapshot.suggest import LeftOutLevel, Suggestion, Suggestions, suggest
 
 LEAF = "fabric.topograph.run/tier-0"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -69,7 +69,7 @@ def suggested_for(nodes: list[NodeView], *topologies: Topology) -> Suggestions:
     return suggest(Snapshot("a test", None, tuple(nodes), None, topologies))
 
 
-def described(crossing: Crossing) -> dict[str, Any]:
+def described(crossing: LeftOutLevel) -> dict[str, Any]:
     return {
         "level": crossing.level.domain,
         "crossed": crossing.crossed.domain,

@@ -9,7 +9,7 @@ from tests.support.sharing import READY
 from toposcope.snapshot.filters import Mark
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import select_scope
-from toposcope.snapshot.tree import Domain, Line, left_out, outline, tree
+from toposcope.snapshot.tree import Line, TreeDomain, left_out, outline, tree
 
 
 @pytest.mark.regression
@@ -27,7 +27,7 @@ def test_count_that_no_hardware_has_is_not_added_up(count: str) -> None:
     assert root.gpus == 16
 
 
-def tree_of(cluster: Snapshot) -> Domain:
+def tree_of(cluster: Snapshot) -> TreeDomain:
     return tree(cluster, select_scope(cluster))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.support.simulated_node import Activity, SimulatedNode
 from toposcope.kube.errors import ApiError, UnreachableError
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 
 Happening = Callable[[SimulatedNode], None]
 
@@ -32,7 +32,7 @@ def _probe_fails(reason: str) -> Happening:
 
 def _fabric_answers(gpu: int, **fields: int) -> Happening:
     def happens(node: SimulatedNode) -> None:
-        node.faults = Faults(fabric={gpu: fields})  # type: ignore[dict-item]  # the names of fields
+        node.faults = MachineFaults(fabric={gpu: fields})  # type: ignore[dict-item]  # the names of fields
 
     return happens
 

@@ -18,7 +18,7 @@ from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.registry import readers
 from toposcope.placement.check import Checked, Checker
-from toposcope.placement.document import Answer, document_of
+from toposcope.placement.document import DocumentAnswer, document_of
 from toposcope.placement.sentences import advice as advice_on
 from toposcope.placement.sentences import answer as sentence_of
 from toposcope.placement.sentences import left_out, reasoning
@@ -224,7 +224,7 @@ class CheckedWorkload(Read):
     def json(self) -> Any:
         """What `-o json` has of the workload."""
         place = Document(Place("work.yaml"), "", "", b"")
-        return document_of([Answer(place, (self._checked,))], ())["workloads"][0]
+        return document_of([DocumentAnswer(place, (self._checked,))], ())["workloads"][0]
 
 
 def check(

@@ -15,15 +15,15 @@ from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
-from toposcope.controller.options import Options
+from toposcope.controller.options import ControllerOptions
 from toposcope.controller.publishing.cached_reader import CachedReader
-from toposcope.controller.publishing.dry_run import DryRun
+from toposcope.controller.publishing.dry_run import PublishersDryRun
 from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.wiring import Wiring
 from toposcope.kube.client import ApiClient
 
-OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
+OPTIONS = ControllerOptions(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 READY = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
 
 
@@ -43,7 +43,7 @@ def controller_of(
     reconciler: Reconciler,
     *,
     stop: threading.Event | None = None,
-    options: Options = OPTIONS,
+    options: ControllerOptions = OPTIONS,
     registry: CollectorRegistry | None = None,
     published: CachedReader | None = None,
 ) -> Controller:
@@ -59,11 +59,11 @@ def controller_of(
     )
 
 
-def full_controller(client: ApiClient, time: Time, options: Options = OPTIONS) -> Controller:
+def full_controller(client: ApiClient, time: Time, options: ControllerOptions = OPTIONS) -> Controller:
     """A controller with all publishers, reading through the cache, that may also make dry runs."""
     stop = threading.Event()
     published = CachedReader(client, InformerFactory(client, stop))
-    dry_run = DryRun(published, make_publishers(time), time)
+    dry_run = PublishersDryRun(published, make_publishers(time), time)
     backoff = WriteBackoff(published, time)
     publishers = make_publishers(time)(backoff)
     wiring = Wiring(

@@ -43,7 +43,7 @@ from toposcope.hierarchy.table import table_of
 from toposcope.integrations.framework.system import Reading
 from toposcope.kube.client import Request
 from toposcope.placement.check import Checked
-from toposcope.placement.document import Answer, document_of
+from toposcope.placement.document import DocumentAnswer, document_of
 from toposcope.placement.without_cluster import WithoutCluster
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.recording import ReplayedNvml, load_recording, write_recorded_sysfs
@@ -86,7 +86,7 @@ def _shown(value: Any) -> Any:
 def _checked(results: tuple[Checked, ...]) -> Any:
     """What `check` prints as JSON, how it read the workload, and its verdict."""
     workload = Document(Place("work.yaml"), "", "", b"")
-    answer = Answer(workload, results)
+    answer = DocumentAnswer(workload, results)
     return {
         "document": document_of([answer], ()),
         "read": [_understood(result.reading) for result in results],

@@ -16,14 +16,14 @@ from toposcope.agent.probe import probe
 from toposcope.agent.raw import RawNode
 from toposcope.agent.sysfs import Sysfs
 from toposcope.hardware.topology import NodeTopology
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.sysfs import write_sysfs
 
 
 def probed(
-    machine: Machine, folder: Path, faults: Faults | None = None, kind: type[SimulatedNvml] = SimulatedNvml
+    machine: Machine, folder: Path, faults: MachineFaults | None = None, kind: type[SimulatedNvml] = SimulatedNvml
 ) -> RawNode:
     """What the production probe gets to know of a machine, through simulated NVML calls and sysfs files.
 
@@ -40,7 +40,7 @@ def probed(
 
 
 def discovered(
-    machine: Machine, folder: Path, faults: Faults | None = None, kind: type[SimulatedNvml] = SimulatedNvml
+    machine: Machine, folder: Path, faults: MachineFaults | None = None, kind: type[SimulatedNvml] = SimulatedNvml
 ) -> NodeTopology:
     """What the production agent makes of it."""
     return discover(probed(machine, folder, faults, kind))

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from tests.support.api import ApiUnderTest
 from tools.apiserver.client import HttpClient
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.requests import HttpRequest, Response
 
 _FORWARDED = ("accept", "content-type", "user-agent")
 _PIECE_BYTES = 1 << 16
@@ -55,7 +55,7 @@ class RecordingProxy(EmbeddedApiServer):
                 socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
         super().stop()
 
-    def _forward(self, request: Request) -> Response:
+    def _forward(self, request: HttpRequest) -> Response:
         entry = (request.method, request.path)
         released = self._released
         if request.method != "GET":
@@ -87,7 +87,7 @@ class RecordingProxy(EmbeddedApiServer):
             stream=answer.length is None,
         )
 
-    def _forwarded_headers(self, request: Request) -> dict[str, str]:
+    def _forwarded_headers(self, request: HttpRequest) -> dict[str, str]:
         headers = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"

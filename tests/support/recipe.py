@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 from tests.support.paths import CRD, ROOT
-from toposcope.integrations.framework.plugin import Part, Plugin
+from toposcope.integrations.framework.plugin import Plugin, PluginPart
 from toposcope.kube.discovery import Kind
 
 PAGE = ROOT / "docs" / "maintainers" / "new-system.md"
@@ -50,7 +50,7 @@ def _heading(step: int) -> str:
 
 def _missing(plugin: Plugin) -> Iterator[tuple[int, str]]:
     """The number of a step, and what it leaves out."""
-    reads_workloads = plugin.part(Part.WORKLOAD) is not None
+    reads_workloads = plugin.part(PluginPart.WORKLOAD) is not None
     if reads_workloads and not plugin.watched and plugin.name not in UNWATCHED:
         yield 1, f"the controller watches no kind of {plugin.title}"
     if reads_workloads and not _has_field_list(plugin):
@@ -58,7 +58,7 @@ def _missing(plugin: Plugin) -> Iterator[tuple[int, str]]:
     if plugin.watched and not reads_workloads:
         watched = plugin.watched[0]
         yield 2, f"nobody reads {watched.kind}s"
-    if plugin.published and plugin.part(Part.PUBLISHER) is None:
+    if plugin.published and plugin.part(PluginPart.PUBLISHER) is None:
         published = plugin.published[0]
         yield 4, f"nobody writes {published.kind}s"
     yield from _missing_elsewhere(plugin)
@@ -182,7 +182,7 @@ def _names(text: str, plugin: Plugin) -> bool:
     """Whether a text names the system, or an object that is checked by what it makes."""
     if plugin.title in text:
         return True
-    making = plugin.part(Part.MAKING)
+    making = plugin.part(PluginPart.MAKING)
     if making is None:
         return False
     return any(kind in text for _, kind in making.MADE)

@@ -11,11 +11,11 @@ from typing import Any
 from tests.support.machines import probed
 from toposcope.agent.describe import describe
 from toposcope.simulator.cluster import SimulatedNode, demo_cluster
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 
 Object = dict[str, Any]
 
-_LINK_OF_GPU_1_DOWN = Faults(links_down={1: frozenset({3})})
+_LINK_OF_GPU_1_DOWN = MachineFaults(links_down={1: frozenset({3})})
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from toposcope.agent.describe import Description
 from toposcope.agent.loop import Agent, AgentParts
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.nvml.supervisor import ProbeError
-from toposcope.agent.options import Options
+from toposcope.agent.options import AgentOptions
 from toposcope.agent.publish import NodeEvent, node_events
 from toposcope.agent.raw import RawNode
 from toposcope.api import label_keys
@@ -27,7 +27,7 @@ from toposcope.kube.client import Request
 from toposcope.kube.confinement import Confinement
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.requests import NODES, get
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile
 
@@ -133,7 +133,7 @@ class SimulatedNode:
     def __init__(self, machine: Machine, folder: Path, *, seed: int = 1, **options: Any) -> None:
         self.machine = machine
         self.folder = folder
-        self.faults = Faults()
+        self.faults = MachineFaults()
         self.container: dict[str, str] = {}
         """What the NVIDIA runtime gave the agent's container."""
         self.change: Callable[[RawNode], RawNode] = as_probed
@@ -150,7 +150,7 @@ class SimulatedNode:
         self.registry.register(AgentCollector(metrics))  # type: ignore[arg-type]  # it has what is asked for
         confinement = Confinement(self, lambda: {"anything": get(NODES)}, runtime=self.runtime)
         parts = AgentParts(
-            Options(NODE_NAME)._replace(**options),
+            AgentOptions(NODE_NAME)._replace(**options),
             self,  # type: ignore[arg-type]  # the probe
             self.api,  # type: ignore[arg-type]  # the publisher
             metrics,
@@ -172,15 +172,15 @@ class SimulatedNode:
 
     def loses_links(self, gpu: int, *links: int) -> None:
         """These NVLinks of a GPU go down, all of them if none is named; whatever was broken before works again."""
-        self.faults = Faults(links_down={gpu: frozenset(links) if links else "all"})
+        self.faults = MachineFaults(links_down={gpu: frozenset(links) if links else "all"})
 
     def driver_fails(self, nvml_error: int) -> None:
         """NVML does not start any more."""
-        self.faults = Faults(init_error=nvml_error)
+        self.faults = MachineFaults(init_error=nvml_error)
 
     def heals(self) -> None:
         """Nothing is broken any more."""
-        self.faults = Faults()
+        self.faults = MachineFaults()
         self._probe_failure = None
 
     def probe_fails(self, message: str, reason: str = "hang") -> None:

@@ -18,7 +18,7 @@ from toposcope.kube.errors import AnswerTooLargeError, KubeError, UnreachableErr
 from toposcope.switches.infiniband import MadError
 from toposcope.switches.loop import Switches
 from toposcope.switches.ports import NicPorts
-from toposcope.switches.publish import MANAGER, Publisher
+from toposcope.switches.publish import MANAGER, SwitchesPublisher
 from toposcope.switches.run import LARGEST_ANSWER
 
 FIRST_PORT = NicPorts("mlx5_0", "eth0", True, ())
@@ -42,7 +42,7 @@ class Machine:
             lambda: self.ports,
             self,  # type: ignore[arg-type]
             self._hop,
-            Publisher(client, "n1"),
+            SwitchesPublisher(client, "n1"),
             interval=30.0,
             runtime=self.time,
         )
@@ -354,10 +354,10 @@ def test_large_topologies_of_others_stop_neither_reading_nor_writing(api: ApiUnd
 def test_neighbours_are_written_though_topologies_cannot_be_read(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, failure: KubeError
 ) -> None:
-    def fails(_publisher: Publisher) -> None:
+    def fails(_publisher: SwitchesPublisher) -> None:
         raise failure
 
-    monkeypatch.setattr(Publisher, "miscabled", fails)
+    monkeypatch.setattr(SwitchesPublisher, "miscabled", fails)
     machine.hears("eth0", ttl=FOREVER)
     machine.run(minutes=5)
     assert machine.written["mlx5_0"]["switch"] == "leaf-01"

@@ -18,7 +18,7 @@ from tests.support.programs import lacking
 from toposcope.api.label_keys import SWITCHES
 from toposcope.hardware.leaves import rails_text
 from toposcope.hardware.neighbours import Neighbour, parse_neighbours
-from toposcope.hardware.rails import Rail, Switch, parse_rails
+from toposcope.hardware.rails import LeafSwitch, Rail, parse_rails
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.lldp import decode
@@ -256,7 +256,7 @@ def cabled_node(host: int, leaves: Sequence[Neighbour]) -> NodeFacts:
     ports = []
     for rail in parse_rails(rails_text(written)):
         if rail:
-            switches.append(Switch(rail.switch, rail.id))
+            switches.append(LeafSwitch(rail.switch, rail.id))
             ports.append((rail.nic, rail.port))
     node = gpu_node(f"n{host}")
     traits = node.traits._replace(switches=tuple(switches))

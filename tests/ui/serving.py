@@ -25,14 +25,14 @@ from toposcope.ui.bundle import Bundle
 from toposcope.ui.computing import Answerer, Computing
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
-from toposcope.ui.known import Cluster, Known, Sent
+from toposcope.ui.known import Known, KnownCluster, Sent
 from toposcope.ui.program import listening
-from toposcope.ui.questions import NoPlanError, Outcome, Question
+from toposcope.ui.questions import NoPlanError, Question, QuestionOutcome
 from toposcope.ui.routes import Routes
 from toposcope.ui.saved import fill
 from toposcope.ui.server import Server, application
-from toposcope.ui.source import FullNode, Source
-from toposcope.ui.stream import Stream
+from toposcope.ui.source import FactsSource, FullNode
+from toposcope.ui.stream import StreamServer
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PAGE = (
@@ -121,14 +121,14 @@ class InThisProcess:
 
     def submit(self, question: Question, _seconds: float | None = None) -> Future[bytes]:
         known = Known()
-        for message in Sent().news(Cluster(self.snapshot())):
+        for message in Sent().news(KnownCluster(self.snapshot())):
             known.take(message)
         answer = Answers(known).answer(question)
         future: Future[bytes] = Future()
-        if answer.outcome is Outcome.NO_PLAN:
+        if answer.outcome is QuestionOutcome.NO_PLAN:
             future.set_exception(NoPlanError(answer.error))
         else:
-            assert answer.outcome is Outcome.ANSWERED, answer.error
+            assert answer.outcome is QuestionOutcome.ANSWERED, answer.error
             future.set_result(bytes(answer.body))
         return future
 
@@ -139,7 +139,7 @@ class Served:
 
     facts: Facts
     broadcaster: Broadcaster
-    stream: Stream
+    stream: StreamServer
     source: Nodes
     port: int
 
@@ -210,15 +210,15 @@ def rack_nodes(count: int = 4) -> tuple[NodeView, ...]:
 def answering(
     listener: socket,
     broadcaster: Broadcaster,
-    source: Source,
+    source: FactsSource,
     page: Bundle,
     *,
     hosts: Iterable[str] = LOCAL,
     computing: Answerer | None = None,
     **how: Any,
-) -> Iterator[Stream]:
+) -> Iterator[StreamServer]:
     """A server that answers on this socket, with a worker of its own unless one is given; it ends with the block."""
-    streams = Stream(broadcaster, **how)
+    streams = StreamServer(broadcaster, **how)
     started = threading.Event()
     own = Computing(broadcaster.facts.snapshot, source.published, source.required)
     routes = Routes(broadcaster, source, page, streams, computing or own)

@@ -21,10 +21,10 @@ from toposcope.kube.errors import UnreachableError
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui import computing, protocol
-from toposcope.ui.computing import Computing, CrashError, DeadlineError, DefectError, MemoryLimitError, Worker
+from toposcope.ui.computing import Computing, ComputingWorker, CrashError, DeadlineError, DefectError, MemoryLimitError
 from toposcope.ui.frames import EndedError
-from toposcope.ui.known import Cluster
-from toposcope.ui.questions import Ask, Check, Drain, NoPlanError, Overview
+from toposcope.ui.known import KnownCluster
+from toposcope.ui.questions import Ask, CheckRequest, Drain, NoPlanError, Overview
 
 NOTHING = Snapshot("test", None, (), ())
 LONG = 60.0
@@ -47,7 +47,7 @@ def at_work() -> Iterator[Computing]:
 
 
 def said(found: Computing, text: str, seconds: float | None = None) -> list[str]:
-    answer = found.submit(Check(text), seconds).result(LONG)
+    answer = found.submit(CheckRequest(text), seconds).result(LONG)
     return msgspec.json.decode(answer, type=protocol.CheckAnswer).problems
 
 
@@ -132,16 +132,16 @@ def test_end_waits_for_no_question() -> None:
         said(found, "first")
         before = found.worker
         assert before
-        running, waiting = found.submit(Check("hang")), found.submit(Check("never asked"))
+        running, waiting = found.submit(CheckRequest("hang")), found.submit(CheckRequest("never asked"))
         found.close()
-        for future in (running, waiting, found.submit(Check("too late"))):
+        for future in (running, waiting, found.submit(CheckRequest("too late"))):
             with pytest.raises(CrashError):
                 future.result(LONG)
         wait_until(lambda: is_gone(before), "the worker has ended")
 
 
 def test_worker_that_cannot_be_started_is_reported() -> None:
-    def full() -> Worker:
+    def full() -> ComputingWorker:
         raise BlockingIOError("no more processes")
 
     with computing_of(start=full) as found, pytest.raises(CrashError, match="cannot be started: no more processes"):
@@ -152,9 +152,9 @@ def test_kernel_ends_a_worker_whose_server_forgot_it() -> None:
     worker = forgotten()
     handle = os.pidfd_open(worker.pid)
     try:
-        assert worker.answer(Ask(Check("first"), LONG), Cluster()).error == ""
+        assert worker.answer(Ask(CheckRequest("first"), LONG), KnownCluster()).error == ""
         with pytest.raises((TimeoutError, EndedError)):
-            worker.answer(Ask(Check("hang"), SHORT), Cluster())
+            worker.answer(Ask(CheckRequest("hang"), SHORT), KnownCluster())
         select.select([handle], [], [], LONG)
         assert worker.end() == "was killed by SIGALRM"
     finally:

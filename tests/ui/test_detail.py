@@ -32,7 +32,7 @@ def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
     return WHOLE.node(lambda kind: msgspec.convert(document, kind))
 
 
-def _detail(node: NodeView, since: str | None = None, written: str = "") -> protocol.Node:
+def _detail(node: NodeView, since: str | None = None, written: str = "") -> protocol.NodeData:
     """What the page shows of a node that is alone in its cluster."""
     cluster = snapshot((node,))
     views = views_of(cluster)

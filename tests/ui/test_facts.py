@@ -6,7 +6,7 @@ from tests.snapshot.clusters import names, pod_of, snapshot, view
 from tests.support.saved import cluster_topology, pod
 from tests.ui.serving import ManualRuntime
 from toposcope.api.cluster_topology import read
-from toposcope.ui.facts import Facts, Stale
+from toposcope.ui.facts import Facts, StaleFact
 
 
 def _facts(clock: ManualRuntime | None = None) -> tuple[Facts, list[int]]:
@@ -66,9 +66,9 @@ def test_stale_counts_from_the_last_sign_of_life() -> None:
     facts.mark_alive("pods")  # from a stream that broke
     facts.mark_failing("nodes", "gone too")
     clock.seconds = 31
-    assert facts.stale() == Stale(31, {"pods": "gone", "nodes": "gone too"})
+    assert facts.stale() == StaleFact(31, {"pods": "gone", "nodes": "gone too"})
     facts.mark_synced("nodes")
-    assert facts.stale() == Stale(21, {"pods": "gone"})
+    assert facts.stale() == StaleFact(21, {"pods": "gone"})
     facts.mark_synced("pods")
     assert facts.stale() is None
 

@@ -13,7 +13,7 @@ from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
-from toposcope.ui.known import Added, Cluster, Collection, Known, Message, Removed, Sent, decoded, encoded
+from toposcope.ui.known import Added, Known, KnownCluster, KnownCollection, Message, Removed, Sent, decoded, encoded
 
 RACKS = [node(f"n{i}", "b", f"r{i}") for i in range(4)]
 
@@ -28,7 +28,7 @@ class Worker:
     known: Known = field(default_factory=Known)
     sent: Sent = field(default_factory=Sent)
 
-    def hears(self, cluster: Cluster) -> list[Message]:
+    def hears(self, cluster: KnownCluster) -> list[Message]:
         """Send the news as the server does; what was sent."""
         messages = list(self.sent.news(cluster))
         for message in messages:
@@ -43,7 +43,7 @@ def test_worker_knows_each_state_that_it_was_sent(seed: int) -> None:
     worker = Worker()
     now = at_random(rng)
     for _ in range(10):
-        worker.hears(Cluster(now))
+        worker.hears(KnownCluster(now))
         snapshot = worker.known.snapshot
         in_order = sorted(now.nodes, key=lambda node: node.name)
         assert snapshot.nodes == tuple(in_order)
@@ -70,25 +70,25 @@ def mixed(first: Snapshot, second: Snapshot, rng: random.Random) -> Snapshot:
 def test_nothing_is_sent_twice() -> None:
     worker = Worker()
     before = cluster(RACKS, pods("job", "n0", "n1"))
-    assert worker.hears(Cluster(before)) != []
+    assert worker.hears(KnownCluster(before)) != []
     the_same = replace(before)
-    assert worker.hears(Cluster(the_same)) == []
+    assert worker.hears(KnownCluster(the_same)) == []
 
     cordoned = msgspec.structs.replace(RACKS[2], schedulable=False)
     nodes = (*RACKS[:2], cordoned, RACKS[3])
     after = replace(before, nodes=nodes)
-    assert worker.hears(Cluster(after)) == [
-        Removed(Collection.NODES, [2]),
-        Added(Collection.NODES, [cordoned]),
+    assert worker.hears(KnownCluster(after)) == [
+        Removed(KnownCollection.NODES, [2]),
+        Added(KnownCollection.NODES, [cordoned]),
     ]
     assert worker.known.snapshot == after
 
 
 def test_large_cluster_is_sent_in_small_parts() -> None:
-    large = Cluster(cluster(THOUSAND_NODES))
+    large = KnownCluster(cluster(THOUSAND_NODES))
     sizes = []
     for message in Sent().news(large):
-        if isinstance(message, Added) and message.collection is Collection.NODES:
+        if isinstance(message, Added) and message.collection is KnownCollection.NODES:
             sizes.append(len(message.objects))
     assert sizes == [200] * 5
 
@@ -96,7 +96,7 @@ def test_large_cluster_is_sent_in_small_parts() -> None:
 def test_nodes_share_in_the_worker_what_they_share_in_the_server() -> None:
     worker = Worker()
     large = cluster(THOUSAND_NODES)
-    worker.hears(Cluster(large))
+    worker.hears(KnownCluster(large))
     first, *others = worker.known.snapshot.nodes
     assert len(others) == 999
     for other in others:
@@ -107,10 +107,10 @@ def test_nodes_share_in_the_worker_what_they_share_in_the_server() -> None:
 def test_pods_may_be_unknown_and_become_known() -> None:
     worker = Worker()
     unknown = Snapshot("test", None, tuple(RACKS), None)
-    worker.hears(Cluster(unknown))
+    worker.hears(KnownCluster(unknown))
     assert worker.known.snapshot.pods is None
     without_pods = replace(unknown, pods=())
-    worker.hears(Cluster(without_pods))
+    worker.hears(KnownCluster(without_pods))
     assert worker.known.snapshot.pods == ()
 
 
@@ -128,9 +128,9 @@ def test_parts_that_a_question_is_not_about_stay() -> None:
     required = RequiredLevels()
     required.keys["PodGang", "ml", "g"] = "rack"
     four_racks = cluster(RACKS)
-    worker.hears(Cluster(four_racks, published=read, required=required))
+    worker.hears(KnownCluster(four_racks, published=read, required=required))
     two_racks = cluster(RACKS[:2])
-    worker.hears(Cluster(two_racks))
+    worker.hears(KnownCluster(two_racks))
 
     known = worker.known
     assert known.with_published.objects == ({"kind": "Queue"},)
@@ -150,7 +150,7 @@ def test_cluster_with_everything_arrives_as_it_is(tmp_path: Path) -> None:
     file.write_text(saved(objects))
     snapshot = load_files([str(file)], keep_matrix=lambda _name, _not_ok: True)
     worker = Worker()
-    worker.hears(Cluster(snapshot, published=snapshot))
+    worker.hears(KnownCluster(snapshot, published=snapshot))
     assert worker.known.with_published == snapshot
 
 

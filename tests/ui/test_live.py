@@ -184,7 +184,7 @@ def test_data_is_stale_while_the_server_is_gone(api: ApiUnderTest) -> None:
 def test_forbidden_collections_are_done_without(api: ApiUnderTest, what: str, where: str) -> None:
     assert api.embedded
 
-    def is_forbidden(request: requests.Request) -> bool:
+    def is_forbidden(request: requests.HttpRequest) -> bool:
         return request.path == where
 
     api.embedded.faults.reject(403, times=1_000_000, applies=is_forbidden)

@@ -239,7 +239,7 @@ def test_snapshot_is_the_same_with_and_without_gzip(server: Served) -> None:
     etag = headers["etag"]
     assert etag == plain_headers["etag"]
     assert server.status("/api/snapshot", If_None_Match=etag) == 304
-    msgspec.convert(plain, protocol.Snapshot)  # every field as it is written down
+    msgspec.convert(plain, protocol.SnapshotData)  # every field as it is written down
 
 
 def test_snapshot_has_a_column_for_each_fact(server: Served) -> None:
@@ -260,7 +260,7 @@ def test_snapshot_has_a_column_for_each_fact(server: Served) -> None:
 
 def test_node_is_answered_in_full(server: Served) -> None:
     found = server.get("/api/node/gb200-02")
-    msgspec.convert(found, protocol.Node)
+    msgspec.convert(found, protocol.NodeData)
     assert found["reasons"] == ["GPU 1: 17 of 18 NVLinks active"]
     assert found["since"] == {"at": "2026-01-01T00:00:00Z", "exact": False}
     gpus = [device["label"] for device in found["devices"] if device["kind"] == "gpu"]

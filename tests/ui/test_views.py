@@ -10,7 +10,7 @@ from tests.ui.serving import broadcaster_of, decoded, facts_of, fetched, rack_no
 from toposcope.api import label_keys
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.ui.nodes import NO_AGENT, NOT_SELECTED, domain_path
-from toposcope.ui.views import View, views_of
+from toposcope.ui.views import PageView, views_of
 
 
 def _named(name: str, uid: str, parent: str = "", **spec: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def _named(name: str, uid: str, parent: str = "", **spec: Any) -> dict[str, Any]
     return topology
 
 
-def _views(nodes: tuple[NodeView, ...], *topologies: dict[str, Any]) -> tuple[View, ...]:
+def _views(nodes: tuple[NodeView, ...], *topologies: dict[str, Any]) -> tuple[PageView, ...]:
     """The views of a cluster without pods."""
     return views_of(snapshot(nodes, (), *topologies))
 

@@ -7,17 +7,17 @@ from collections.abc import Collection, Iterable
 
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui import answers, protocol, worker
-from toposcope.ui.computing import Worker
+from toposcope.ui.computing import ComputingWorker
 
 
-def misbehaving() -> Worker:
+def misbehaving() -> ComputingWorker:
     """A worker that obeys."""
-    return Worker("tests.ui.workers.obey")
+    return ComputingWorker("tests.ui.workers.obey")
 
 
-def forgotten() -> Worker:
+def forgotten() -> ComputingWorker:
     """A worker that obeys, and that the kernel ends at its deadline."""
-    return Worker("tests.ui.workers.obey_in_time")
+    return ComputingWorker("tests.ui.workers.obey_in_time")
 
 
 def obey(parent: int, descriptor: int) -> None:

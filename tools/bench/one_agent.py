@@ -17,8 +17,8 @@ from tools.bench.workspace import MeasurementError
 from toposcope.agent.loop import Agent, AgentParts
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.nvml.supervisor import ProbeProcess
-from toposcope.agent.options import Options
-from toposcope.agent.publish import Publisher
+from toposcope.agent.options import AgentOptions
+from toposcope.agent.publish import NodePublisher
 from toposcope.agent.raw import RawLink, RawNode
 from toposcope.kube.runtime import Runtime
 
@@ -74,9 +74,9 @@ def _labelled() -> Iterator[tuple[Site, Hardware, Agent, Clock]]:
     with site_with(1) as site:
         hardware = Hardware(site.machine.raw)
         parts = AgentParts(
-            Options("node-0", spread=0.0),
+            AgentOptions("node-0", spread=0.0),
             cast("ProbeProcess", hardware),
-            Publisher(site.server.client(), "node-0"),
+            NodePublisher(site.server.client(), "node-0"),
             AgentMetrics(),
         )
         agent = Agent(parts, clock)

@@ -19,7 +19,7 @@ from toposcope.api.cluster_topology import API_VERSION, KIND
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.kube.confinement import NOBODY
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.requests import HttpRequest, Response
 from toposcope.simulator.apiserver.statuses import StatusError
 from toposcope.simulator.cluster import large_cluster
 from toposcope.simulator.machine import identity
@@ -43,14 +43,14 @@ Where nothing refuses these, programs try again every minute.
 class Journal:
     """Every request with the times at which it came and was done, on the machine's clock."""
 
-    def __init__(self, handle: Callable[[Request], Response]) -> None:
+    def __init__(self, handle: Callable[[HttpRequest], Response]) -> None:
         self._handle = handle
         self._changed = threading.Condition()
         self._entries: list[tuple[str, str, float, float]] = []
         self._gate: tuple[str, str] | None = None
         self._held: float | None = None
 
-    def handle(self, request: Request) -> Response:
+    def handle(self, request: HttpRequest) -> Response:
         """Answer a request; the one that the gate waits for stands there until it is released."""
         came = time.monotonic()
         method = request.method

@@ -138,7 +138,7 @@ def _lines(call: recording.Call) -> Iterator[str]:
 
 def _reply(answer: recording.Answer) -> str:
     match answer:
-        case recording.Filled(struct) | (recording.Memory() as struct):
+        case recording.Filled(struct) | (recording.StructMemory() as struct):
             reply = f"0 {_struct(struct)}"
         case recording.Value(list() as numbers):
             reply = f"0 {' '.join(map(str, numbers))}"
@@ -164,7 +164,7 @@ def _number(argument: recording.Argument) -> str:
     return str(argument).removeprefix("gpu:")
 
 
-def _struct(memory: recording.Memory) -> str:
+def _struct(memory: recording.StructMemory) -> str:
     content = bytes.fromhex(memory.bytes)
     kind = getattr(pynvml, memory.type)
     struct: Any = kind.from_buffer_copy(content)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from tools.simulate.scheduler import Process, Scheduler, Thread
 from toposcope.kube.runtime import Connection
 from toposcope.simulator.apiserver.api import Api
-from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.requests import HttpRequest, Response
 from toposcope.simulator.apiserver.statuses import StatusError, expired
 
 _USUAL: Final = (0.001, 0.02)
@@ -77,10 +77,10 @@ class Network:
         """Whether the server's process is gone."""
         self._held: list[Callable[[], object]] | None = None
         """While the server stands still: what it will do first when it goes on."""
-        self.about_to_write: Callable[[Process, Request], None] = lambda *_: None
-        self.wrote: Callable[[Process, Request, Response], None] = lambda *_: None
+        self.about_to_write: Callable[[Process, HttpRequest], None] = lambda *_: None
+        self.wrote: Callable[[Process, HttpRequest, Response], None] = lambda *_: None
         self.streams: set[SimulatedConnection] = set()
-        self.travelling: dict[SimulatedConnection, Request] = {}
+        self.travelling: dict[SimulatedConnection, HttpRequest] = {}
         """Requests on their way."""
         self.early: dict[SimulatedConnection, Response] = {}
         """Answers to those that arrived as their process was stopped."""
@@ -110,7 +110,7 @@ class Network:
         for read in held:
             read()
 
-    def await_server(self, process: Process, request: Request, patience: float) -> None:
+    def await_server(self, process: Process, request: HttpRequest, patience: float) -> None:
         """Wait while the server stands still.
 
         Raises TimeoutError; what was sent is read all the same.
@@ -128,7 +128,7 @@ class Network:
             self._held.append(lambda: self.serve(process, request))
         raise TimeoutError("timed out")
 
-    def serve(self, process: Process, request: Request) -> Response:
+    def serve(self, process: Process, request: HttpRequest) -> Response:
         """Have the server process a request now, whether anybody waits for its answer or not."""
         response = self.api.handle(request)
         method = request.method
@@ -188,7 +188,7 @@ class SimulatedConnection(Connection):
         self.process = process
         self.network = network
         self._patience = _NEVER if timeout is None else timeout
-        self.sent: Request | None = None
+        self.sent: HttpRequest | None = None
         self.dead = False
         """Whether it is open, and nothing will ever come."""
         self._cut = False
@@ -206,7 +206,7 @@ class SimulatedConnection(Connection):
         self, method: str, url: str, body: Any = None, headers: Any = None, **_: Any
     ) -> None:
         path, query = _parsed(url)
-        self.sent = Request(
+        self.sent = HttpRequest(
             method, path, query, {name.lower(): text for name, text in headers.items()}, body or b""
         )
 
@@ -243,7 +243,7 @@ class SimulatedConnection(Connection):
         self._travels_back(weather)
         return Answer(self, response)
 
-    def _travels(self, request: Request, weather: Weather) -> Any:
+    def _travels(self, request: HttpRequest, weather: Weather) -> Any:
         """Bring the request to the server; the answer that came before it was read, if any."""
         self.network.travelling[self] = request
         try:
@@ -263,7 +263,7 @@ class SimulatedConnection(Connection):
             return True
         return is_lost and self.network.scheduler.rng.random() < 0.5  # noqa: PLR2004 - half of them
 
-    def _served(self, request: Request, weather: Weather) -> Response:
+    def _served(self, request: HttpRequest, weather: Weather) -> Response:
         """The server's answer, to the second of two requests where a proxy repeats it."""
         network = self.network
         if weather.resent and network.scheduler.rng.random() < weather.resent:
@@ -273,7 +273,7 @@ class SimulatedConnection(Connection):
             return self._older(request, weather.paged)
         return network.serve(self.process, request)
 
-    def _older(self, request: Request, chance: float) -> Response:
+    def _older(self, request: HttpRequest, chance: float) -> Response:
         """What a server without streamed lists answers."""
         query = request.query
         if "sendInitialEvents" in query:
@@ -289,7 +289,7 @@ class SimulatedConnection(Connection):
             request = replace(request, query={**query, "limit": "1"})
         return self.network.serve(self.process, request)
 
-    def _arrives_late(self, request: Request, when: float) -> None:
+    def _arrives_late(self, request: HttpRequest, when: float) -> None:
         """Have a request arrive while its sender waits for the answer, or never.
 
         A claim may arrive after that, too.

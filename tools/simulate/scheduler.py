@@ -334,7 +334,7 @@ class ServerRuntime(runtime.Runtime):
     def lock(self) -> runtime.Lock:
         return Lock(self._scheduler)
 
-    def condition(self, lock: threading.RLock) -> runtime.Condition:
+    def condition(self, lock: threading.RLock) -> runtime.ConditionVariable:
         del lock
         return Condition(self._scheduler)
 

@@ -42,24 +42,24 @@ from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.node_watch import NodeWatch
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.nvml.supervisor import ProbeError
-from toposcope.agent.options import Options as AgentOptions
+from toposcope.agent.options import AgentOptions
 from toposcope.agent.plan_watch import PlanWatch
 from toposcope.agent.planned import Planner
 from toposcope.agent.probe import probe
-from toposcope.agent.publish import Publisher
+from toposcope.agent.publish import NodePublisher
 from toposcope.agent.raw import RawNode
 from toposcope.agent.run import follow
 from toposcope.agent.sysfs import Sysfs
-from toposcope.controller.options import Options
+from toposcope.controller.options import ControllerOptions
 from toposcope.controller.run import assemble
 from toposcope.integrations.node_plan import NodePlan
 from toposcope.kube.client import ApiClient
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.kube.runtime import Runtime
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import requests
 from toposcope.simulator.apiserver.api import Api
-from toposcope.simulator.apiserver.requests import Request, Response, Route
+from toposcope.simulator.apiserver.requests import HttpRequest, Response, Route
 from toposcope.simulator.apiserver.statuses import Object
 from toposcope.simulator.apiserver.store import Key, Store, Stored
 from toposcope.simulator.faults import load_faults
@@ -77,8 +77,8 @@ ACTORS: Final = (
     "controller-1",
 )
 _HISTORY: Final = 500
-_CLUSTER: Final = Cluster("http://simulated", None, lambda: None, NAMESPACE)
-_ELECTING: Final = Options(
+_CLUSTER: Final = ClusterAccess("http://simulated", None, lambda: None, NAMESPACE)
+_ELECTING: Final = ControllerOptions(
     None, False, 1.0, None, "text", leader_elect=True, lease_namespace=NAMESPACE, lease_duration=15
 )
 _NEIGHBOURS: Final = 30.0
@@ -152,7 +152,7 @@ class Server(Api):
     """
 
     def _save(
-        self, request: Request, route: Route, obj: Object, live: Object | None = None
+        self, request: HttpRequest, route: Route, obj: Object, live: Object | None = None
     ) -> Stored:
         by_hand = not request.headers.get("user-agent")
         if (
@@ -189,7 +189,7 @@ class Admin(AdminApi):
         content = b""
         if body is not None:
             content = msgspec.json.encode(body)
-        request = Request(method, where, pairs, headers, content)
+        request = HttpRequest(method, where, pairs, headers, content)
         answer = self._api.handle(request)
 
         text = b"".join(answer.chunks)
@@ -291,7 +291,7 @@ class Program:
         own = self._world
         client = ApiClient(_CLUSTER, "toposcope-agent", runtime=runtime)
         planner = Planner(machine.node, unique=True, slinky=True)
-        publisher = Publisher(client, machine.node, planner, runtime)
+        publisher = NodePublisher(client, machine.node, planner, runtime)
         metrics = AgentMetrics()
         options = AgentOptions(machine.node)
         wake = runtime.event()
@@ -568,12 +568,12 @@ class World(world.World):
         super().begin_round()
         self.levels.begin_round()
 
-    def _about_to_write(self, process: Process, _request: Request) -> None:
+    def _about_to_write(self, process: Process, _request: HttpRequest) -> None:
         if self.doomed.get(process.name) == 0.0:
             self._crash(process)
             process.check()
 
-    def _wrote(self, process: Process, request: Request, response: Response) -> None:
+    def _wrote(self, process: Process, request: HttpRequest, response: Response) -> None:
         name = process.name
         is_stored = response.code < _REFUSED and not request.dry
         if is_stored:
@@ -708,7 +708,7 @@ def undisturbed(api: AdminApi, *, late: bool) -> dict[str, Any]:
         {"apiVersion": "v1", "kind": "Node", **node} for node in api.get(cluster.NODES)["items"]
     )
     network = Network(clock, copied)
-    options = Options(
+    options = ControllerOptions(
         None,
         once=True,
         debounce=0.0,
@@ -753,7 +753,7 @@ def _hash(what: Any) -> int:
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
-def _write(name: str, request: Request, now: datetime, births: int) -> Write:
+def _write(name: str, request: HttpRequest, now: datetime, births: int) -> Write:
     """A line of the audit log. A controller that was started anew is another one."""
     root, *rest = request.path.strip("/").split("/")
     group = ""

@@ -7,8 +7,8 @@ from toposcope.agent.container_runtime import RestartPolicy
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.metrics import AgentMetrics, Outcome
 from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
-from toposcope.agent.options import Options
-from toposcope.agent.publish import NodeEvent, Publisher
+from toposcope.agent.options import AgentOptions
+from toposcope.agent.publish import NodeEvent, NodePublisher
 from toposcope.agent.rails import RailMemory
 from toposcope.agent.raw import RawNode
 from toposcope.agent.repairs import Repairs
@@ -46,9 +46,9 @@ _LONGEST_PROBE_SECONDS: Final = 600.0
 class AgentParts(NamedTuple):
     """What an agent is made of; those that are None are not asked for."""
 
-    options: Options
+    options: AgentOptions
     probe: ProbeProcess
-    publisher: Publisher
+    publisher: NodePublisher
     metrics: AgentMetrics
     nvidia_labels: "NvidiaLabelPublisher | None" = None
     confinement: Confinement | None = None

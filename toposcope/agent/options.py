@@ -12,7 +12,7 @@ from typing import NamedTuple
 from toposcope.telemetry.logs import FORMATS
 
 
-class Options(NamedTuple):
+class AgentOptions(NamedTuple):
     """How the agent is configured."""
 
     node_name: str
@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_sysfs_argument(parser)
     parser.add_argument("--log-format", choices=FORMATS, help="default: text")
-    parser.set_defaults(**Options._field_defaults)
+    parser.set_defaults(**AgentOptions._field_defaults)
 
 
 def add_node_arguments(parser: argparse.ArgumentParser) -> None:
@@ -137,13 +137,13 @@ def check_node_arguments(parser: argparse.ArgumentParser, arguments: argparse.Na
         parser.error(f"--interval {arguments.interval:g}: must be more than 0 seconds")
 
 
-def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:
+def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> AgentOptions:
     """The options in parsed arguments; ends the program with an error for a bad value."""
     check_node_arguments(parser, arguments)
     if arguments.spread < 0:
         parser.error(f"--spread {arguments.spread:g}: must not be negative")
     if arguments.cleanup and arguments.accept_degraded:
         parser.error("--cleanup and --accept-degraded contradict each other; give one")
-    values = [getattr(arguments, name) for name in Options._fields]
-    chosen = Options(*values)
+    values = [getattr(arguments, name) for name in AgentOptions._fields]
+    chosen = AgentOptions(*values)
     return chosen._replace(once=chosen.once or chosen.accept_degraded)

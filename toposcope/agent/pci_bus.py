@@ -17,7 +17,7 @@ _VPD_ATTEMPTS: Final = 3
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
 
 
-class Kind(NamedTuple):
+class PciKind(NamedTuple):
     """What a PCI function is, as its configuration space says.
 
     Hexadecimal text with `0x` in front.
@@ -27,7 +27,7 @@ class Kind(NamedTuple):
     pci_class: str
 
 
-Functions = dict[Entry, Kind]
+Functions = dict[Entry, PciKind]
 """The functions on the bus by entry; the name is the address."""
 
 
@@ -37,7 +37,7 @@ class PciBus:
     def __init__(self, root: str, files: Files) -> None:
         self._folder = f"{root}/bus/pci/devices"
         self._files = files
-        self._kinds: dict[Entry, Kind] = {}
+        self._kinds: dict[Entry, PciKind] = {}
         self._device_ids: dict[Entry, str] = {}
         self._fixed: dict[Entry, RawPci] = {}
         self._parents: dict[Entry, str] = {}
@@ -62,10 +62,10 @@ class PciBus:
         self._forget_others(found)
         return found
 
-    def _read_kind(self, folder: str) -> Kind:
+    def _read_kind(self, folder: str) -> PciKind:
         vendor = self._files.text(f"{folder}/vendor")
         pci_class = self._files.text(f"{folder}/class")
-        return Kind(vendor, pci_class)
+        return PciKind(vendor, pci_class)
 
     def _forget_others(self, functions: Functions) -> None:
         """Forget the functions that have gone."""

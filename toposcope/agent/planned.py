@@ -27,7 +27,7 @@ CLEARED: Final = "before-first-apply"
 """Owner of all fields of a Node whose managedFields was cleared."""
 
 
-class Wanted(NamedTuple):
+class WantedKeys(NamedTuple):
     """What belongs on the Node."""
 
     keys: OwnedKeys
@@ -89,26 +89,26 @@ class Planner:
             if self._unique or _wrote(metadata, "labels", key):
                 yield key, value
 
-    def wanted(self, metadata: Mapping[str, Any], labels: Mapping[str, str]) -> Wanted:
+    def wanted(self, metadata: Mapping[str, Any], labels: Mapping[str, str]) -> WantedKeys:
         """The keys that belong on the Node, which will have these labels besides."""
         present = self.present(metadata)
         if self._plan is None:
             foreign = self._is_foreign(metadata, None)
-            return Wanted(self._allowed(present), foreign)
+            return WantedKeys(self._allowed(present), foreign)
         planned = self._plan.wanted(self._name, _Labels(labels))
         unique = self._unique_labels(planned, present)
         if not self._slinky:
-            return Wanted(OwnedKeys(unique, {}))
+            return WantedKeys(OwnedKeys(unique, {}))
         annotation = planned.annotation
         foreign = self._is_foreign(metadata, annotation)
         if foreign:
             self._log_foreign(metadata, annotation)
         if foreign or planned.keeps_annotation:
             keys = OwnedKeys(unique, present.annotations)
-            return Wanted(keys, foreign)
+            return WantedKeys(keys, foreign)
         self._annotation = annotation
         annotations = {SLINKY: annotation} if annotation else {}
-        return Wanted(OwnedKeys(unique, annotations))
+        return WantedKeys(OwnedKeys(unique, annotations))
 
     def _allowed(self, present: OwnedKeys) -> OwnedKeys:
         """The keys on the Node that the flags let the agent write."""

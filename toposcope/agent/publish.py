@@ -17,7 +17,7 @@ from toposcope.agent.labels import ALL
 from toposcope.agent.nvidia_labels import MANAGER as NVIDIA_MANAGER
 from toposcope.agent.nvidia_labels import owners
 from toposcope.agent.owners import OwnedKeys, managers, node_body
-from toposcope.agent.planned import CLEARED, FORMER, MANAGER, Planner, Wanted
+from toposcope.agent.planned import CLEARED, FORMER, MANAGER, Planner, WantedKeys
 from toposcope.api import label_keys
 from toposcope.api.label_keys import MATRIX, PREFIX, RAILS, REFERENCE, SLINKY
 from toposcope.hardware.topology import State
@@ -138,7 +138,7 @@ def _dropped(before: OwnedKeys, after: OwnedKeys) -> dict[str, list[str]]:
     }
 
 
-class Publisher:
+class NodePublisher:
     """Keeps the labels and annotations of one Node equal to the description last published."""
 
     def __init__(
@@ -239,14 +239,14 @@ class Publisher:
         self._node = after
         return node_events(before.labels, after.labels, _reasons(description))
 
-    def _wanted(self, own: OwnedKeys) -> Wanted:
+    def _wanted(self, own: OwnedKeys) -> WantedKeys:
         """What ClusterTopologies ask for on the Node once it carries `own`."""
         labels = {**(self.metadata.get("labels") or {})}
         for key in ALL:
             labels.pop(key, None)
         return self._planner.wanted(self.metadata, {**labels, **own.labels})
 
-    def _apply(self, own: OwnedKeys, planned: Wanted) -> Request:
+    def _apply(self, own: OwnedKeys, planned: WantedKeys) -> Request:
         """The apply of all keys of ours."""
         keys = _joined(own, planned.keys)
         metadata: dict[str, Any] = {"name": self._name, "uid": self.metadata["uid"]}

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from toposcope.agent.pci_bus import Functions, Kind, PciBus
+from toposcope.agent.pci_bus import Functions, PciBus, PciKind
 from toposcope.agent.raw import RawDataDirect, RawNic, RawPort
 from toposcope.agent.sysfs_files import Entry, Files
 from toposcope.hardware.pci import card
@@ -293,7 +293,7 @@ class RdmaDevices:
         driver = self._bus.driver(function)
         return driver == nic.pci.driver and not self._without_rdma(function, driver)
 
-    def _hides_a_nic(self, function: Entry, kind: Kind) -> bool:
+    def _hides_a_nic(self, function: Entry, kind: PciKind) -> bool:
         if not _is_mellanox(kind) or not kind.pci_class.startswith(_NETWORK):
             return False
         if self._bus.parent(function) and not self._vf_rails:
@@ -334,7 +334,7 @@ class RdmaDevices:
             yield RawDataDirect(place, vpd.card if vpd else "")
 
 
-def _is_mellanox(kind: Kind | None) -> bool:
+def _is_mellanox(kind: PciKind | None) -> bool:
     return kind is not None and kind.vendor == _MELLANOX
 
 

@@ -17,9 +17,9 @@ from toposcope.agent.loop import Agent, AgentParts, explain
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.node_watch import NodeWatch
 from toposcope.agent.nvml.supervisor import ProbeProcess
-from toposcope.agent.options import Options
+from toposcope.agent.options import AgentOptions
 from toposcope.agent.planned import Planner
-from toposcope.agent.publish import RIGHTS, Publisher
+from toposcope.agent.publish import RIGHTS, NodePublisher
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.kube.account_rights import AccountRights
 from toposcope.kube.client import ApiClient
@@ -48,7 +48,7 @@ _SIGNS: Final = 4096
 _STOP, _NODE, _PLAN = b"s", b"n", b"p"
 
 
-def run(options: Options, probe: ProbeProcess) -> int:
+def run(options: AgentOptions, probe: ProbeProcess) -> int:
     """Run until a signal (or once); the exit code.
 
     `probe` was made before threads start and most modules load.
@@ -61,7 +61,7 @@ def run(options: Options, probe: ProbeProcess) -> int:
         log.error("%s", error)  # noqa: TRY400 - the message is enough, a traceback would hide it
         return 1
     planner = Planner(options.node_name, unique=options.unique_values, slinky=options.slinky)
-    publisher = Publisher(client, options.node_name, planner=planner)
+    publisher = NodePublisher(client, options.node_name, planner=planner)
     with contextlib.ExitStack() as stack:
         stack.callback(client.close)
         if options.cleanup:
@@ -101,7 +101,7 @@ def run(options: Options, probe: ProbeProcess) -> int:
 
 
 def _plan_watch(
-    client: ApiClient, options: Options, changed: "Callable[[NodePlan], object]"
+    client: ApiClient, options: AgentOptions, changed: "Callable[[NodePlan], object]"
 ) -> "PlanWatch | None":
     """A watch of the controller's plan; None where the agent follows none."""
     if not (options.unique_values or options.slinky):
@@ -111,7 +111,7 @@ def _plan_watch(
     return PlanWatch(client, pod_namespace() or HOME_NAMESPACE, changed)
 
 
-def _read_plan(client: ApiClient, options: Options, agent: Agent) -> bool:
+def _read_plan(client: ApiClient, options: AgentOptions, agent: Agent) -> bool:
     """Read the controller's plan, if the agent follows it; whether the API server answered."""
     watch = _plan_watch(client, options, agent.plan_changed)
     try:
@@ -128,8 +128,8 @@ class _Watches(NamedTuple):
     """What the watches in threads of their own need."""
 
     client: ApiClient
-    options: Options
-    publisher: Publisher
+    options: AgentOptions
+    publisher: NodePublisher
     metrics: AgentMetrics
 
     def start(
@@ -144,7 +144,9 @@ class _Watches(NamedTuple):
             plan.start()
 
 
-def _nvidia_label_publisher(client: ApiClient, options: Options) -> "NvidiaLabelPublisher | None":
+def _nvidia_label_publisher(
+    client: ApiClient, options: AgentOptions
+) -> "NvidiaLabelPublisher | None":
     if not options.nvidia_labels:
         return None
     from toposcope.agent.nvidia_labels import NvidiaLabelPublisher  # noqa: PLC0415 - few want it
@@ -152,7 +154,7 @@ def _nvidia_label_publisher(client: ApiClient, options: Options) -> "NvidiaLabel
     return NvidiaLabelPublisher(client, options.node_name)
 
 
-def _audit(client: ApiClient, options: Options) -> "SliceAudit | None":
+def _audit(client: ApiClient, options: AgentOptions) -> "SliceAudit | None":
     if not options.audit_slices:
         return None
     from toposcope.agent.slices import SliceAudit  # noqa: PLC0415 - few want it
@@ -242,7 +244,7 @@ def follow(
                 pass
 
 
-def _clean_up(publisher: Publisher, node_name: str) -> int:
+def _clean_up(publisher: NodePublisher, node_name: str) -> int:
     try:
         count = publisher.cleanup()
     except KubeError as error:

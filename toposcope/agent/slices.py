@@ -12,7 +12,7 @@ from toposcope.api.label_keys import MATRIX
 from toposcope.api.label_values import label_safe
 from toposcope.hardware.topology import NodeTopology
 from toposcope.integrations.dra.api import SLICE, kept
-from toposcope.integrations.dra.audit import Disagreement, SeenGpu, compare
+from toposcope.integrations.dra.audit import DriverDisagreement, SeenGpu, compare
 from toposcope.integrations.dra.devices import NodeDevices, inventory
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError
@@ -65,8 +65,8 @@ class SliceAudit:
         self._rng = runtime.rng()
         self._due = runtime.monotonic()
         self._topology: NodeTopology | None = None
-        self._found: tuple[Disagreement, ...] = ()
-        self._steady: tuple[Disagreement, ...] = ()
+        self._found: tuple[DriverDisagreement, ...] = ()
+        self._steady: tuple[DriverDisagreement, ...] = ()
 
     def join(self, description: Description) -> Description:
         """The description with a reason for each disagreement.

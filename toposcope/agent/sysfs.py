@@ -21,7 +21,7 @@ _GPU_CLASSES: Final = ("0x0300", "0x0302")
 _SWITCH_CLASS: Final = "0x0680"
 
 
-class Devices(NamedTuple):
+class PciDevices(NamedTuple):
     """What there is on the PCI bus that matters."""
 
     gpus: tuple[RawPci, ...]
@@ -52,12 +52,12 @@ class Sysfs:
         self._numa: dict[Entry, RawNuma] = {}
         self._online = ""
 
-    def devices(self) -> Devices:
+    def devices(self) -> PciDevices:
         """Everything on the bus that matters, read at once."""
         functions = self._bus.functions()
         gpus, switches = self._nvidia_functions(functions)
         network = self._rdma.read(functions)
-        return Devices(
+        return PciDevices(
             gpus=gpus,
             switches=switches,
             nics=network.nics,

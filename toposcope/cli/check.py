@@ -14,7 +14,7 @@ from urllib.parse import quote
 from toposcope.cli.command import EPILOG, add_source_arguments, api_client, load_snapshot, on_screen
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, EXIT_UNCLEAR, CommandError
 from toposcope.cli.output import show_document
-from toposcope.cli.progress import Progress
+from toposcope.cli.progress import ProgressLine
 from toposcope.cli.terminal import Screen, complain
 from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.integrations.framework.document import Field, Finding, kind_of
@@ -25,7 +25,7 @@ from toposcope.integrations.registry import CHANGES_CHECKED
 from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, KubeError, NoClusterError, UnreachableError
 from toposcope.placement.check import Checked, Checker
-from toposcope.placement.document import Answer, document_of, line_of
+from toposcope.placement.document import DocumentAnswer, document_of, line_of
 from toposcope.placement.sentences import HEADS, advice, grounds, left_out, reasoning, unread_lines
 from toposcope.snapshot.documents import Document, documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
@@ -120,18 +120,18 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         _note_missing_limits(checker.known)
     remarks = _dry_runs(arguments, documents) if arguments.server else {}
     answers = []
-    with Progress(sys.stderr, doing="checking") as progress:
+    with ProgressLine(sys.stderr, doing="checking") as progress:
         for count, (document, values) in enumerate(objects, 1):
             checked = checker.check(values, existing.get(key_of(values)))
             checked = _with_remarks(checked, remarks.get(count, ()), document.kind)
-            answers.append(Answer(document, checked))
+            answers.append(DocumentAnswer(document, checked))
             progress("workloads", count, count / len(objects))
 
     code = _shown(screen, arguments, answers, problems)
     return code or _without_pods(answers)
 
 
-def _without_pods(answers: Sequence[Answer]) -> int:
+def _without_pods(answers: Sequence[DocumentAnswer]) -> int:
     """3 where no room was looked for, because no workload has pods; else 0."""
     results = list(_results(answers))
     if not results or not all(checked.asks_for_nothing for checked in results):
@@ -189,7 +189,7 @@ def _without_cluster(
     checker = WithoutCluster(catalogue, [values for _, values in objects])
     answers = []
     for document, values in objects:
-        answers.append(Answer(document, checker.check(values)))
+        answers.append(DocumentAnswer(document, checker.check(values)))
 
     code = _shown(screen, arguments, answers, [])
     if not isinstance(why, NoClusterError):
@@ -202,7 +202,7 @@ def _without_cluster(
 def _shown(
     screen: Screen,
     arguments: argparse.Namespace,
-    answers: Sequence[Answer],
+    answers: Sequence[DocumentAnswer],
     problems: Sequence[Problem],
 ) -> int:
     """Print the answers; returns the exit code.
@@ -232,7 +232,7 @@ def _shown(
 def _print(
     screen: Screen,
     arguments: argparse.Namespace,
-    answers: Sequence[Answer],
+    answers: Sequence[DocumentAnswer],
     problems: Sequence[Problem],
 ) -> None:
     if arguments.output == "name":
@@ -256,12 +256,12 @@ def exit_code(results: Sequence[Checked]) -> int:
     return code
 
 
-def _results(answers: Sequence[Answer]) -> Iterator[Checked]:
+def _results(answers: Sequence[DocumentAnswer]) -> Iterator[Checked]:
     for answer in answers:
         yield from answer.checked
 
 
-def _unwell_names(answers: Sequence[Answer]) -> Iterator[str]:
+def _unwell_names(answers: Sequence[DocumentAnswer]) -> Iterator[str]:
     for checked in _results(answers):
         if checked.reading.workload and not checked.well:
             yield checked.reading.workload.handle
@@ -272,7 +272,7 @@ def _objects(
 ) -> Iterator[tuple[Document, Mapping[str, Any]]]:
     """The objects in these files; what cannot be read goes to `problems`."""
     meter = Meter(names)
-    with Progress(sys.stderr) as progress:
+    with ProgressLine(sys.stderr) as progress:
         objects = documents(
             names, problems.append, on_read=meter.read, limit=limit, of_any_kind=True
         )
@@ -303,7 +303,10 @@ def _existing(
         existing[key_of(values)] = values
 
     if LIVE in against:
-        with api_client(arguments) as client, Progress(sys.stderr, doing="looking up") as progress:
+        with (
+            api_client(arguments) as client,
+            ProgressLine(sys.stderr, doing="looking up") as progress,
+        ):
             existing = _live_objects(client, wanted, progress) | existing
     return existing
 
@@ -317,7 +320,7 @@ def _dry_runs(
     findings: dict[int, list[Finding]] = {}
     with (
         api_client(arguments) as client,
-        Progress(sys.stderr, doing="asking the API server about") as progress,
+        ProgressLine(sys.stderr, doing="asking the API server about") as progress,
     ):
         server = DryRun(client, client.namespace or "default")
         for count, document in enumerate(documents, 1):
@@ -347,7 +350,9 @@ def _with_remarks(
     return replace(first, reading=reading), *rest
 
 
-def _page(screen: Screen, answers: Sequence[Answer], *, has_reasoning: bool) -> Iterator[str]:
+def _page(
+    screen: Screen, answers: Sequence[DocumentAnswer], *, has_reasoning: bool
+) -> Iterator[str]:
     for answer in answers:
         for checked in answer.checked:
             yield from _lines(screen, answer.document, checked, has_reasoning=has_reasoning)
@@ -371,7 +376,7 @@ def _lines(
             yield f"  note: {note}"
 
 
-def _summary(answers: Sequence[Answer]) -> Iterator[str]:
+def _summary(answers: Sequence[DocumentAnswer]) -> Iterator[str]:
     """The parts of the last line."""
     results = list(_results(answers))
     count = len(results)
@@ -473,7 +478,7 @@ def key_of(values: Mapping[str, Any]) -> Key:
 
 
 def _live_objects(
-    client: "ApiClient", documents: Sequence[Mapping[str, Any]], progress: Progress
+    client: "ApiClient", documents: Sequence[Mapping[str, Any]], progress: ProgressLine
 ) -> dict[Key, Mapping[str, Any]]:
     """The documents' objects as they are in the cluster, in the same API version. Raises KubeError.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toposcope.cli.errors import EXIT_ERROR, EXPECTED, CommandError, complaint
 from toposcope.cli.output import names_of
-from toposcope.cli.progress import Progress
+from toposcope.cli.progress import ProgressLine
 from toposcope.cli.streams import NO_READER, forget
 from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.hierarchy.coverage import some_names
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from toposcope.hierarchy.catalogue import Catalogue
     from toposcope.kube.client import ApiClient
     from toposcope.snapshot.decode import KeepMatrix
-    from toposcope.snapshot.live import Wanted
+    from toposcope.snapshot.live import WantedParts
 
 Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
 """What `toposcope.cli.main` calls of a command; returns the exit code."""
@@ -237,9 +237,9 @@ def load_snapshot(
     if arguments.files:
         snapshot = _of_files(arguments, keep, others)
     else:
-        from toposcope.snapshot.live import Wanted  # noqa: PLC0415 - not for files
+        from toposcope.snapshot.live import WantedParts  # noqa: PLC0415 - not for files
 
-        wanted = Wanted(pods, published, node, keep, on_topologies, neighbours)
+        wanted = WantedParts(pods, published, node, keep, on_topologies, neighbours)
         snapshot = _of_cluster(arguments, wanted, catalogue)
 
     if catalogue:
@@ -265,7 +265,7 @@ def _of_files(
 ) -> Snapshot:
     from toposcope.snapshot.files import load_files  # noqa: PLC0415 - not for a live cluster
 
-    with Progress(sys.stderr) as progress:
+    with ProgressLine(sys.stderr) as progress:
         reject_cluster_flags(arguments)
         return load_files(
             arguments.files,
@@ -277,13 +277,13 @@ def _of_files(
 
 
 def _of_cluster(
-    arguments: argparse.Namespace, wanted: "Wanted", catalogue: "Catalogue | None"
+    arguments: argparse.Namespace, wanted: "WantedParts", catalogue: "Catalogue | None"
 ) -> Snapshot:
     """A live cluster, with the levels of its controller where no others are given."""
     from toposcope.cli.catalogue import of_cluster  # noqa: PLC0415 - not for files
     from toposcope.snapshot.live import load_live  # noqa: PLC0415 - same
 
-    with Progress(sys.stderr) as progress, api_client(arguments) as client:
+    with ProgressLine(sys.stderr) as progress, api_client(arguments) as client:
         watched = getattr(arguments, "watched", None)
         if watched:
             snapshot: Snapshot = watched(client, published=wanted.published)

@@ -11,17 +11,17 @@ from typing import Any, Final
 from toposcope.cli.command import add_source_arguments, load_snapshot, on_screen
 from toposcope.cli.errors import CommandError, exit_code
 from toposcope.cli.output import counted, show_document
-from toposcope.cli.progress import Progress
+from toposcope.cli.progress import ProgressLine
 from toposcope.cli.terminal import Screen
 from toposcope.hierarchy.catalogue import BUILT_IN
-from toposcope.snapshot.changes import Change, Kind, changes, words
+from toposcope.snapshot.changes import Change, ChangeKind, changes, words
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import SAVE, Snapshot
 from toposcope.snapshot.scope import select_scope
 
 _FEW: Final = 3
-_WORSE: Final = frozenset({Kind.DOMAIN_GONE, Kind.NODE_GONE})
-_BETTER: Final = frozenset({Kind.DOMAIN_NEW, Kind.NODE_NEW})
+_WORSE: Final = frozenset({ChangeKind.DOMAIN_GONE, ChangeKind.NODE_GONE})
+_BETTER: Final = frozenset({ChangeKind.DOMAIN_NEW, ChangeKind.NODE_NEW})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
 def _saved(arguments: argparse.Namespace) -> Snapshot:
     """The saved snapshot. Raises InputError, and CommandError where it has no nodes."""
-    with Progress(sys.stderr) as progress:
+    with ProgressLine(sys.stderr) as progress:
         snapshot = load_files(arguments.before, progress=progress, limit=arguments.from_limit)
     if not snapshot.nodes:
         raise CommandError(f"there are no nodes in {snapshot.source}; save them with: {SAVE}")
@@ -101,7 +101,7 @@ def _lines(screen: Screen, between: list[Change], *, is_wide: bool) -> Iterator[
         yield f"{sign} {text}"
 
 
-def _sign(screen: Screen, kind: Kind) -> str:
+def _sign(screen: Screen, kind: ChangeKind) -> str:
     if kind in _WORSE:
         return screen.paint("-", "red")
     if kind in _BETTER:

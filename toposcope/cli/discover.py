@@ -17,7 +17,7 @@ from toposcope.agent.nvml.supervisor import ProbeError
 from toposcope.agent.options import add_vf_rails_argument
 from toposcope.agent.raw import RawNode
 from toposcope.api import label_keys
-from toposcope.cli.hardware import HardwareError, Source, add_profile_argument, source
+from toposcope.cli.hardware import HardwareError, ProbeSource, add_profile_argument, source
 from toposcope.cli.matrix import matrix_lines
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen, complain, screen
@@ -107,12 +107,12 @@ def _described(arguments: argparse.Namespace) -> Description:
     return _as_text_says(description) if arguments.capture else description
 
 
-def _probed(machine: Source) -> RawNode:
+def _probed(machine: ProbeSource) -> RawNode:
     with machine.probe_process() as process:
         return process.probe()
 
 
-def _recorded(machine: Source, file: Path) -> RawNode:
+def _recorded(machine: ProbeSource, file: Path) -> RawNode:
     from toposcope.cli.recording import record  # noqa: PLC0415 - only this flag needs it
     from toposcope.simulator.recording import RecordingError  # noqa: PLC0415 - same
 

@@ -10,12 +10,12 @@ from typing import Any, Final
 from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import exit_code
 from toposcope.cli.output import counted, show_document
-from toposcope.cli.planning import Plan, number, read, read_budgets, working
+from toposcope.cli.planning import NamedPlan, number, read, read_budgets, working
 from toposcope.cli.reach import add_like, add_tolerate, repelling_document, shape_for
 from toposcope.cli.slots import add_size_arguments, per_pod_for
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
-from toposcope.planning.drain_order import DrainOrder, Loss, Step, units_of
+from toposcope.planning.drain_order import DrainOrder, DrainStep, Loss, units_of
 from toposcope.planning.gangs import Gang
 from toposcope.planning.slots import sizes_of
 from toposcope.text import first_few, plural
@@ -80,20 +80,20 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     return exit_code(ok=not is_blocked)
 
 
-def _drainable(plan: Plan, steps: Sequence[Step]) -> Iterator[str]:
+def _drainable(plan: NamedPlan, steps: Sequence[DrainStep]) -> Iterator[str]:
     """The names of the nodes that no budget blocks."""
     for step in steps:
         if not step.blocked:
             yield from _nodes(plan, step)
 
 
-def _nodes(plan: Plan, step: Step) -> Iterator[str]:
+def _nodes(plan: NamedPlan, step: DrainStep) -> Iterator[str]:
     for place in step.unit.nodes:
         node = plan.capacity.nodes[place]
         yield node.name
 
 
-def document(plan: Plan, step: Step) -> dict[str, Any]:
+def document(plan: NamedPlan, step: DrainStep) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print of one step; docs/check.md describes it."""
     unit = step.unit
     return {
@@ -124,7 +124,13 @@ def _loss(loss: Loss) -> dict[str, Any]:
 
 
 def _page(
-    screen: Screen, plan: Plan, what: str, steps: Sequence[Step], *, units: int, is_wide: bool
+    screen: Screen,
+    plan: NamedPlan,
+    what: str,
+    steps: Sequence[DrainStep],
+    *,
+    units: int,
+    is_wide: bool,
 ) -> Iterator[str]:
     header = ["STEP", what.upper(), "NODES", "GANGS", "NEEDS", "LARGEST SLOTS LOST"]
     rows = []
@@ -153,7 +159,7 @@ def _page(
         yield screen.paint(f"! not in the order: {nodes} that lack a level", "yellow")
 
 
-def _row(place: int, step: Step, losses: Sequence[Loss]) -> list[str]:
+def _row(place: int, step: DrainStep, losses: Sequence[Loss]) -> list[str]:
     unit = step.unit
     costs = []
     for loss in losses:
@@ -169,7 +175,7 @@ def _row(place: int, step: Step, losses: Sequence[Loss]) -> list[str]:
     ]
 
 
-def _together(steps: Sequence[Step], units: str) -> str:
+def _together(steps: Sequence[DrainStep], units: str) -> str:
     """How many steps can be done at once: those before the first that is blocked."""
     together = 0
     stopping: set[int] = set()

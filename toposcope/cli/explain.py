@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from toposcope.cli import command, errors
 from toposcope.cli.output import show_document
-from toposcope.cli.progress import Progress
+from toposcope.cli.progress import ProgressLine
 from toposcope.cli.terminal import Screen, Whole, columns, complain
 from toposcope.explain import object_store
 from toposcope.explain.context import Context
@@ -21,16 +21,16 @@ from toposcope.explain.diagnosis import Diagnosis
 from toposcope.explain.machine import examine
 from toposcope.explain.observed_placement import ObservedPlacement
 from toposcope.explain.ownership import ObjectNotFoundError, subject_of
-from toposcope.integrations.framework.features import Outcome, Ref, SchedulerMessage, Step
+from toposcope.integrations.framework.features import CheckOutcome, CheckStep, Ref, SchedulerMessage
 from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import Snapshot
 from toposcope.text import Command, plural, shell
 
 _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 _MARKS: Final = {
-    Outcome.PASSED: ("ok", "green"),
-    Outcome.FAILED: ("FAILED", "red"),
-    Outcome.UNKNOWN: ("?", "yellow"),
+    CheckOutcome.PASSED: ("ok", "green"),
+    CheckOutcome.FAILED: ("FAILED", "red"),
+    CheckOutcome.UNKNOWN: ("?", "yellow"),
 }
 _WIDTH: Final = 14
 
@@ -102,7 +102,7 @@ def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> i
     steps = examine(snapshot, node)
     answer = None
     for step in steps:
-        if step.outcome is Outcome.FAILED:
+        if step.outcome is CheckOutcome.FAILED:
             answer = step
             break
 
@@ -119,7 +119,7 @@ def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> i
 
 
 def _node_page(
-    screen: Screen, name: str, steps: Sequence[Step], answer: Step | None
+    screen: Screen, name: str, steps: Sequence[CheckStep], answer: CheckStep | None
 ) -> Iterator[str]:
     yield screen.paint(f"node/{name}", "bold")
     yield ""
@@ -156,7 +156,7 @@ def _gathered(
         return snapshot, collector.store()
 
     snapshot = command.load_snapshot(arguments, published=True)
-    with command.api_client(arguments) as client, Progress(sys.stderr) as progress:
+    with command.api_client(arguments) as client, ProgressLine(sys.stderr) as progress:
         store = object_store.load_objects(client, arguments.namespace, pod, progress)
 
     if store.unread:
@@ -209,7 +209,7 @@ def _messages(screen: Screen, messages: Sequence[SchedulerMessage]) -> Iterator[
             yield f"    meaning: {message.meaning}"
 
 
-def _checked(screen: Screen, steps: Sequence[Step], answer: Step | None) -> Iterator[str]:
+def _checked(screen: Screen, steps: Sequence[CheckStep], answer: CheckStep | None) -> Iterator[str]:
     yield ""
     yield screen.paint("Checked, in this order:", "head")
     for step in steps:
@@ -224,7 +224,7 @@ def _checked(screen: Screen, steps: Sequence[Step], answer: Step | None) -> Iter
             yield " " * (10 + _WIDTH) + line
 
 
-def _why(screen: Screen, step: Step) -> Iterator[str]:
+def _why(screen: Screen, step: CheckStep) -> Iterator[str]:
     yield screen.paint(f"Why: {step.message}", "red")
     for line in step.details:
         yield f"  {line}"
@@ -317,7 +317,7 @@ def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
         yield screen.paint("Nothing is wrong with it.", "green")
 
     for step in diagnosis.steps:
-        if step.outcome is Outcome.UNKNOWN:
+        if step.outcome is CheckOutcome.UNKNOWN:
             yield f"  unknown: {step.message}"
             yield from _next(step.commands)
 
@@ -427,7 +427,7 @@ def _ref(ref: Ref) -> dict[str, str]:
     return {"group": ref.group, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
 
 
-def _step_document(step: Step) -> dict[str, Any]:
+def _step_document(step: CheckStep) -> dict[str, Any]:
     return {
         "step": step.name,
         "outcome": step.outcome.value,

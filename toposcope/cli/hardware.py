@@ -25,7 +25,7 @@ class HardwareError(ToposcopeError):
     """The machine is not available; the message names the file or field and the fix."""
 
 
-class Source(NamedTuple):
+class ProbeSource(NamedTuple):
     """What a probe needs: `open_nvml` returns `pynvml` or its substitute, `sysfs` is /sys."""
 
     open_nvml: Callable[[], Any]
@@ -68,7 +68,7 @@ def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbePro
 
 
 @contextlib.contextmanager
-def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
+def source(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbeSource]:
     """The machine that the arguments name; see `hardware`."""
     vf_rails = bool(getattr(arguments, "vf_rails", False))
     with _source(arguments, node_name) as machine:
@@ -76,10 +76,10 @@ def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
 
 
 @contextlib.contextmanager
-def _source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
+def _source(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbeSource]:
     capture: str | None = getattr(arguments, "capture", None)
     if not (arguments.profile or capture):
-        yield Source(open_pynvml, arguments.sysfs, simulated=False)
+        yield ProbeSource(open_pynvml, arguments.sysfs, simulated=False)
         return
 
     recording = None
@@ -148,17 +148,17 @@ def simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeProcess]
 
 
 @contextlib.contextmanager
-def _simulated(machine: "Machine", faults: Path | None) -> Iterator[Source]:
+def _simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeSource]:
     from toposcope.simulator.sysfs import write_sysfs  # noqa: PLC0415 - not in an agent
 
     with _temporary_sysfs() as root:
         write_sysfs(machine, root)
         opened = functools.partial(_open_simulated, machine, faults)
-        yield Source(opened, root, simulated=True, nvlinks_known=machine.nvlinks_known)
+        yield ProbeSource(opened, root, simulated=True, nvlinks_known=machine.nvlinks_known)
 
 
 @contextlib.contextmanager
-def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
+def _recorded(file: str, recording: "Recording") -> Iterator[ProbeSource]:
     """A recorded machine. Raises HardwareError where the recording lacks an answer to a probe."""
     from toposcope.agent.probe import probe  # noqa: PLC0415 - only the worker loads what probes
     from toposcope.agent.sysfs import Sysfs  # noqa: PLC0415 - same
@@ -176,7 +176,7 @@ def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
         simulated = "on a simulated machine " if recording.simulated else ""
         driver = recording.driver or "unknown"
         say(f"note: recorded {simulated}on {recording.date}, driver {driver}")
-        yield Source(functools.partial(_open_replayed, recording), root, recording.simulated)
+        yield ProbeSource(functools.partial(_open_replayed, recording), root, recording.simulated)
 
 
 # Functions of the module, because a worker that has to be replaced gets its opener pickled.

@@ -10,7 +10,13 @@ from toposcope.cli import command, errors
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen
 from toposcope.hardware.matrix import LinkMatrix, nv_links
-from toposcope.hardware.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
+from toposcope.hardware.matrix_annotation import (
+    LEGEND,
+    MatrixDevice,
+    MatrixError,
+    NodeMatrix,
+    parse,
+)
 from toposcope.hardware.pci import PIX, PXB, SYS
 from toposcope.snapshot.filters import FAULTS, marks
 from toposcope.snapshot.model import NodeView
@@ -70,7 +76,7 @@ def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:
     }
 
 
-def _device(device: Device) -> dict[str, Any]:
+def _device(device: MatrixDevice) -> dict[str, Any]:
     return {
         "label": device.label,
         "name": device.name,

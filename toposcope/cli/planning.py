@@ -11,7 +11,7 @@ from toposcope.api.levels import Level
 from toposcope.cli.command import api_client, load_snapshot, no_node, no_nodes, whole
 from toposcope.cli.errors import CommandError
 from toposcope.cli.output import counted
-from toposcope.cli.progress import Progress
+from toposcope.cli.progress import ProgressLine
 from toposcope.cli.terminal import complain
 from toposcope.integrations.framework.document import kind_of
 from toposcope.kube.errors import ApiError
@@ -34,7 +34,7 @@ number: Final = whole()
 """Reads a number of nodes or GPUs in a flag."""
 
 
-class Plan(plan.Plan):
+class NamedPlan(plan.Plan):
     """A cluster whose parts can be named as in the flags of commands."""
 
     def uncounted(self, like: PodShape | None = None) -> Iterator[str]:
@@ -94,9 +94,9 @@ class Plan(plan.Plan):
         return named_gangs(self.gangs, name)
 
 
-def working(what: str) -> Progress:
+def working(what: str) -> ProgressLine:
     """Progress of a computation, shown once it has taken a second."""
-    progress = Progress(sys.stderr, "counting")
+    progress = ProgressLine(sys.stderr, "counting")
     progress(what, 0)
     return progress
 
@@ -132,7 +132,7 @@ def read(
     published: bool = False,
     others: Collector | None = None,
     required: RequiredLevels | None = None,
-) -> Plan:
+) -> NamedPlan:
     """The cluster that the flags name; `required` gets the levels that its workloads require.
 
     Raises CommandError where it has no nodes, or its pods are not known.
@@ -155,7 +155,7 @@ def read(
 
     if required is not None and not arguments.files:
         read_required(arguments, required)
-    return Plan(
+    return NamedPlan(
         snapshot=snapshot,
         scope=scope,
         required=required or RequiredLevels(),

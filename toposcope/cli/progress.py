@@ -18,7 +18,7 @@ _MOST_SECONDS: Final = 100
 """More than these are shown as minutes."""
 
 
-class Progress:
+class ProgressLine:
     """A context manager that is called with what is being read, and how many objects so far.
 
     A thread redraws the line, so that its time goes on while a server does not answer.

@@ -19,7 +19,7 @@ from toposcope.snapshot.reach import (
     MEMORY,
     TAKES_NO_PODS,
     Basis,
-    Block,
+    BlockedGpus,
     PodShape,
     Reach,
     typical_shape,
@@ -166,7 +166,7 @@ def reach_lines(
         yield screen.paint(f"  {block.sentence(is_wide=is_wide)}", style)
 
 
-def _gpus_of(blocks: Sequence[Block] | Iterator[Block]) -> int:
+def _gpus_of(blocks: Sequence[BlockedGpus] | Iterator[BlockedGpus]) -> int:
     return sum(block.gpus for block in blocks)
 
 

@@ -47,7 +47,7 @@ class Thing:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RemovalPlan:
     """Everything to delete, in order."""
 
     programs: tuple[Thing, ...]
@@ -76,13 +76,13 @@ class Plan:
         return cleaned(len(self.nodes), sum(node.keys for node in self.nodes))
 
 
-def find_all(client: ApiClient) -> Plan:
+def find_all(client: ApiClient) -> RemovalPlan:
     """Find everything.
 
     Raises KubeError, even if only one kind must not be read: a partial plan would mislead.
     """
     programs = tuple(_programs(client))
-    return Plan(
+    return RemovalPlan(
         programs=programs,
         published=tuple(_published(client)),
         topologies=tuple(_topologies(client)),
@@ -217,7 +217,7 @@ class Remover:
     patience_seconds: float
     runtime: Runtime = REAL
 
-    def carry_out(self, plan: Plan) -> None:
+    def carry_out(self, plan: RemovalPlan) -> None:
         """Remove everything.
 
         Raises KubeError and WaitTimeoutError; what was removed before stays removed.

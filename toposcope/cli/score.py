@@ -7,7 +7,7 @@ from typing import Any, Final
 from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import exit_code
 from toposcope.cli.output import counted, show_document
-from toposcope.cli.planning import Plan, read, working
+from toposcope.cli.planning import NamedPlan, read, working
 from toposcope.cli.reach import add_tolerate, repelling_document
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.score import Score, Spread, scores
@@ -100,7 +100,7 @@ def _level(spread: Spread) -> dict[str, Any]:
 
 def _page(
     screen: Screen,
-    plan: Plan,
+    plan: NamedPlan,
     every_score: Sequence[Score],
     shown: Sequence[Score],
     *,
@@ -124,7 +124,7 @@ def _page(
         yield screen.paint(line, "yellow")
 
 
-def _scorable(plan: Plan) -> int:
+def _scorable(plan: NamedPlan) -> int:
     """How many gangs have several pods."""
     count = 0
     for gang in plan.gangs:

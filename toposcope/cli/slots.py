@@ -11,7 +11,7 @@ from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import EXIT_OK
 from toposcope.cli.output import counted, show_document
-from toposcope.cli.planning import Plan, number, read, working
+from toposcope.cli.planning import NamedPlan, number, read, working
 from toposcope.cli.reach import (
     add_like,
     add_tolerate,
@@ -22,8 +22,8 @@ from toposcope.cli.reach import (
 )
 from toposcope.cli.terminal import Screen, columns
 from toposcope.integrations.framework.amounts import amounts
-from toposcope.placement.room import Node
-from toposcope.planning.capacity import Capacity, View
+from toposcope.placement.room import RoomNode
+from toposcope.planning.capacity import Capacity, FreeBasis
 from toposcope.planning.slots import Slots, gpus_per_pod, one_pod, sizes_of, slots, without_repeats
 from toposcope.snapshot.reach import PodShape, Reach
 from toposcope.text import first_few, plural
@@ -96,7 +96,7 @@ def per_pod_for(arguments: argparse.Namespace, capacity: Capacity, shape: PodSha
 class _Counted:
     """What was counted, of which pods."""
 
-    plan: Plan
+    plan: NamedPlan
     shape: PodShape
     per_pod: int
     sizes: Sequence[int]
@@ -136,7 +136,7 @@ def _page(screen: Screen, counted_slots: _Counted, *, is_wide: bool) -> Iterator
     nodes = plan.capacity.nodes
     offering = _offering(nodes)
     shape = counted_slots.shape
-    smallest = plan.capacity.slots(View.EMPTY, one_pod(1, shape.node_filter))
+    smallest = plan.capacity.slots(FreeBasis.EMPTY, one_pod(1, shape.node_filter))
     if not any(smallest):
         why = _why_none(plan, offering)
         yield screen.paint(f"! no slot can be counted: {why}", "yellow")
@@ -164,7 +164,7 @@ def _heading(counted_slots: _Counted) -> str:
     return f"Gangs that fit into one domain, of pods with {pods} each ({flags})"
 
 
-def _offering(nodes: Iterable[Node]) -> int:
+def _offering(nodes: Iterable[RoomNode]) -> int:
     """How many nodes have whole GPUs."""
     count = 0
     for node in nodes:
@@ -187,14 +187,14 @@ def _rows(table: Iterable[Slots]) -> Iterator[list[str]]:
     for row in table:
         size = f"{row.gpus:,}" if row.gpus != size_above else ""
         cells = [size, row.level.domain]
-        for view in View:
+        for view in FreeBasis:
             cells.append(f"{row.fitting[view]:,}")
         cells.append(f"{row.fragmented:.0%}")
         yield cells
         size_above = row.gpus
 
 
-def _uncounted(screen: Screen, plan: Plan, shape: PodShape) -> Iterator[str]:
+def _uncounted(screen: Screen, plan: NamedPlan, shape: PodShape) -> Iterator[str]:
     left_out = plan.capacity.left_out
     if left_out:
         nodes = counted(len(left_out), "node")
@@ -206,7 +206,7 @@ def _uncounted(screen: Screen, plan: Plan, shape: PodShape) -> Iterator[str]:
         yield screen.paint(line, "yellow")
 
 
-def _why_none(plan: Plan, offering: int) -> str:
+def _why_none(plan: NamedPlan, offering: int) -> str:
     """Why no node takes a pod with GPUs, even on an empty cluster.
 
     `offering` is how many nodes have whole GPUs.

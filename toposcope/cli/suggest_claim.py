@@ -16,13 +16,13 @@ from toposcope.cli.output import (
 )
 from toposcope.cli.terminal import Screen, complain
 from toposcope.hardware.matrix_annotation import gpu_faults
-from toposcope.integrations.dra.allocation import Claims, Request
+from toposcope.integrations.dra.allocation import Claims, DeviceRequest
 from toposcope.integrations.dra.api import GROUP, TEMPLATE
 from toposcope.integrations.dra.audit import DRIVER, NUMA_NODE
-from toposcope.integrations.dra.devices import Device, NodeDevices
+from toposcope.integrations.dra.devices import DraDevice, NodeDevices
 from toposcope.integrations.dra.supply import (
     LINKS,
-    Machine,
+    SuppliedNode,
     Supply,
     machine,
     supply,
@@ -124,7 +124,7 @@ def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _machines(snapshot: Snapshot) -> list[Machine]:
+def _machines(snapshot: Snapshot) -> list[SuppliedNode]:
     """The nodes whose GPUs a driver offers."""
     offered = snapshot.inventory.nodes
     machines = []
@@ -136,9 +136,9 @@ def _machines(snapshot: Snapshot) -> list[Machine]:
     return machines
 
 
-def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
+def _nic_class(machines: Sequence[SuppliedNode], claims: Claims) -> str:
     """The only DeviceClass of PCI devices that are no GPUs. Raises CommandError."""
-    others: list[Device] = []
+    others: list[DraDevice] = []
     for node in machines:
         for device in node.there.devices:
             if device.driver != DRIVER:
@@ -146,7 +146,7 @@ def _nic_class(machines: Sequence[Machine], claims: Claims) -> str:
 
     names = []
     for name, selectors in claims.classes.items():
-        request = Request("", selectors, 1)
+        request = DeviceRequest("", selectors, 1)
         if any(request.takes(device) for device in others):
             names.append(name)
 

@@ -46,9 +46,9 @@ from toposcope.snapshot.scope import (
     select_scope,
 )
 from toposcope.snapshot.tree import (
-    Domain,
     Line,
     SharedGpus,
+    TreeDomain,
     left_out,
     outline,
     shared_gpus,
@@ -217,7 +217,7 @@ def _reach(arguments: argparse.Namespace, snapshot: Snapshot, scope: Scope) -> R
     return Reach(snapshot, scope, shape_for(arguments, snapshot))
 
 
-def _is_healthy(scope: Scope, root: Domain) -> bool:
+def _is_healthy(scope: Scope, root: TreeDomain) -> bool:
     """Whether no node is faulty, lacks a level or waits for its agent, in a ClusterTopology."""
     lacking, _ = left_out(root)
     if lacking or scope.without_agent or scope.lacks_topology:
@@ -229,7 +229,7 @@ def _whole_page(
     screen: Screen,
     snapshot: Snapshot,
     scope: Scope,
-    root: Domain,
+    root: TreeDomain,
     *,
     depth: int | None,
     arguments: argparse.Namespace,
@@ -259,7 +259,7 @@ def _whole_page(
     return lines
 
 
-def _depth(root: Domain, scope: Scope) -> int | None:
+def _depth(root: TreeDomain, scope: Scope) -> int | None:
     """How many levels fit on a screen or two; None: all of them."""
     every_level = len(scope.levels)
     for depth in range(every_level, 0, -1):
@@ -321,7 +321,7 @@ def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
 
 
 def document(
-    scope: Scope, root: Domain, depth: int | None = None, shared: Sequence[SharedGpus] = ()
+    scope: Scope, root: TreeDomain, depth: int | None = None, shared: Sequence[SharedGpus] = ()
 ) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     levels = []
@@ -381,7 +381,7 @@ def _shared_lines(snapshot: Snapshot, scope: Scope) -> Iterator[str]:
         )
 
 
-def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
+def _domain(scope: Scope, domain: TreeDomain, depth: int) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     if domain.depth:
         entry["level"] = scope.levels[domain.depth - 1].domain
@@ -408,7 +408,7 @@ def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
     return entry
 
 
-def _names(domain: Domain, path: str, depth: int) -> Iterator[str]:
+def _names(domain: TreeDomain, path: str, depth: int) -> Iterator[str]:
     """The paths of all domains below this one; no label value has a slash."""
     for child in domain.children.values():
         child_path = child.value
@@ -443,7 +443,7 @@ def tree_lines(screen: Screen, snapshot: Snapshot) -> Iterator[str]:
 def _page(
     screen: Screen,
     scope: Scope,
-    root: Domain,
+    root: TreeDomain,
     top: Line,
     why: Callable[[str], tuple[str, ...]],
     *,

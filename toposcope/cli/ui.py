@@ -17,7 +17,7 @@ from toposcope.telemetry.logs import FORMATS, set_up
 if TYPE_CHECKING:
     from toposcope.hierarchy.catalogue import Catalogue
     from toposcope.ui.facts import Facts
-    from toposcope.ui.program import Program
+    from toposcope.ui.program import UiProgram
 
 PORT: Final = 8470
 _PORT: Final = command.whole("a port number", 0, 65535)
@@ -137,7 +137,7 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
     return errors.EXIT_OK
 
 
-def _serve_metrics(program: "Program", arguments: argparse.Namespace) -> None:
+def _serve_metrics(program: "UiProgram", arguments: argparse.Namespace) -> None:
     try:
         program.serve_metrics(arguments.metrics_port, arguments.metrics_worst)
     except OSError as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from toposcope.cli.command import add_cluster_arguments, api_client, run_command
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS
-from toposcope.cli.removal import Plan, Remover, Thing, WaitTimeoutError, find_all
+from toposcope.cli.removal import RemovalPlan, Remover, Thing, WaitTimeoutError, find_all
 from toposcope.cli.terminal import Screen, complain
 
 _LAST_STEP = (
@@ -76,7 +76,7 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
+def plan_lines(plan: RemovalPlan) -> Iterator[str]:
     """The plan, a line for each object."""
     if plan.empty:
         yield "nothing to remove; " + _LAST_STEP

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final, NoReturn
 
 from toposcope.cli.errors import EXPECTED, CommandError, complaint
-from toposcope.cli.progress import Progress
+from toposcope.cli.progress import ProgressLine
 from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.kube import reflector
 from toposcope.kube.client import ApiClient
@@ -28,7 +28,7 @@ from toposcope.snapshot.decode import paused_gc
 from toposcope.snapshot.live import load_published
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui import live
-from toposcope.ui.facts import Facts, Stale
+from toposcope.ui.facts import Facts, StaleFact
 
 _LOOK_AGAIN_SECONDS: Final = 10.0
 _BURST_SECONDS: Final = 0.5
@@ -98,7 +98,7 @@ def _output(
 
 def _wait_until_complete(facts: Facts, wake: threading.Event) -> None:
     """Wait until everything has been read once. Raises KubeError where something cannot be."""
-    with Progress(sys.stderr) as progress:
+    with ProgressLine(sys.stderr) as progress:
         progress("nodes", 0)
         while not facts.complete:
             wake.wait(1.0)
@@ -136,7 +136,7 @@ class _Page:
         self._lost = ""
         """The time since when there has been no answer; empty while there are answers."""
 
-    def show(self, output: _Output, stale: Stale | None) -> None:
+    def show(self, output: _Output, stale: StaleFact | None) -> None:
         """Print the page if it differs from the last one.
 
         A terminal is cleared first, a pipe gets the page below a line with the time.
@@ -160,7 +160,7 @@ class _Page:
         self.text = text
         self._said = said
 
-    def _with_state_of_answers(self, said: str, stale: Stale | None, now: datetime) -> str:
+    def _with_state_of_answers(self, said: str, stale: StaleFact | None, now: datetime) -> str:
         """What to say: that the server does not answer, that it answers again, or `said`."""
         if stale:
             if not self._lost:
@@ -190,6 +190,6 @@ def _cut(text: str, rows: int) -> str:
     return "".join(f"{line}\n" for line in shown)
 
 
-def _reasons(stale: Stale) -> str:
+def _reasons(stale: StaleFact) -> str:
     """Why collections cannot be read, each reason once: mostly all have the same."""
     return "; ".join(dict.fromkeys(stale.why.values()))

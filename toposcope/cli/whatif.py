@@ -13,17 +13,17 @@ from toposcope.api.levels import Level
 from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import CommandError, exit_code
 from toposcope.cli.output import counted, show_document
-from toposcope.cli.planning import Plan, number, pair, read, read_budgets, working
+from toposcope.cli.planning import NamedPlan, number, pair, read, read_budgets, working
 from toposcope.cli.reach import add_tolerate, repelling_document
 from toposcope.cli.slots import add_size_arguments
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
-from toposcope.planning.capacity import Capacity, View
+from toposcope.planning.capacity import Capacity, FreeBasis
 from toposcope.planning.changes import finished
 from toposcope.planning.drain_order import over_budget
 from toposcope.planning.freeing import Freeing, freeings
 from toposcope.planning.gangs import Gang
-from toposcope.planning.rehoming import Outcome, Rehomed
+from toposcope.planning.rehoming import Rehomed, RehomingOutcome
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.slots import Slots, gpus_per_pod, shape_of, sizes_of, slots
 from toposcope.planning.whatif import Changes, NewNodes, WhatIf, vacated, whatif
@@ -35,7 +35,13 @@ from toposcope.text import plural
 
 _MOST_GANGS = 15
 """Gangs that are named one by one: the drain of a zone concerns hundreds."""
-_WORST_FIRST = (Outcome.WAITS, Outcome.UNCLEAR, Outcome.SPREADS, Outcome.MOVES, Outcome.STAYS)
+_WORST_FIRST = (
+    RehomingOutcome.WAITS,
+    RehomingOutcome.UNCLEAR,
+    RehomingOutcome.SPREADS,
+    RehomingOutcome.MOVES,
+    RehomingOutcome.STAYS,
+)
 _MOST_TRIED = 20
 """Domains of which is computed whether the pods that leave find room elsewhere, cheapest first."""
 
@@ -124,7 +130,7 @@ def _check_flags(arguments: argparse.Namespace) -> None:
 
 
 def _change(
-    screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: int, budgets: Budgets
+    screen: Screen, arguments: argparse.Namespace, plan: NamedPlan, per_pod: int, budgets: Budgets
 ) -> int:
     """Show what the changes do."""
     snapshot = plan.snapshot
@@ -150,12 +156,12 @@ def _change(
     return exit_code(ok=result.well and not held)
 
 
-def _uncounted(screen: Screen, plan: Plan) -> Iterator[str]:
+def _uncounted(screen: Screen, plan: NamedPlan) -> Iterator[str]:
     for line in plan.uncounted():
         yield screen.paint(line, "yellow")
 
 
-def _changes(arguments: argparse.Namespace, plan: Plan) -> Changes:
+def _changes(arguments: argparse.Namespace, plan: NamedPlan) -> Changes:
     finish: list[Gang] = []
     for name in arguments.finish:
         finish += plan.only(name)
@@ -175,7 +181,7 @@ def _changes(arguments: argparse.Namespace, plan: Plan) -> Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SlotDifference:
     """The slots of one size and level, where they differ."""
 
     gpus: int
@@ -184,7 +190,7 @@ class Change:
     after: Slots | None
 
     @property
-    def figures(self) -> tuple[Mapping[View, int] | None, Mapping[View, int] | None]:
+    def figures(self) -> tuple[Mapping[FreeBasis, int] | None, Mapping[FreeBasis, int] | None]:
         """How many gangs fit, before and after."""
         before = self.before.fitting if self.before else None
         after = self.after.fitting if self.after else None
@@ -201,7 +207,7 @@ class Change:
         }
 
 
-def _plain(fitting: Mapping[View, int] | None) -> dict[str, int] | None:
+def _plain(fitting: Mapping[FreeBasis, int] | None) -> dict[str, int] | None:
     if fitting is None:
         return None
     return {view.value: count for view, count in fitting.items()}
@@ -221,14 +227,14 @@ def _admitted(arguments: argparse.Namespace) -> Iterator[Any]:
 
 def _changed(
     result: WhatIf, sizes: Sequence[int], per_pod: int, like: PodShape
-) -> Iterator[Change]:
+) -> Iterator[SlotDifference]:
     """The slots before and after of each size and level where they differ."""
     before = _by_size_and_level(result.before, sizes, per_pod, like)
     after = _by_size_and_level(result.after, sizes, per_pod, like)
     keys = before.keys() | after.keys()
     for key in sorted(keys, key=lambda key: _rank(result, key)):
         gpus, level = key
-        change = Change(gpus, level, before.get(key), after.get(key))
+        change = SlotDifference(gpus, level, before.get(key), after.get(key))
         old, new = change.figures
         if old != new:
             yield change
@@ -249,7 +255,7 @@ def _rank(result: WhatIf, key: tuple[int, Level]) -> tuple[int, int]:
     return gpus, levels.index(level)
 
 
-def document(result: WhatIf, table: Sequence[Change]) -> dict[str, Any]:
+def document(result: WhatIf, table: Sequence[SlotDifference]) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/check.md describes it."""
     admitted = []
     for new in result.admitted:
@@ -284,7 +290,10 @@ def _placed(rehomed: Rehomed) -> Iterator[dict[str, str]]:
 
 
 def _page(
-    screen: Screen, result: WhatIf, table: Sequence[Change], held: Mapping[str, tuple[int, int]]
+    screen: Screen,
+    result: WhatIf,
+    table: Sequence[SlotDifference],
+    held: Mapping[str, tuple[int, int]],
 ) -> Iterator[str]:
     yield from _rehomed(screen, result.rehomed)
     for new in result.admitted:
@@ -331,7 +340,7 @@ def _sentence(screen: Screen, gang: Rehomed) -> str:
     return f"~ {gang.sentence}"
 
 
-def _without_repeats(table: Sequence[Change]) -> Iterator[Change]:
+def _without_repeats(table: Sequence[SlotDifference]) -> Iterator[SlotDifference]:
     """The changes, but for those that the next narrower level repeats: it says all."""
     for place, change in enumerate(table, 1):
         following = table[place] if place < len(table) else None
@@ -339,14 +348,14 @@ def _without_repeats(table: Sequence[Change]) -> Iterator[Change]:
             yield change
 
 
-def _repeats(change: Change, following: Change) -> bool:
+def _repeats(change: SlotDifference, following: SlotDifference) -> bool:
     return change.gpus == following.gpus and change.figures == following.figures
 
 
-def _row(change: Change) -> list[str]:
+def _row(change: SlotDifference) -> list[str]:
     before, after = change.figures
     row = [f"{change.gpus:,}", change.level.domain]
-    for view in View:
+    for view in FreeBasis:
         old = before[view] if before else 0
         new = after[view] if after else 0
         cell = f"{old:,}"
@@ -357,7 +366,7 @@ def _row(change: Change) -> list[str]:
 
 
 def _free(
-    screen: Screen, arguments: argparse.Namespace, plan: Plan, per_pod: int, budgets: Budgets
+    screen: Screen, arguments: argparse.Namespace, plan: NamedPlan, per_pod: int, budgets: Budgets
 ) -> int:
     """Show the cheapest domain whose pods find room elsewhere, else the cheapest of all."""
     gpus = arguments.free
@@ -399,7 +408,7 @@ class _Freed:
 
 
 def _best(
-    arguments: argparse.Namespace, plan: Plan, per_pod: int, level: Level, budgets: Budgets
+    arguments: argparse.Namespace, plan: NamedPlan, per_pod: int, level: Level, budgets: Budgets
 ) -> _Freed | None:
     """The cheapest domain after whose freeing no gang waits, else the cheapest of all."""
     capacity = plan.capacity
@@ -463,7 +472,7 @@ def _freed_page(screen: Screen, freed: _Freed, level: Level, gpus: int) -> Itera
         yield _sentence(screen, gang)
 
 
-def _level_to_free(arguments: argparse.Namespace, plan: Plan, per_pod: int) -> Level:
+def _level_to_free(arguments: argparse.Namespace, plan: NamedPlan, per_pod: int) -> Level:
     """The level that `--level` names, else the narrowest with domains of that size."""
     if arguments.level:
         return plan.level(arguments.level)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from toposcope.kube.client import ApiClient, Observe, Request, unobserved
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.kube.errors import KubeError
 from toposcope.kube.runtime import REAL, Runtime
 
@@ -64,7 +64,7 @@ class FencedClient(ApiClient):
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterAccess,
         user_agent: str,
         timeout: float,
         *,

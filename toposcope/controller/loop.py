@@ -11,7 +11,7 @@ from typing import Final
 from toposcope.controller.fence import Fence, NoElection, NotLeaderError
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.metrics import ControllerMetrics
-from toposcope.controller.options import Options
+from toposcope.controller.options import ControllerOptions
 from toposcope.controller.publishing.cached_reader import CachedReader
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.status_schema import StatusSchema
@@ -67,7 +67,7 @@ class Controller:
         new_reconciler: Callable[[], Reconciler],
         metrics: ControllerMetrics,
         *,
-        options: Options,
+        options: ControllerOptions,
         stop: Event,
         fence: Fence | None = None,
         published: CachedReader | None = None,

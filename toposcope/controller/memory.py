@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from toposcope.controller.assess.rebuilds import Progress
+from toposcope.controller.assess.rebuilds import RebuildProgress
 from toposcope.hierarchy.effective_levels import LevelTimers
 from toposcope.hierarchy.segments import Path
 from toposcope.hierarchy.timers import Timers
@@ -28,7 +28,7 @@ class Memory:
     """Segments whose nodes carry other levels now, by name."""
     unclaimed_children: Timers[str] = field(default_factory=Timers)
     """ClusterTopologies that no segment claims, by name."""
-    rebuilds: Timers[Progress] = field(default_factory=Timers)
+    rebuilds: Timers[RebuildProgress] = field(default_factory=Timers)
     """Rebuilds that are not complete, since the last node moved."""
     miscabled_rails: Timers[str] = field(default_factory=Timers)
     shared_switch_names: Timers[str] = field(default_factory=Timers)

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from toposcope import __version__
 from toposcope.api.conditions import Condition
-from toposcope.controller.assess.assessment import Assessment, LeftOut
+from toposcope.controller.assess.assessment import Assessment, LeftOutSelection
 from toposcope.controller.assess.health import DegradedLevel, Health
 from toposcope.controller.assess.rails import Rails
 from toposcope.hardware.topology import State
@@ -40,7 +40,7 @@ class Report:
 
     nodes: int
     gpus: int
-    left_out: LeftOut
+    left_out: LeftOutSelection
     coverage: tuple[Coverage, ...]
     sizes: tuple[LevelSize, ...]
     health: Health

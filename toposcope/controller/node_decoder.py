@@ -18,7 +18,7 @@ from toposcope.api.label_keys import (
     SLINKY_KEPT,
     STATE,
 )
-from toposcope.hardware.rails import Switch, parse_rails
+from toposcope.hardware.rails import LeafSwitch, parse_rails
 from toposcope.hierarchy.fault_domains import AZURE, ZONE_KEYS, zone_of
 from toposcope.hierarchy.node import (
     OWN_NAME,
@@ -78,7 +78,7 @@ class _Node(msgspec.Struct, frozen=True, gc=False):
 NODE_JSON: Final = msgspec.json.Decoder(_Node)
 """The fields of a Node that are used; raises msgspec.ValidationError for anything but a Node."""
 
-_Switches: TypeAlias = tuple[Switch | None, ...]
+_Switches: TypeAlias = tuple[LeafSwitch | None, ...]
 """Of each rail."""
 _Ports: TypeAlias = tuple[tuple[str, str] | None, ...]
 """Of each rail, its NIC and the port of the switch."""
@@ -195,7 +195,7 @@ class NodeDecoder:
         except ValueError:
             return (), ()
         self._age()
-        switches = tuple([rail and Switch(rail.switch, rail.id) for rail in rails])
+        switches = tuple([rail and LeafSwitch(rail.switch, rail.id) for rail in rails])
         ports = tuple([rail and (rail.nic, rail.port) for rail in rails])
         return self._switches.share(switches), self._ports.share(ports)
 

@@ -14,7 +14,7 @@ SHORTEST_LEASE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ControllerOptions:
     """How a controller runs."""
 
     kubeconfig: str | None
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
 
 
-def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:
+def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> ControllerOptions:
     """The options in parsed arguments; ends the program with a clear error when one cannot be."""
     if arguments.dry_run and arguments.leader_elect:
         parser.error("--dry-run writes nothing, not even a Lease; leave out --leader-elect")
@@ -97,4 +97,6 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
             f"--lease-duration {arguments.lease_duration}: "
             f"must be at least {SHORTEST_LEASE} seconds"
         )
-    return Options(*(getattr(arguments, field.name) for field in fields(Options)))
+    return ControllerOptions(
+        *(getattr(arguments, field.name) for field in fields(ControllerOptions))
+    )

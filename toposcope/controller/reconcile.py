@@ -24,7 +24,7 @@ from toposcope.controller.status_schema import StatusSchema
 from toposcope.controller.wiring import Wiring
 from toposcope.controller.writers.status import StatusWriter
 from toposcope.controller.writers.topology import TopologyWriter
-from toposcope.controller.writers.writer import Outcome, Written
+from toposcope.controller.writers.writer import WriteOutcome, Written
 from toposcope.hierarchy.catalogue import Catalogue
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.hierarchy.table import Table, table_of
@@ -239,7 +239,7 @@ class Reconciler:
             log.warning("ClusterTopology %s: %s", name, error)
             self._failure = self._failure or error
 
-    def _note_due(self, outcome: Outcome) -> None:
+    def _note_due(self, outcome: WriteOutcome) -> None:
         """Remember when a writer wants another pass."""
         if outcome.due is not None:
             self._due.append(outcome.due)

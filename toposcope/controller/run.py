@@ -19,9 +19,9 @@ from toposcope.controller.fence import Fence, FencedClient, Leadership, NoElecti
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller, collect_rarely
 from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics, LeaderOnly
-from toposcope.controller.options import LEASE, Options
+from toposcope.controller.options import LEASE, ControllerOptions
 from toposcope.controller.publishing.cached_reader import CachedReader
-from toposcope.controller.publishing.dry_run import DryRun, DryRunClient, ReadOnlyClient
+from toposcope.controller.publishing.dry_run import DryRunClient, PublishersDryRun, ReadOnlyClient
 from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.wiring import Wiring
@@ -30,7 +30,7 @@ from toposcope.integrations import registry as systems
 from toposcope.integrations.framework.publishing.publisher import DELAY_SECONDS, PublishSettings
 from toposcope.kube.client import ApiClient, Observe
 from toposcope.kube.config import load, pod_namespace
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.kube.errors import ConfigError, KubeError
 from toposcope.kube.runtime import REAL, Runtime
 from toposcope.telemetry.logs import set_up
@@ -44,7 +44,7 @@ _USER_AGENT: Final = "toposcope-controller"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-def run(options: Options) -> int:
+def run(options: ControllerOptions) -> int:
     """Run a controller until SIGTERM (or once); the program's exit code."""
     set_up(options.log_format)
     try:
@@ -57,7 +57,7 @@ def run(options: Options) -> int:
         return _live(options, cluster, stack)
 
 
-class Program(NamedTuple):
+class ControllerProgram(NamedTuple):
     """A controller with all its parts; `stack` ends them."""
 
     controller: Controller
@@ -87,8 +87,11 @@ class Program(NamedTuple):
 
 
 def assemble(
-    options: Options, cluster: Cluster, stack: contextlib.ExitStack, runtime: Runtime = REAL
-) -> Program:
+    options: ControllerOptions,
+    cluster: ClusterAccess,
+    stack: contextlib.ExitStack,
+    runtime: Runtime = REAL,
+) -> ControllerProgram:
     """Put the parts together; `stack` ends them, the last one first."""
     registry, controller_registry = new_registry(), new_registry()
 
@@ -121,15 +124,15 @@ def assemble(
         published=published,
         runtime=runtime,
     )
-    return Program(controller, elector, check, registry, differences)
+    return ControllerProgram(controller, elector, check, registry, differences)
 
 
 @dataclass(frozen=True, slots=True)
 class _Connections:
     """Clients of the API server, each with connections of its own; `stack` closes them."""
 
-    options: Options
-    cluster: Cluster
+    options: ControllerOptions
+    cluster: ClusterAccess
     stack: contextlib.ExitStack
     observe: Observe
     runtime: Runtime
@@ -181,7 +184,7 @@ class _Connections:
         return elector
 
 
-def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> int:
+def _live(options: ControllerOptions, cluster: ClusterAccess, stack: contextlib.ExitStack) -> int:
     if not options.once:
         # Before any thread starts, because threads inherit the mask: only the waiting thread gets
         # these signals.
@@ -202,7 +205,7 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
     return 0
 
 
-def _once(program: Program) -> int:
+def _once(program: ControllerProgram) -> int:
     try:
         program.controller.once()
     except KubeError as error:
@@ -233,7 +236,7 @@ class _Terms:
 
     client: ApiClient
     published: CachedReader
-    options: Options
+    options: ControllerOptions
     runtime: Runtime
     differences: Differences | None
 
@@ -257,7 +260,7 @@ class _Terms:
                 runtime=runtime,
                 cached_reader=self.published,
                 backoff=backoff,
-                dry_run=DryRun(self.published, publishing.dry_run_publishers, runtime),
+                dry_run=PublishersDryRun(self.published, publishing.dry_run_publishers, runtime),
                 publishing=publishing,
                 node_plan=NodePlanWriter(self.client, plan_writer, namespace, runtime),
                 show=show,
@@ -266,7 +269,7 @@ class _Terms:
         )
 
 
-def _differences(options: Options) -> Differences | None:
+def _differences(options: ControllerOptions) -> Differences | None:
     """The differences of a dry run; None without --dry-run."""
     if not options.dry_run:
         return None
@@ -277,12 +280,12 @@ def _print(text: str) -> None:
     sys.stdout.write(escaped_lines(text.rstrip()) + "\n")
 
 
-def home_namespace(options: Options) -> str:
+def home_namespace(options: ControllerOptions) -> str:
     """Where the Lease and the agents' plan are."""
     return options.lease_namespace or pod_namespace() or HOME_NAMESPACE
 
 
-def _timing(options: Options) -> Timing:
+def _timing(options: ControllerOptions) -> Timing:
     return Timing.lasting(options.lease_duration)
 
 

@@ -18,7 +18,7 @@ from toposcope.controller.config_file import ConfigFile
 from toposcope.controller.informer import Cache, InformerFactory
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.node_decoder import NodeDecoder
-from toposcope.controller.options import Options
+from toposcope.controller.options import ControllerOptions
 from toposcope.controller.publishing.cached_reader import CachedReader
 from toposcope.controller.requirements import Requirements
 from toposcope.controller.resource_discovery import ResourceDiscovery
@@ -59,7 +59,7 @@ class Watches:
         self,
         informers: InformerFactory,
         changed: Callable[[], None],
-        options: Options,
+        options: ControllerOptions,
         metrics: ControllerMetrics,
         published: CachedReader | None,
     ) -> None:

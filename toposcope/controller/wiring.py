@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from toposcope.controller.publishing.cached_reader import CachedReader
-from toposcope.controller.publishing.dry_run import DryRun
+from toposcope.controller.publishing.dry_run import PublishersDryRun
 from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.writers.node_plan import NodePlanWriter
 from toposcope.integrations import registry as systems
@@ -34,7 +34,7 @@ class Wiring:
     """What the publishers read through."""
     backoff: WriteBackoff | None = None
     """What the publishers write through."""
-    dry_run: DryRun | None = None
+    dry_run: PublishersDryRun | None = None
     """Finds out what the publishers would do, for topologies whose spec asks for that."""
     publishing: Publishing = field(default_factory=_publishing)
     """What the publishers share."""

@@ -25,7 +25,7 @@ from toposcope.kube.discovery import Kind
 from toposcope.kube.pod_resources import Requests
 from toposcope.placement import sentences
 from toposcope.placement.check import Checked, Checker
-from toposcope.snapshot.model import NOTHING, NodeView, PodView, Published, Snapshot
+from toposcope.snapshot.model import NOTHING, NodeView, PodView, PublishedTopology, Snapshot
 from toposcope.snapshot.scope import Scope, select_scope, with_gpus
 
 _ENDED: Final = frozenset({"Complete", "Failed", "Completed", "Succeeded", "Finished"})
@@ -325,11 +325,11 @@ class Context:
         """The kinds of topology resources of which the workload's system reads one."""
         return TOPOLOGY_KINDS.get(workload.system, ())
 
-    def resource(self, workload: Workload) -> Published | None:
+    def resource(self, workload: Workload) -> PublishedTopology | None:
         """The topology resource that the workload's system reads; None: missing or unreadable."""
         return self.published(workload.topology or "", *self.topology_kinds(workload))
 
-    def published(self, name: str, *kinds: Kind) -> Published | None:
+    def published(self, name: str, *kinds: Kind) -> PublishedTopology | None:
         """The topology resource of this name and one of these kinds."""
         for kind in kinds:
             for resource in self.all_published(kind):
@@ -337,7 +337,7 @@ class Context:
                     return resource
         return None
 
-    def all_published(self, kind: Kind) -> Iterator[Published]:
+    def all_published(self, kind: Kind) -> Iterator[PublishedTopology]:
         """The topology resources of one kind."""
         for resource in self.snapshot.published:
             if resource.key == kind.key:

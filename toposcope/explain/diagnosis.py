@@ -20,7 +20,7 @@ from toposcope.explain.pod_steps import (
     refusals,
 )
 from toposcope.integrations.framework import features
-from toposcope.integrations.framework.features import Outcome
+from toposcope.integrations.framework.features import CheckOutcome
 from toposcope.integrations.registry import waiting
 
 SCHEDULER: Final = "scheduler"
@@ -46,7 +46,7 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
         yield replace(message, meaning=words)
 
 
-def check_features(context: Context) -> features.Step:
+def check_features(context: Context) -> features.CheckStep:
     """Every feature that keeps the pods together is enabled."""
     for finding in context.findings(topology_steps.FEATURE_RULES, severity="warning"):
         if not topology_steps.is_settled(context, finding):
@@ -57,9 +57,9 @@ def check_features(context: Context) -> features.Step:
     passed = []
     for system in waiting():
         for step in system.check(context):
-            if step.outcome is Outcome.FAILED:
+            if step.outcome is CheckOutcome.FAILED:
                 failed.append(step)
-            elif step.outcome is Outcome.UNKNOWN:
+            elif step.outcome is CheckOutcome.UNKNOWN:
                 unknown.append(step)
             else:
                 passed.append(step.message)
@@ -72,7 +72,7 @@ def check_features(context: Context) -> features.Step:
     return features.passed(enabled or "nothing has to be enabled for it")
 
 
-CHECKS: Final[dict[str, Callable[[Context], features.Step]]] = {
+CHECKS: Final[dict[str, Callable[[Context], features.CheckStep]]] = {
     "gates": check_gates,
     "pinned": check_pinned,
     "suspended": check_suspended,
@@ -100,7 +100,7 @@ class Diagnosis:
     context: Context
 
     @cached_property
-    def steps(self) -> tuple[features.Step, ...]:
+    def steps(self) -> tuple[features.CheckStep, ...]:
         """All checks in their order."""
         steps = []
         for name, check in CHECKS.items():
@@ -131,12 +131,12 @@ class Diagnosis:
         return tuple(others)
 
     @property
-    def failed(self) -> tuple[features.Step, ...]:
+    def failed(self) -> tuple[features.CheckStep, ...]:
         """The checks that failed, in their order."""
-        return tuple(step for step in self.steps if step.outcome is Outcome.FAILED)
+        return tuple(step for step in self.steps if step.outcome is CheckOutcome.FAILED)
 
     @property
-    def answer(self) -> features.Step | None:
+    def answer(self) -> features.CheckStep | None:
         """The first check that failed, or one that says the same with more detail; None: none."""
         failed = self.failed
         if not failed:

@@ -10,7 +10,7 @@ from toposcope.integrations.framework import features
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.registry import waiting
-from toposcope.snapshot.model import Published
+from toposcope.snapshot.model import PublishedTopology
 from toposcope.snapshot.scope import Scope
 from toposcope.text import Command, shell
 
@@ -18,7 +18,7 @@ _NAMES: Final = {kind.key: kind.name for kind in AROUND}
 """What kubectl calls each kind and no other."""
 
 
-def check_drift(context: Context) -> features.Step:
+def check_drift(context: Context) -> features.CheckStep:
     """The scheduler reads the levels that the ClusterTopology has, and reports no drift."""
     agreeing = []
     open_questions = []
@@ -51,11 +51,13 @@ def check_drift(context: Context) -> features.Step:
     return features.passed("; ".join(dict.fromkeys(agreeing)))
 
 
-def _nothing_to_compare(workload: Workload, resource: Published) -> str:
+def _nothing_to_compare(workload: Workload, resource: PublishedTopology) -> str:
     return f"there is no ClusterTopology {workload.topology} to compare {resource.handle} with"
 
 
-def _drift(context: Context, resource: Published, scope: Scope | None) -> features.Step | None:
+def _drift(
+    context: Context, resource: PublishedTopology, scope: Scope | None
+) -> features.CheckStep | None:
     """The step where a resource, or one made from it, differs from the ClusterTopology."""
     resources = list(_resources(context, resource))
     if scope:
@@ -72,7 +74,7 @@ def _drift(context: Context, resource: Published, scope: Scope | None) -> featur
     return _differing(resources)
 
 
-def _resources(context: Context, resource: Published) -> Iterator[Published]:
+def _resources(context: Context, resource: PublishedTopology) -> Iterator[PublishedTopology]:
     """The resource that the system reads, and the one that its pods are scheduled by instead."""
     yield resource
     for system in waiting():
@@ -85,11 +87,11 @@ def _resources(context: Context, resource: Published) -> Iterator[Published]:
             yield created
 
 
-def _keys(resource: Published) -> list[str]:
+def _keys(resource: PublishedTopology) -> list[str]:
     return [level.key for level in resource.levels]
 
 
-def _agrees(resource: Published, scope: Scope) -> bool:
+def _agrees(resource: PublishedTopology, scope: Scope) -> bool:
     """Whether a resource has the levels of the ClusterTopology.
 
     A level that is gone from all nodes may be in it or not.
@@ -103,7 +105,7 @@ def _agrees(resource: Published, scope: Scope) -> bool:
     return has == expected
 
 
-def _drifted(resource: Published, scope: Scope) -> features.Step:
+def _drifted(resource: PublishedTopology, scope: Scope) -> features.CheckStep:
     expected = [level.key for level in scope.levels]
     has = _keys(resource)
     return features.failed(
@@ -118,7 +120,7 @@ def _drifted(resource: Published, scope: Scope) -> features.Step:
     )
 
 
-def _reported(resource: Published, scope: Scope) -> str:
+def _reported(resource: PublishedTopology, scope: Scope) -> str:
     """What the ClusterTopology's status says about a resource; empty: nothing."""
     if scope.topology is None:
         return ""
@@ -133,7 +135,7 @@ def _reported(resource: Published, scope: Scope) -> str:
     return ""
 
 
-def _differing(resources: Sequence[Published]) -> features.Step | None:
+def _differing(resources: Sequence[PublishedTopology]) -> features.CheckStep | None:
     """The step where a binding and the topology created from it differ, and nobody reports it."""
     if len(resources) == 1 or _keys(resources[0]) == _keys(resources[1]):
         return None
@@ -154,7 +156,7 @@ def _order(keys: Sequence[str]) -> str:
     return " > ".join(keys) or "no levels"
 
 
-def _command(template: str, resource: Published) -> Command:
+def _command(template: str, resource: PublishedTopology) -> Command:
     """A command about a resource by its full name: several API groups have topologies."""
     kind = _NAMES.get(resource.key)
     if kind is None:

@@ -12,7 +12,7 @@ from toposcope.hierarchy.node import spans_nodes
 from toposcope.integrations.dra.api import SLICE
 from toposcope.integrations.dra.audit import DRIVER, SeenGpu, disagreements
 from toposcope.integrations.dra.devices import NodeDevices
-from toposcope.integrations.framework.features import Step, failed, passed, unknown
+from toposcope.integrations.framework.features import CheckStep, failed, passed, unknown
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.text import Command, plural, shell
@@ -28,7 +28,7 @@ def _unlisted(snapshot: Snapshot) -> bool:
     return snapshot.taken_at is not None and SLICE.name not in snapshot.served
 
 
-def examine(snapshot: Snapshot, node: NodeView) -> tuple[Step, ...]:
+def examine(snapshot: Snapshot, node: NodeView) -> tuple[CheckStep, ...]:
     """All checks in their order; the first that failed is the answer."""
     checks = {
         "kubelet": check_kubelet,
@@ -47,7 +47,7 @@ def examine(snapshot: Snapshot, node: NodeView) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _agent(snapshot: Snapshot, node: NodeView) -> Step:
+def _agent(snapshot: Snapshot, node: NodeView) -> CheckStep:
     if not node.has_gpus:
         return passed("it has no GPUs that an agent, a device plugin or a DRA driver reports")
 
@@ -71,7 +71,7 @@ def _agent(snapshot: Snapshot, node: NodeView) -> Step:
     )
 
 
-def _hardware(_: Snapshot, node: NodeView) -> Step:
+def _hardware(_: Snapshot, node: NodeView) -> CheckStep:
     why = reasons(node.matrix)
     state = node.state
     if state is None:
@@ -93,7 +93,7 @@ def _devices_of(snapshot: Snapshot, node: NodeView) -> NodeDevices:
     return snapshot.inventory.nodes.get(node.name, NodeDevices())
 
 
-def _devices(snapshot: Snapshot, node: NodeView) -> Step:
+def _devices(snapshot: Snapshot, node: NodeView) -> CheckStep:
     """The number of GPUs that pods can ask for, by what offers them."""
     whole: dict[str, int] = {}
     parts: dict[str, int] = {}
@@ -130,7 +130,7 @@ def _offers(snapshot: Snapshot, node: NodeView, offered: Mapping[str, int]) -> I
         yield offer
 
 
-def _driver(snapshot: Snapshot, node: NodeView) -> Step:
+def _driver(snapshot: Snapshot, node: NodeView) -> CheckStep:
     """What the driver publishes about each GPU agrees with what NVML and sysfs say."""
     published = _devices_of(snapshot, node)
     if _unlisted(snapshot):
@@ -182,7 +182,7 @@ def _seen_gpus(node: NodeView, matrix: str, published: NodeDevices) -> list[Seen
     return seen
 
 
-def _domain(snapshot: Snapshot, node: NodeView) -> Step:
+def _domain(snapshot: Snapshot, node: NodeView) -> CheckStep:
     """Its NVLink domain, and the ComputeDomains that it is in."""
     value = node.label(label_keys.NVLINK_DOMAIN)
     if value is None:

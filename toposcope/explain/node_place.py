@@ -8,7 +8,7 @@ from typing import Final
 from toposcope.api.label_keys import PREFIX
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import crossings
-from toposcope.integrations.framework.features import Step, failed, passed
+from toposcope.integrations.framework.features import CheckStep, failed, passed
 from toposcope.integrations.registry import LEAVING_OUT
 from toposcope.snapshot.filters import lacking, repelling, value_at, wrong_cables
 from toposcope.snapshot.model import NodeView, Snapshot
@@ -30,7 +30,7 @@ class _Place:
         return value_at(self.scope, self.node, level.key)
 
 
-def check_kubelet(_: Snapshot, node: NodeView) -> Step:
+def check_kubelet(_: Snapshot, node: NodeView) -> CheckStep:
     """Whether the node is Ready."""
     if node.ready:
         return passed("it is Ready")
@@ -40,7 +40,7 @@ def check_kubelet(_: Snapshot, node: NodeView) -> Step:
     )
 
 
-def check_place(snapshot: Snapshot, node: NodeView) -> Step:
+def check_place(snapshot: Snapshot, node: NodeView) -> CheckStep:
     """Whether it carries each level, in one domain with those that it belongs to."""
     if not node.has_gpus:
         return passed("it has no GPUs, so it needs no place")
@@ -82,7 +82,7 @@ def _faults(place: _Place) -> Iterator[_Fault]:
         yield _Fault(sentence, shell("toposcope nodes {} -o wide", name))
 
 
-def check_scheduling(_: Snapshot, node: NodeView) -> Step:
+def check_scheduling(_: Snapshot, node: NodeView) -> CheckStep:
     """Whether new pods may be scheduled on it."""
     reasons = []
     commands = []

@@ -22,7 +22,13 @@ from toposcope.explain.topology_steps import (
 from toposcope.hardware.rails import reported
 from toposcope.hierarchy.coverage import Coverage, cover, some_names
 from toposcope.integrations.framework.constraints import Pods, Workload, simplified
-from toposcope.integrations.framework.features import Outcome, Step, failed, passed, unknown
+from toposcope.integrations.framework.features import (
+    CheckOutcome,
+    CheckStep,
+    failed,
+    passed,
+    unknown,
+)
 from toposcope.integrations.framework.verdict import Shortage, Verdict
 from toposcope.integrations.framework.waiting import levels_command, tree_command
 from toposcope.integrations.registry import waiting
@@ -70,7 +76,7 @@ class _Gap(NamedTuple):
         return f"{who} {lack} {which}: {names}"
 
 
-def check_labels(context: Context) -> Step:
+def check_labels(context: Context) -> CheckStep:
     """No node lacks a level that others carry, or that is not why there is too little room."""
     if why := blocked_by_topology(context):
         return unknown(why)
@@ -120,7 +126,7 @@ def _labels_are_short(context: Context) -> bool:
     return False
 
 
-def _short_and_unlabelled(gaps: Sequence[_Gap]) -> Step:
+def _short_and_unlabelled(gaps: Sequence[_Gap]) -> CheckStep:
     """The step where nodes that lack a level would be needed."""
     first, *others = gaps
     topology = first.workload.topology
@@ -144,13 +150,13 @@ def _short_and_unlabelled(gaps: Sequence[_Gap]) -> Step:
     )
 
 
-def _no_level(context: Context) -> Step:
+def _no_level(context: Context) -> CheckStep:
     """The step where no level is known that it asks for."""
     why = why_unread(context)
     return unknown(why) if why else passed(_NO_LEVEL)
 
 
-def check_availability(context: Context) -> Step:
+def check_availability(context: Context) -> CheckStep:
     """The levels that it asks for, and the nodes that were assigned, are there and take pods."""
     wanted = context.asked_levels
     lost = _lost(context, wanted) or _lost_nodes(context)
@@ -170,7 +176,7 @@ def check_availability(context: Context) -> Step:
     return passed(f"Ready, uncordoned nodes carry {domain_names(wanted)}")
 
 
-def _lost_nodes(context: Context) -> Step | None:
+def _lost_nodes(context: Context) -> CheckStep | None:
     """The step where nodes that were chosen for its pods can no longer run them."""
     for system in waiting():
         step = system.check_nodes(context)
@@ -179,7 +185,7 @@ def _lost_nodes(context: Context) -> Step | None:
     return None
 
 
-def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
+def _lost(context: Context, wanted: Collection[Level]) -> CheckStep | None:
     """The step where the ClusterTopology reports a level that it asks for as lost."""
     complaints = level_complaints(context)
     wanted_domains = {level.domain for level in wanted}
@@ -192,7 +198,7 @@ def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
     return None
 
 
-def _has_lost(context: Context, lost: LostLevel) -> Step:
+def _has_lost(context: Context, lost: LostLevel) -> CheckStep:
     """The step where a level that it asks for is lost."""
     topology = lost.topology
     if context.topologies:
@@ -211,7 +217,7 @@ def _has_lost(context: Context, lost: LostLevel) -> Step:
     )
 
 
-def _unusable(context: Context, wanted: Collection[Level]) -> Step | None:
+def _unusable(context: Context, wanted: Collection[Level]) -> CheckStep | None:
     """The step where no node that takes pods carries a level that it asks for."""
     for workload in context.workloads:
         for coverage in _coverage(context, workload):
@@ -220,7 +226,7 @@ def _unusable(context: Context, wanted: Collection[Level]) -> Step | None:
     return None
 
 
-def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> Step:
+def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> CheckStep:
     level = coverage.level
     count = coverage.nodes
     nodes = shell("kubectl get nodes -L {}", level.key)
@@ -240,7 +246,7 @@ def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> Step:
     )
 
 
-def check_room(context: Context) -> Step:
+def check_room(context: Context) -> CheckStep:
     """The verdict of `toposcope check`, its own pods left aside, and the domains considered."""
     if context.finished:
         return passed("it has finished")
@@ -257,15 +263,15 @@ def check_room(context: Context) -> Step:
     return _pinned(context) or _bound_to_domain(context) or _room_anywhere(context)
 
 
-def _pinned(context: Context) -> Step | None:
+def _pinned(context: Context) -> CheckStep | None:
     """The step where there is no room on the nodes that waiting pods are pinned to."""
     pinned = check_pinned(context)
-    if pinned.outcome is not Outcome.FAILED:
+    if pinned.outcome is not CheckOutcome.FAILED:
         return None
     return failed("there is no room where its waiting pods have to go: see pinned")
 
 
-def _bound_to_domain(context: Context) -> Step | None:
+def _bound_to_domain(context: Context) -> CheckStep | None:
     """The step where its running pods bind the waiting ones to a domain."""
     for system in waiting():
         step = system.check_room(context)
@@ -274,7 +280,7 @@ def _bound_to_domain(context: Context) -> Step | None:
     return None
 
 
-def _room_anywhere(context: Context) -> Step:
+def _room_anywhere(context: Context) -> CheckStep:
     verdicts = list(_remaining_verdicts(context))
     for remaining in verdicts:
         if remaining.verdict.kind in _NO_ROOM:
@@ -355,7 +361,7 @@ def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
     return replace(workload, groups=(group,))
 
 
-def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> Step:
+def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> CheckStep:
     """The step where nothing is known to be short."""
     notes: list[str] = []
     for workload in context.workloads:
@@ -378,7 +384,7 @@ def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> Step:
     return passed(answer(first.verdict), *notes, *counted)
 
 
-def _no_room(context: Context, remaining: _RemainingVerdict) -> Step:
+def _no_room(context: Context, remaining: _RemainingVerdict) -> CheckStep:
     """The step where there is too little room for one system's demands."""
     verdict = remaining.verdict
     considered: list[str] = []

@@ -12,7 +12,7 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.explain.context import Context
 from toposcope.explain.one_pod import Seeker
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.features import Step, explained, failed, passed
+from toposcope.integrations.framework.features import CheckStep, explained, failed, passed
 from toposcope.integrations.framework.node_terms import node_filter_of
 from toposcope.integrations.framework.waiting import Pin
 from toposcope.integrations.registry import waiting
@@ -69,7 +69,7 @@ class _Shortage:
     free: int
 
 
-def check_pinned(context: Context) -> Step:
+def check_pinned(context: Context) -> CheckStep:
     """There is room on the nodes that the waiting pods are bound to."""
     roomy = []
     stuck = []
@@ -193,7 +193,7 @@ def _takers(context: Context, bound: _BoundPod) -> list[NodeView]:
     return takers
 
 
-def _no_room(context: Context, stuck: Sequence[_BoundPod]) -> Step:
+def _no_room(context: Context, stuck: Sequence[_BoundPod]) -> CheckStep:
     """The step where the nodes that pods are bound to do not take them."""
     first = stuck[0]
     inside = [node for node in context.snapshot.nodes if first.may_use(node)]

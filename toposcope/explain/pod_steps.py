@@ -12,10 +12,10 @@ from toposcope.explain.meanings import explained_by, meaning
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import (
+    CheckStep,
     Object,
     Ref,
     SchedulerMessage,
-    Step,
     failed,
     passed,
     unknown,
@@ -79,7 +79,7 @@ def _told(message: SchedulerMessage) -> Iterator[str]:
 # Scheduling gates
 
 
-def check_gates(context: Context) -> Step:
+def check_gates(context: Context) -> CheckStep:
     """No waiting pod has a scheduling gate, which keeps every scheduler from looking at it."""
     if context.snapshot.pods is None:
         return unknown("pods are not visible, so what holds them is unknown")
@@ -120,7 +120,7 @@ def _gates(document: Object) -> Iterator[str]:
             yield name
 
 
-def _gated_step(context: Context, gate: str, pods: Sequence[PodView]) -> Step:
+def _gated_step(context: Context, gate: str, pods: Sequence[PodView]) -> CheckStep:
     """The step where pods have a gate."""
     first = pods[0]
     describe = shell("kubectl describe pod/{} -n {}", first.name, first.namespace)
@@ -155,7 +155,7 @@ def _owner_of(gate: str) -> Waiting | None:
 # Suspension
 
 
-def check_suspended(context: Context) -> Step:
+def check_suspended(context: Context) -> CheckStep:
     """Neither it nor an owner is suspended, which leaves it without pods."""
     if context.finished:
         return passed("it has finished")
@@ -168,7 +168,7 @@ def check_suspended(context: Context) -> Step:
     return passed("nothing suspends it")
 
 
-def _suspended_step(context: Context, ref: Ref, field: Field) -> Step:
+def _suspended_step(context: Context, ref: Ref, field: Field) -> CheckStep:
     what = f"{ref.handle} is suspended ({field.path}: true)"
     for system in waiting():
         words = system.resumes(context)
@@ -192,7 +192,7 @@ def _resumed(field: Field) -> str:
 # What operators report
 
 
-def check_owner(context: Context) -> Step:
+def check_owner(context: Context) -> CheckStep:
     """No controller of its pods reports a failure."""
     if context.finished or context.all_placed:
         return passed("its pods are there")
@@ -252,7 +252,7 @@ def refusals(context: Context) -> tuple[SchedulerMessage, ...]:
     return tuple(dict.fromkeys(messages))
 
 
-def check_scheduler(context: Context) -> Step:
+def check_scheduler(context: Context) -> CheckStep:
     """No scheduler or queue says that it refuses the workload or a pod."""
     refused = refusals(context)
     if not refused:

@@ -10,7 +10,7 @@ from toposcope.api.levels import Level
 from toposcope.explain.context import Context, rules
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field, Finding, kind_of
-from toposcope.integrations.framework.features import Step, condition, failed, passed, unknown
+from toposcope.integrations.framework.features import CheckStep, condition, failed, passed, unknown
 from toposcope.integrations.framework.published import PublishedKind
 from toposcope.integrations.framework.waiting import levels_command
 from toposcope.integrations.registry import waiting
@@ -58,7 +58,7 @@ def blocked_by_levels(context: Context) -> str:
     return ""
 
 
-def check_topology(context: Context) -> Step:
+def check_topology(context: Context) -> CheckStep:
     """The topology exists, as the kind that the workload's system reads."""
     for finding in context.findings(_TOPOLOGY_RULES):
         commands = (*_list_topologies(context), shell("kubectl get gtopo"))
@@ -94,7 +94,7 @@ def check_topology(context: Context) -> Step:
     return passed(all_existing) if all_existing else no_topology(context)
 
 
-def no_topology(context: Context) -> Step:
+def no_topology(context: Context) -> CheckStep:
     """The step where no topology is known that it asks for."""
     why = why_unread(context)
     return unknown(why) if why else passed("it asks for no topology")
@@ -109,7 +109,7 @@ def _list_topologies(context: Context) -> list[Command]:
     return commands
 
 
-def _unpublished(context: Context, workload: Workload, kind: PublishedKind) -> Step:
+def _unpublished(context: Context, workload: Workload, kind: PublishedKind) -> CheckStep:
     """The step where no topology of this name is of the kind that the scheduler reads."""
     name = workload.topology or ""
     message = f"there is no {kind.kind} {name} for {workload.system} to read"
@@ -215,7 +215,7 @@ def _is_of_lost(context: Context, complaint: Finding, lost: Sequence[LostLevel])
     return False
 
 
-def check_levels(context: Context) -> Step:
+def check_levels(context: Context) -> CheckStep:
     """Every level that is named belongs to the topology; near misses are suggested."""
     if why := blocked_by_topology(context):
         return unknown(why)
@@ -264,7 +264,7 @@ def _with_fixes(findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def check_hierarchy(context: Context) -> Step:
+def check_hierarchy(context: Context) -> CheckStep:
     """No part asks for a broader level than the whole; levels that do not nest are mentioned."""
     if why := blocked_by_levels(context):
         return unknown(why)
@@ -295,7 +295,7 @@ def _order(context: Context, name: str) -> list[str]:
     return []
 
 
-def check_rules(context: Context) -> Step:
+def check_rules(context: Context) -> CheckStep:
     """No system would reject the object for another reason, or read it differently than meant."""
     errors = []
     warnings = []

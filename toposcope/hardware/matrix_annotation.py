@@ -72,7 +72,7 @@ class MatrixError(ToposcopeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class MatrixDevice:
     """One GPU or NIC, or a Data Direct function, through which a NIC (ConnectX-8) reaches GPUs.
 
     `cpus` is the kernel's list of the CPUs of its NUMA node; None where something is not known.
@@ -142,7 +142,7 @@ class NodeMatrix:
     `links` is None where the matrix was too large for the annotation.
     """
 
-    devices: tuple[Device, ...]
+    devices: tuple[MatrixDevice, ...]
     links: LinkMatrix | None
     disputes: tuple[str, ...]
     reasons: tuple[str, ...]
@@ -176,9 +176,9 @@ def parse(annotation: str) -> NodeMatrix:
     )
 
 
-def _gpus(annotated: _Annotation) -> Iterator[Device]:
+def _gpus(annotated: _Annotation) -> Iterator[MatrixDevice]:
     for gpu in annotated.gpus:
-        yield Device(
+        yield MatrixDevice(
             label=f"GPU{gpu.index}",
             name=gpu.uuid,
             pci=gpu.pci,
@@ -189,12 +189,12 @@ def _gpus(annotated: _Annotation) -> Iterator[Device]:
         )
 
 
-def _nics(annotated: _Annotation) -> Iterator[Device]:
+def _nics(annotated: _Annotation) -> Iterator[MatrixDevice]:
     """NICs and Data Direct functions, each numbered by themselves."""
     numbers = {"NIC": 0, "DD": 0}
     for nic in annotated.nics:
         kind = "DD" if nic.dd else "NIC"
-        yield Device(
+        yield MatrixDevice(
             label=f"{kind}{numbers[kind]}",
             name=nic.name,
             pci=nic.pci,
@@ -243,7 +243,7 @@ def _faults_in_words(reasons: Sequence[str]) -> Iterator[GpuFault]:
             yield GpuFault(f"GPU{faulty[1]}", "", reason)
 
 
-def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | None:
+def _links(devices: Sequence[MatrixDevice], triangle: Sequence[str]) -> LinkMatrix | None:
     """The whole matrix from its lower triangle."""
     if not triangle:
         return None

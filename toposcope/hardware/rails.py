@@ -11,7 +11,7 @@ _LONGEST_TEXT: Final = 255
 """Characters of a name; LLDP's strings have so many bytes."""
 
 
-class Switch(NamedTuple):
+class LeafSwitch(NamedTuple):
     """A leaf switch."""
 
     name: str

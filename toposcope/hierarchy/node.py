@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.hardware.rails import Switch
+from toposcope.hardware.rails import LeafSwitch
 
 _UUID_LENGTH: Final = 36
 _NO_FABRIC: Final = "00000000-0000-0000-0000-000000000000"
@@ -76,7 +76,7 @@ class Traits(NamedTuple):
     schedulable: bool
     gpus: int
     hardware: Hardware = NO_AGENT
-    switches: tuple[Switch | None, ...] = ()
+    switches: tuple[LeafSwitch | None, ...] = ()
     """The leaf that each rail is cabled to, None where that is not known; empty where nobody
     looked."""
 

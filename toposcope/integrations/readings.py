@@ -14,7 +14,7 @@ from toposcope.integrations.framework.document import (
     kind_of,
 )
 from toposcope.integrations.framework.making import Made
-from toposcope.integrations.framework.plugin import Part
+from toposcope.integrations.framework.plugin import PluginPart
 from toposcope.integrations.framework.pods import suspension_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.registry import PLUGINS, makers, readers
@@ -31,7 +31,7 @@ READERS_OF_PLAIN_PODS: Final = {
 
 def _names_of_admitting() -> Iterator[str]:
     for plugin in PLUGINS:
-        module = plugin.part(Part.WORKLOAD)
+        module = plugin.part(PluginPart.WORKLOAD)
         if plugin.admits and module is not None:
             for system in module.READERS:
                 yield system.name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.integrations.framework.level_requests import Annotated, LevelRequest, WatchedKind
-from toposcope.integrations.framework.plugin import Part, Plugin
+from toposcope.integrations.framework.plugin import Plugin, PluginPart
 from toposcope.integrations.framework.published import PublishedKind, finalizers
 from toposcope.integrations.framework.publishing.publisher import Publishing, PublishSettings
 from toposcope.kube.client import Caller
@@ -131,7 +131,7 @@ def needed_groups(kind: WatchedKind) -> frozenset[str]:
     return kind.only_with
 
 
-def parts(part: Part) -> tuple[ModuleType, ...]:
+def parts(part: PluginPart) -> tuple[ModuleType, ...]:
     """The files of one part, of every system that has it."""
     modules = []
     for plugin in PLUGINS:
@@ -146,7 +146,7 @@ def readers() -> tuple["System", ...]:
     """Who reads documents, system by system: workloads, then topology resources."""
     systems: list[System] = []
     for plugin in PLUGINS:
-        for part in (Part.WORKLOAD, Part.TOPOLOGY):
+        for part in (PluginPart.WORKLOAD, PluginPart.TOPOLOGY):
             systems += getattr(plugin.part(part), "READERS", ())
     return tuple(systems)
 
@@ -155,7 +155,7 @@ def readers() -> tuple["System", ...]:
 def makers() -> Mapping[tuple[str, str], "Maker"]:
     """By API group and kind: what is made of an object, and checked instead of it."""
     by_kind: dict[tuple[str, str], Maker] = {}
-    for module in parts(Part.MAKING):
+    for module in parts(PluginPart.MAKING):
         by_kind |= module.MADE
     return by_kind
 
@@ -163,7 +163,7 @@ def makers() -> Mapping[tuple[str, str], "Maker"]:
 def publishing(settings: PublishSettings) -> Publishing:
     """What writes the systems' resources during one term of leadership."""
     systems = []
-    for module in parts(Part.PUBLISHER):
+    for module in parts(PluginPart.PUBLISHER):
         systems.append(module.PUBLISHING(settings))
     return Publishing(systems, settings)
 
@@ -173,7 +173,7 @@ def holders(client: Caller, kind: PublishedKind, document: Mapping[str, Any]) ->
     for plugin in PLUGINS:
         if kind not in plugin.published:
             continue
-        module = plugin.part(Part.PUBLISHER)
+        module = plugin.part(PluginPart.PUBLISHER)
         if module is not None:
             held: list[str] = module.PUBLISHING.holders(client, document)
             return held
@@ -183,13 +183,13 @@ def holders(client: Caller, kind: PublishedKind, document: Mapping[str, Any]) ->
 @cache
 def configurations() -> tuple["Configuration", ...]:
     """What documents beside a workload say to the systems."""
-    return tuple(module.CONFIGURATION for module in parts(Part.CONFIGURATION))
+    return tuple(module.CONFIGURATION for module in parts(PluginPart.CONFIGURATION))
 
 
 @cache
 def placements() -> tuple["Placement", ...]:
     """What the systems know about places."""
-    return tuple(module.PLACEMENT for module in parts(Part.PLACEMENT))
+    return tuple(module.PLACEMENT for module in parts(PluginPart.PLACEMENT))
 
 
 def placement_of(plugin: Plugin) -> "Placement":
@@ -198,7 +198,7 @@ def placement_of(plugin: Plugin) -> "Placement":
         Placement,
     )
 
-    module = plugin.part(Part.PLACEMENT)
+    module = plugin.part(PluginPart.PLACEMENT)
     if module is None:
         return Placement()
     placement: Placement = module.PLACEMENT
@@ -208,14 +208,14 @@ def placement_of(plugin: Plugin) -> "Placement":
 @cache
 def waiting() -> tuple["Waiting", ...]:
     """What the systems say about waiting pods."""
-    return tuple(module.WAITING for module in parts(Part.WAITING))
+    return tuple(module.WAITING for module in parts(PluginPart.WAITING))
 
 
 @cache
 def formats() -> Mapping[str, "Format"]:
     """The formats of `toposcope export`, by name."""
     by_name: dict[str, Format] = {}
-    for module in parts(Part.EXPORT):
+    for module in parts(PluginPart.EXPORT):
         for form in module.FORMATS:
             by_name[form.name] = form
     return by_name

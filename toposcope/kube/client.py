@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
 from toposcope import __version__
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.kube.errors import (
     AnswerTooLargeError,
     ApiError,
@@ -105,7 +105,7 @@ class ApiClient:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterAccess,
         user_agent: str = "toposcope",
         timeout: float | None = _TIMEOUT,
         *,
@@ -215,13 +215,13 @@ class ApiClient:
             self._connection = self._connect(self._timeout)
         return self._connection
 
-    def stream(self, request: Request, idle_timeout: float) -> "Stream":
+    def stream(self, request: Request, idle_timeout: float) -> "WatchStream":
         """A watch over a connection of its own; nothing is sent before the first line is asked for.
 
         `idle_timeout` is how long the server may be silent, in seconds: a half-open connection is
         silent for ever.
         """
-        return Stream(
+        return WatchStream(
             self._connect(idle_timeout),
             lambda connection: self._send(connection, request),
             self._cluster.server,
@@ -309,7 +309,7 @@ def find(client: Caller, path: str) -> dict[str, Any] | None:
     return document
 
 
-class Stream:
+class WatchStream:
     """The lines of a watch, each a JSON document, until the server ends it; to be read once."""
 
     def __init__(

@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from toposcope.kube.credentials import Cluster, RotatingTls, checked_url, tls_context, token_file
+from toposcope.kube.credentials import (
+    ClusterAccess,
+    RotatingTls,
+    checked_url,
+    tls_context,
+    token_file,
+)
 from toposcope.kube.errors import NoClusterError
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -16,7 +22,7 @@ def load(
     environ: Mapping[str, str] = os.environ,
     account: Path = SERVICE_ACCOUNT,
     context: str | None = None,
-) -> Cluster:
+) -> ClusterAccess:
     """The cluster that `kubectl` would talk to, or the one this pod runs in.
 
     Order: an explicit `kubeconfig`, the pod's service account, `$KUBECONFIG`, `~/.kube/config`. A
@@ -41,7 +47,7 @@ def load(
     )
 
 
-def _in_cluster(environ: Mapping[str, str], account: Path) -> Cluster:
+def _in_cluster(environ: Mapping[str, str], account: Path) -> ClusterAccess:
     host = environ["KUBERNETES_SERVICE_HOST"]
     port = environ.get("KUBERNETES_SERVICE_PORT") or "443"
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -51,7 +57,7 @@ def _in_cluster(environ: Mapping[str, str], account: Path) -> Cluster:
         f"https://{authority}",
     )
     token = account / "token"
-    return Cluster(
+    return ClusterAccess(
         server,
         RotatingTls(lambda: tls_context(f"service account {ca}", ca), (ca,)),
         token_file(f"service account {token}", token),

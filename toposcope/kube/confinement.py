@@ -52,7 +52,7 @@ _ALARM_SECONDS: Final = 54.0
 force, and an installation is not yet an alarm."""
 
 
-class News(NamedTuple):
+class ConfinementEvent(NamedTuple):
     """An Event to record."""
 
     kind: str
@@ -125,7 +125,7 @@ class Confinement:
         """Seconds until `check` does something."""
         return max(0.0, self._due - self._runtime.monotonic())
 
-    def check(self) -> News | None:
+    def check(self) -> ConfinementEvent | None:
         """Try the writes if it is time; the Event to record, if any."""
         if self.seconds_until_due() > 0:
             return None
@@ -147,16 +147,18 @@ class Confinement:
             return self._confined(now)
         return self._unconfined(now)
 
-    def _confined(self, now: float) -> News | None:
+    def _confined(self, now: float) -> ConfinementEvent | None:
         self._due = now + _CHECK_SECONDS * self._rng.uniform(*_FACTOR)
         self._backoff.reset()
         self._since = None
         if not self._alarmed:
             return None
         self._alarmed = False
-        return News("Normal", "Confined", "the admission policies confine this program again")
+        return ConfinementEvent(
+            "Normal", "Confined", "the admission policies confine this program again"
+        )
 
-    def _unconfined(self, now: float) -> News | None:
+    def _unconfined(self, now: float) -> ConfinementEvent | None:
         if self._since is None:
             self._since = now
             log.warning("%s", self.ready())
@@ -164,7 +166,7 @@ class Confinement:
         if self._alarmed or now - self._since < _ALARM_SECONDS:
             return None
         self._alarmed = True
-        return News("Warning", "Unconfined", self.ready())
+        return ConfinementEvent("Warning", "Unconfined", self.ready())
 
     def ready(self) -> str:
         """Why the program must not count as ready; empty while it is confined."""

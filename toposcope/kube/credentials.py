@@ -112,7 +112,7 @@ Token = Callable[[], str | None]
 """Returns the current bearer token, None if there is none. Raises ConfigError."""
 
 
-class Cluster(NamedTuple):
+class ClusterAccess(NamedTuple):
     """An API server and our credentials there.
 
     `token` and `tls` are called for every request, because tokens and certificates are rotated

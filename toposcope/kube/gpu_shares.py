@@ -68,7 +68,7 @@ A larger number cannot be explained by a lost GPU that a device plugin still off
 """
 
 
-class Unit(StrEnum):
+class GpuUnit(StrEnum):
     """What one piece of a resource is, where it is not a whole GPU."""
 
     TIME_SLICE = "time slice"
@@ -86,7 +86,7 @@ class Shares:
     """A resource of a node whose pieces are shares of its GPUs."""
 
     resource: str
-    unit: Unit
+    unit: GpuUnit
     total: int
     """Pieces that are allocatable."""
     profile: str = ""
@@ -98,14 +98,14 @@ class Shares:
         pieces = plural(self.total, self.unit)
         if not self.profile:
             return pieces
-        if self.unit is Unit.MIG_DEVICE:
+        if self.unit is GpuUnit.MIG_DEVICE:
             return f"{self.profile} {pieces}"
         return f"{pieces} of {self.profile} MIG devices"
 
     @property
     def of_mig(self) -> bool:
         """Whether they are MIG devices, or shares of such."""
-        return self.unit is Unit.MIG_DEVICE or bool(self.profile)
+        return self.unit is GpuUnit.MIG_DEVICE or bool(self.profile)
 
 
 def gpus_of(label: Label, allocatable: Requests) -> int:
@@ -196,7 +196,7 @@ def _of_gpus(label: Label, allocatable: Requests) -> Shares | None:
     return None if unit is None else Shares(ALLOCATABLE_GPUS, unit, total)
 
 
-def _unit_of_gpus(label: Label, allocatable: Requests, total: int) -> Unit | None:
+def _unit_of_gpus(label: Label, allocatable: Requests, total: int) -> GpuUnit | None:
     """What `total` pieces of `nvidia.com/gpu` are where no MIG profile is named.
 
     None means whole GPUs.
@@ -211,7 +211,7 @@ def _unit_of_gpus(label: Label, allocatable: Requests, total: int) -> Unit | Non
         return None if whole else _unit(label)
     if not exceeds or _stale(label, total, counted):
         return None
-    return Unit.MIG_DEVICE if label(_MIG_STRATEGY) == "single" else Unit.SHARE
+    return GpuUnit.MIG_DEVICE if label(_MIG_STRATEGY) == "single" else GpuUnit.SHARE
 
 
 def _offers_parts(allocatable: Requests) -> bool:
@@ -224,27 +224,27 @@ def _gpus_are_shared(label: Label) -> bool:
     return product.endswith(_SHARED_PRODUCT) or label(_GKE_STRATEGY) in _SHARING
 
 
-def _unit_of_mig(label: Label) -> Unit:
+def _unit_of_mig(label: Label) -> GpuUnit:
     """What pieces of GPUs in MIG mode are: MIG devices can be shared too."""
-    return _unit(label) if _gpus_are_shared(label) else Unit.MIG_DEVICE
+    return _unit(label) if _gpus_are_shared(label) else GpuUnit.MIG_DEVICE
 
 
 def _of_part(label: Label, resource: str, total: int) -> Shares:
     mig = _MIG_RESOURCE.fullmatch(resource)
     if mig is None:
         return Shares(resource, _unit(label), total)
-    unit = _unit(label) if resource.endswith(_SHARED_NAME) else Unit.MIG_DEVICE
+    unit = _unit(label) if resource.endswith(_SHARED_NAME) else GpuUnit.MIG_DEVICE
     return Shares(resource, unit, total, mig["profile"])
 
 
-def _unit(label: Label) -> Unit:
+def _unit(label: Label) -> GpuUnit:
     strategies = label(_STRATEGY), label(_GKE_STRATEGY)
     if _MPS in strategies:
-        return Unit.MPS_CLIENT
+        return GpuUnit.MPS_CLIENT
     names_sharing = not _SHARING.isdisjoint(strategies)
     if names_sharing or _clients(label) > 1:
-        return Unit.TIME_SLICE
-    return Unit.SHARE
+        return GpuUnit.TIME_SLICE
+    return GpuUnit.SHARE
 
 
 def _is_shared(label: Label) -> bool:

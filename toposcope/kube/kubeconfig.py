@@ -96,7 +96,7 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def read(spec: str, context: str | None = None) -> credentials.Cluster:
+def read(spec: str, context: str | None = None) -> credentials.ClusterAccess:
     """A context, by default the current one, of one kubeconfig or of several (`a:b`).
 
     Raises ConfigError.
@@ -124,7 +124,7 @@ def _current(spec: str, files: Sequence[_Entry]) -> tuple[str, str]:
 
 def _cluster(
     spec: str, files: Sequence[_Entry], name: str | None, context: _Entry
-) -> credentials.Cluster:
+) -> credentials.ClusterAccess:
     cluster = _find(
         files, "clusters", "cluster", context.text("cluster"), f"{context.where}cluster"
     )
@@ -148,7 +148,7 @@ def _cluster(
             )
         token = _static_token(_Entry(user.path, user.where, {}))
     namespace = context.text("namespace") or "default"
-    return credentials.Cluster(server, tls, token, namespace, cluster.text("tls-server-name"))
+    return credentials.ClusterAccess(server, tls, token, namespace, cluster.text("tls-server-name"))
 
 
 def _refuse_unsupported(entry: _Entry) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from toposcope.kube.backoff import Backoff, Schedule
-from toposcope.kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Request, Stream
+from toposcope.kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Request, WatchStream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.pages import pages
@@ -180,7 +180,7 @@ class Reflector(Generic[T]):
         self._streams = True
         self._again = False
         """Whether everything is to be read again."""
-        self._open: Stream | None = None
+        self._open: WatchStream | None = None
         self._version = ""
         self._backoff = Backoff(_SCHEDULE, self._rng)
         self._runtime = runtime

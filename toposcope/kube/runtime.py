@@ -55,7 +55,7 @@ class Event(Protocol):
         """Wait so many seconds for it; whether it is set."""
 
 
-class Condition(Protocol):
+class ConditionVariable(Protocol):
     """The part of `threading.Condition` that the simulated API server uses."""
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -177,7 +177,7 @@ class Runtime:
         """A new lock, to be held across requests."""
         return threading.Lock()
 
-    def condition(self, lock: threading.RLock) -> Condition:
+    def condition(self, lock: threading.RLock) -> ConditionVariable:
         """A new condition; who waits for it gives the lock back meanwhile."""
         return threading.Condition(lock)
 

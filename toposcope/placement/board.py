@@ -42,7 +42,7 @@ class Stuck:
         return None
 
 
-class Board:
+class RuledRoom:
     """A room and the rules between pods; pods that are put can be taken back."""
 
     def __init__(self, room: Room, state: RuleState) -> None:

@@ -24,16 +24,16 @@ from toposcope.placement.cluster_facts import cluster_facts, with_held, with_pod
 from toposcope.placement.devices import with_extended
 from toposcope.placement.neighbours import Neighbours
 from toposcope.placement.nodes import by_state, nodes_of
-from toposcope.placement.room import Node
+from toposcope.placement.room import RoomNode
 from toposcope.placement.rule_state import Beside, has_rules
 from toposcope.snapshot.model import PodView, Snapshot
 
 
 @dataclass(frozen=True)
-class Question(framework.Question):
+class Question(framework.PlacementQuestion):
     """Whether a workload fits onto the nodes of a cluster."""
 
-    nodes: Sequence[Node]
+    nodes: Sequence[RoomNode]
     partial: bool
     """As in `Room`."""
     on: "Cluster"
@@ -83,7 +83,7 @@ class Cluster:
         self.facts = with_held(with_documents(facts, documents), snapshot)
         self.bound = _requests_of(own)
         """What its own pods hold."""
-        self._nodes: dict[_Seen, list[Node]] = {}
+        self._nodes: dict[_Seen, list[RoomNode]] = {}
 
     @cached_property
     def claims(self) -> Claims:
@@ -132,7 +132,7 @@ class Cluster:
             on=self,
         )
 
-    def _nodes_for(self, workload: Workload) -> list[Node]:
+    def _nodes_for(self, workload: Workload) -> list[RoomNode]:
         """The nodes as the workload's scheduler sees them."""
         topology = self.topology(workload)
         places: Mapping[str, Mapping[str, str]] = {}
@@ -166,7 +166,7 @@ class Cluster:
             topology=f"{workload.system}/{workload.topology}" if has_places else "",
         )
 
-    def _nodes_seen(self, seen: _Seen) -> list[Node]:
+    def _nodes_seen(self, seen: _Seen) -> list[RoomNode]:
         held = {}
         if seen.own is not None:
             for key, domains in self.facts.held.items():
@@ -182,7 +182,7 @@ class Cluster:
             nodes = [self._with_share(node, share) for node in nodes]
         return [by_state(node) for node in nodes] if seen.by_state else nodes
 
-    def _with_share(self, node: Node, share: GpuShare) -> Node:
+    def _with_share(self, node: RoomNode, share: GpuShare) -> RoomNode:
         """The node with so many of the shares as the scheduler finds on its GPUs."""
         pods = self.pods_on.get(node.name, ())
         for placement in placements():
@@ -194,7 +194,9 @@ class Cluster:
         return node
 
 
-def _in_places(nodes: Iterable[Node], places: Mapping[str, Mapping[str, str]]) -> Iterator[Node]:
+def _in_places(
+    nodes: Iterable[RoomNode], places: Mapping[str, Mapping[str, str]]
+) -> Iterator[RoomNode]:
     """The nodes, with the domains that objects list them in as if these were labels."""
     for node in nodes:
         domains = places.get(node.name)

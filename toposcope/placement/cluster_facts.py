@@ -21,7 +21,7 @@ from toposcope.integrations.registry import (
     placements,
 )
 from toposcope.snapshot.levels import unpublished_of
-from toposcope.snapshot.model import PodView, Published, Snapshot
+from toposcope.snapshot.model import PodView, PublishedTopology, Snapshot
 from toposcope.snapshot.scope import select_scope
 from toposcope.text import shell
 
@@ -149,7 +149,7 @@ def _read(snapshot: Snapshot, plugin: Plugin, known: KnownLevels) -> ReadTopolog
     return ReadTopologies(by_name, absent={**absent, "": first})
 
 
-def _resources(snapshot: Snapshot, kinds: Iterable[PublishedKind]) -> list[Published]:
+def _resources(snapshot: Snapshot, kinds: Iterable[PublishedKind]) -> list[PublishedTopology]:
     """The topology resources of these kinds, of whatever version."""
     keys = {(kind.group, kind.kind) for kind in kinds}
     resources = []

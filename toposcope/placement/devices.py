@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.dra.allocation import MANY, Claim, Claims, Copies, Request, copies
+from toposcope.integrations.dra.allocation import MANY, Claim, Claims, Copies, DeviceRequest, copies
 from toposcope.integrations.dra.channels import unkept_channels
 from toposcope.integrations.dra.devices import DeviceId, Inventory, NodeDevices
 from toposcope.integrations.framework.constraints import ClaimRef, Group, Pods
 from toposcope.integrations.framework.verdict import Verdict
-from toposcope.placement.room import Node
+from toposcope.placement.room import RoomNode
 from toposcope.placement.verdict import judge
 
 __all__ = ["by_devices", "unkept_channels", "with_extended"]
@@ -31,7 +31,7 @@ class _Sets:
 def by_devices(
     groups: Sequence[Group],
     levels: Sequence[Level],
-    nodes: Sequence[Node],
+    nodes: Sequence[RoomNode],
     offered: Inventory,
     claims: Claims,
     *,
@@ -125,7 +125,7 @@ def _name_of(refs: ClaimSet) -> str:
 
 def _copies_by_node(
     claims: Sequence[Claim],
-    nodes: Sequence[Node],
+    nodes: Sequence[RoomNode],
     offered: Inventory,
     taken: frozenset[DeviceId],
 ) -> dict[str, Copies]:
@@ -158,7 +158,7 @@ def _asking_pods(pods: Pods) -> Pods:
     return replace(pods, requests=tuple(requests))
 
 
-def _offering(node: Node, sets: Mapping[str, _Sets], *, least: bool) -> Node:
+def _offering(node: RoomNode, sets: Mapping[str, _Sets], *, least: bool) -> RoomNode:
     """The node with the sets of devices that it has at least or at most."""
     free = dict(node.free)
     total = dict(node.total)
@@ -175,15 +175,15 @@ def _offering(node: Node, sets: Mapping[str, _Sets], *, least: bool) -> Node:
 
 
 def with_extended(
-    nodes: Sequence[Node], offered: Inventory, claims: Claims, asked: Iterable[str]
-) -> list[Node]:
+    nodes: Sequence[RoomNode], offered: Inventory, claims: Claims, asked: Iterable[str]
+) -> list[RoomNode]:
     """The nodes with those resources that DeviceClasses offer there, where no device plugin does.
 
     The scheduler makes a claim for each pod then, so requests are taken by what claims hold.
     """
     wanted = {}
     for name in asked:
-        wanted[name] = Claim((Request(name, claims.extended[name], 1),))
+        wanted[name] = Claim((DeviceRequest(name, claims.extended[name], 1),))
     if not wanted:
         return list(nodes)
 
@@ -198,11 +198,11 @@ def with_extended(
 
 
 def _extended(
-    node: Node,
+    node: RoomNode,
     wanted: Mapping[str, Claim],
     devices: NodeDevices,
     taken: frozenset[DeviceId],
-) -> Node:
+) -> RoomNode:
     free = dict(node.free)
     total = dict(node.total)
     for name, claim in wanted.items():

@@ -14,7 +14,7 @@ from toposcope.snapshot.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DocumentAnswer:
     """One document and the result of each system that handles it."""
 
     document: Document
@@ -29,7 +29,7 @@ def line_of(document: Document, field: str) -> int:
     return document.place.line + line - 1
 
 
-def document_of(answers: Sequence[Answer], problems: Sequence[Problem]) -> dict[str, Any]:
+def document_of(answers: Sequence[DocumentAnswer], problems: Sequence[Problem]) -> dict[str, Any]:
     """The answers as one document."""
     workloads = []
     passed_over = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from toposcope.errors import ToposcopeError
-from toposcope.placement.board import Board, Placement, Spot, Stuck, is_closer
+from toposcope.placement.board import Placement, RuledRoom, Spot, Stuck, is_closer
 
 LOOKS: Final = 200_000
 """How many nodes may be looked at before there are too many states: a second on a slow machine."""
@@ -37,7 +37,7 @@ class Ends:
 class EveryOrder:
     """All states of a board that can be reached, each looked at once."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: RuledRoom) -> None:
         self._board = board
         self._looks = LOOKS
         self._alike: list[int] = []

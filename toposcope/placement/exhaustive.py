@@ -30,7 +30,7 @@ _Chosen = tuple[tuple[Group, Path], ...]
 """The domain of each copy of each group."""
 
 
-class Outcome(NamedTuple):
+class ExhaustiveResult(NamedTuple):
     """What trying everything led to."""
 
     placed: tuple[Placed, ...] | None
@@ -56,7 +56,7 @@ class Exhaustive:
         self._has_room_in: dict[tuple[int, Path], bool] = {}
         """By the group's identity and domain."""
 
-    def place(self, groups: Sequence[Group]) -> Outcome:
+    def place(self, groups: Sequence[Group]) -> ExhaustiveResult:
         """A placement of all copies of `groups`."""
         try:
             for chosen in self._choices(groups, ()):
@@ -64,10 +64,10 @@ class Exhaustive:
                     continue
                 placed = self._placed(chosen)
                 if placed is not None:
-                    return Outcome(placed, exact=True)
+                    return ExhaustiveResult(placed, exact=True)
         except _ExhaustedError:
-            return Outcome(None, exact=False)
-        return Outcome(None, exact=True)
+            return ExhaustiveResult(None, exact=False)
+        return ExhaustiveResult(None, exact=True)
 
     def _spend(self, steps: int) -> None:
         self._steps -= steps

@@ -17,7 +17,7 @@ from toposcope.integrations.framework.pod_rules import (
     SpreadRule,
     conflict,
 )
-from toposcope.placement.room import Node
+from toposcope.placement.room import RoomNode
 from toposcope.snapshot.model import PodView
 
 UNREAD_NAMESPACES: Final = "a namespaceSelector goes by labels of namespaces, which are not read"
@@ -27,7 +27,7 @@ UNKNOWN_LABELS: Final = "a controller adds labels to pods, and a labelSelector g
 class Neighbours:
     """Running pods, grouped by their labels: many pods share all of them."""
 
-    def __init__(self, pods: Iterable[PodView], nodes: Mapping[str, Node]) -> None:
+    def __init__(self, pods: Iterable[PodView], nodes: Mapping[str, RoomNode]) -> None:
         """`pods` on other than these nodes are left out."""
         self._pods = [pod for pod in pods if pod.node in nodes]
         self._nodes = nodes

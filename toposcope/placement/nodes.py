@@ -8,7 +8,7 @@ from typing import Any, Final
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.packing import PODS
 from toposcope.integrations.framework.system import Held
-from toposcope.placement.room import Node, Obstacle
+from toposcope.placement.room import Obstacle, RoomNode
 from toposcope.snapshot.model import NodeView, Snapshot
 
 MAX_PODS: Final = 110
@@ -24,7 +24,9 @@ _PRESSURE: Final = frozenset(
 """The control plane's taints for conditions of a node."""
 
 
-def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held) -> Iterator[Node]:
+def nodes_of(
+    snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held
+) -> Iterator[RoomNode]:
     """The nodes with what is free on them and not held; all of it where pods are unknown."""
     if placeholders is None:
         placeholders = snapshot.catalogue.placeholders
@@ -43,7 +45,7 @@ def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held
             held_here = held_on.get(view.label(HOSTNAME))
         if held_here:
             free = {name: amount - held_here[name] for name, amount in free.items()}
-        yield Node(
+        yield RoomNode(
             name=view.name,
             labels=_Labels(view),
             free=free,
@@ -54,7 +56,7 @@ def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held
         )
 
 
-def by_state(node: Node) -> Node:
+def by_state(node: RoomNode) -> RoomNode:
     """The node as a scheduler sees it that asks the node itself, whatever taints pods tolerate."""
     obstacle = node.obstacle
     if not obstacle and any(taint.key in _PRESSURE for taint in node.taints):

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from toposcope.placement.board import Board, Placement, Spot, Stuck, is_closer
+from toposcope.placement.board import Placement, RuledRoom, Spot, Stuck, is_closer
 from toposcope.placement.every_order import EveryOrder
 from toposcope.placement.room import Room
-from toposcope.placement.rule_bounds import Bounds
+from toposcope.placement.rule_bounds import RuleBounds
 from toposcope.placement.rule_state import Follows, RuleState
 
 _STARTS: Final = 64
@@ -23,7 +23,7 @@ _MOST_STARTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OneByOneResult:
     """What is known of a workload."""
 
     placement: Placement | None = None
@@ -51,15 +51,15 @@ class OneByOne:
     """One workload in one room, which is as before when an answer is given."""
 
     def __init__(self, room: Room, state: RuleState) -> None:
-        self._board = Board(room, state)
-        self._bounds = Bounds(self._board)
+        self._board = RuledRoom(room, state)
+        self._bounds = RuleBounds(self._board)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> OneByOneResult:
         """What becomes of the workload where kube-scheduler places it."""
         ends = EveryOrder(self._board).ends()
         if ends is not None:
             is_possible = ends.placement is not None
-            return Outcome(
+            return OneByOneResult(
                 placement=ends.placement,
                 is_impossible=not is_possible,
                 is_certain=is_possible and ends.stuck is None,
@@ -68,20 +68,20 @@ class OneByOne:
         best = self._best_run()
         if best.placement is None:
             is_impossible = self._bounds.exceeded() is not None
-            return Outcome(is_impossible=is_impossible, stuck=best.stuck)
+            return OneByOneResult(is_impossible=is_impossible, stuck=best.stuck)
         known = self._known()
-        return Outcome(best.placement, is_certain=known.is_certain, stuck=known.stuck)
+        return OneByOneResult(best.placement, is_certain=known.is_certain, stuck=known.stuck)
 
-    def bounds(self) -> Outcome:
+    def bounds(self) -> OneByOneResult:
         """Whether some kind needs more than there can be at the very most, whoever places it."""
         stuck = self._bounds.exceeded()
-        return Outcome(is_impossible=stuck is not None, stuck=stuck)
+        return OneByOneResult(is_impossible=stuck is not None, stuck=stuck)
 
     # one way after the other
 
-    def _best_run(self) -> Outcome:
+    def _best_run(self) -> OneByOneResult:
         """The first way that works, or the one that places the most pods."""
-        best = Outcome()
+        best = OneByOneResult()
         for nodes in self._node_orders():
             for kinds in self._kind_orders():
                 outcome = self._run(kinds, nodes)
@@ -131,7 +131,7 @@ class OneByOne:
         domains.sort(key=lambda nodes: self._bounds.most_on(kind, nodes), reverse=True)
         return domains
 
-    def _run(self, kinds: Sequence[int], nodes: Sequence[int]) -> Outcome:
+    def _run(self, kinds: Sequence[int], nodes: Sequence[int]) -> OneByOneResult:
         """Take the first node that will do for each pod, until none is left or none will do."""
         board = self._board
         try:
@@ -141,8 +141,8 @@ class OneByOne:
                 for kind in kinds:
                     self._fill(kind, nodes)
             if board.missing():
-                return Outcome(stuck=board.stuck())
-            return Outcome(board.placement)
+                return OneByOneResult(stuck=board.stuck())
+            return OneByOneResult(board.placement)
         finally:
             board.clear()
 

@@ -17,7 +17,7 @@ from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
 from toposcope.placement.board import Stuck
 from toposcope.placement.cluster import Question
 from toposcope.placement.neighbours import Neighbours
-from toposcope.placement.one_by_one import OneByOne, Outcome
+from toposcope.placement.one_by_one import OneByOne, OneByOneResult
 from toposcope.placement.room import Room
 from toposcope.placement.rule_state import RuleState, has_rules
 from toposcope.text import listing, plural
@@ -182,7 +182,7 @@ class _Trial:
             limitation="",
         )
 
-    def _refused(self, verdict: Verdict, outcome: Outcome) -> Verdict:
+    def _refused(self, verdict: Verdict, outcome: OneByOneResult) -> Verdict:
         pods = self._pods(emptied=True)
         empty = pods.outcome() if self.is_plain else pods.bounds()
         kind: Kind = "full"
@@ -207,7 +207,7 @@ class _Trial:
         says = SCHEDULER_SAYS[rule]
         return f"{found} a node: {asks}; {count} {nodes} {says}"
 
-    def _doubt(self, outcome: Outcome) -> str:
+    def _doubt(self, outcome: OneByOneResult) -> str:
         stuck = outcome.stuck
         if stuck is None or stuck.rule is None:
             return _undecided(self.kinds)
@@ -227,7 +227,7 @@ class _Trial:
             return f"{placed} of {kind.count} {pods} {find}"
         return f"{placed} of {kind.count} {pods} of {kind.name} {find}"
 
-    def _placed(self, outcome: Outcome) -> tuple[Placed, ...]:
+    def _placed(self, outcome: OneByOneResult) -> tuple[Placed, ...]:
         """Each kind of pods as a group of its own, with its nodes."""
         names = self._room(emptied=False).names
         by_kind: dict[int, list[tuple[str, int]]] = {}

@@ -17,7 +17,7 @@ from toposcope.integrations.framework.pod_rules import NO_RULES
 from toposcope.integrations.framework.verdict import Remedy, Verdict
 from toposcope.integrations.readings import READERS_OF_PLAIN_PODS, READS
 from toposcope.placement.cluster import Question
-from toposcope.placement.room import Node
+from toposcope.placement.room import RoomNode
 from toposcope.snapshot.model import PodView
 
 _DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
@@ -59,7 +59,7 @@ def _is_placed_pod_by_pod(question: Question) -> bool:
 class _Space:
     """A node while pods are put there and others evicted."""
 
-    node: Node
+    node: RoomNode
     free: dict[str, int]
     lower: list[PodView]
     """Pods that may be evicted for one of the workload's, the most important first."""
@@ -100,7 +100,7 @@ class _Plan:
     """The nodes that were looked at, by name."""
     victims: list[PodView] = field(default_factory=list)
 
-    def space(self, node: Node, question: Question, priority: int) -> _Space:
+    def space(self, node: RoomNode, question: Question, priority: int) -> _Space:
         """The node as it is now, with the pods of lower priority than this."""
         known = self.spaces.get(node.name)
         if known is None:
@@ -175,7 +175,7 @@ def _candidate(number: int, space: _Space, need: Mapping[str, int]) -> Iterator[
     )
 
 
-def _may_use(pods: Pods, node: Node) -> bool:
+def _may_use(pods: Pods, node: RoomNode) -> bool:
     if node.obstacle:
         return False
     return pods.node_filter.rejection(node.name, node.labels, node.taints) is None

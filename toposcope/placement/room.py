@@ -31,7 +31,7 @@ _OBSTACLES: Final[Mapping[str, Taint]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class RoomNode:
     """A node as placement sees it.
 
     `free` and `total` are amounts by resource; one that is not there is 0.
@@ -53,7 +53,7 @@ class Node:
     """
 
 
-def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
+def path_of(node: RoomNode, levels: Sequence[Level]) -> tuple[Path, str]:
     """The node's domain, as narrow as its labels say, and the key that it lacks for the next level.
 
     The key is empty where it lacks none.
@@ -90,7 +90,7 @@ class Room:
     def __init__(
         self,
         levels: Sequence[Level],
-        nodes: Iterable[Node],
+        nodes: Iterable[RoomNode],
         groups: Sequence[Group],
         *,
         emptied: bool = False,
@@ -153,7 +153,7 @@ class Room:
             self.shapes[pods] = Shape(amounts, number)
         self._looks = list(numbers)
 
-    def _take_in(self, node: Node, offered: Mapping[str, int], obstacle: Obstacle) -> None:
+    def _take_in(self, node: RoomNode, offered: Mapping[str, int], obstacle: Obstacle) -> None:
         path, lacking = path_of(node, self.levels)
         if lacking and not self._partial:
             lacks_level = Exclusion(ExclusionKind.LEVEL, lacking)
@@ -182,11 +182,11 @@ class Room:
             return
         self._add(node.name, path, offered, tuple(eligible))
 
-    def _leave_out(self, node: Node, exclusion: Exclusion) -> None:
+    def _leave_out(self, node: RoomNode, exclusion: Exclusion) -> None:
         names = self.excluded.setdefault(exclusion, [])
         names.append(node.name)
 
-    def _taint_instead_of(self, obstacle: Obstacle, node: Node) -> Taint | None:
+    def _taint_instead_of(self, obstacle: Obstacle, node: RoomNode) -> Taint | None:
         """The taint that the scheduler takes the obstacle for; None: it keeps out all pods."""
         if node.strict or not self._partial:
             return None

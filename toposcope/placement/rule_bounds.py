@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from toposcope.integrations.framework.pod_rules import Rule
-from toposcope.placement.board import Board, Stuck
+from toposcope.placement.board import RuledRoom, Stuck
 from toposcope.placement.rule_state import Spreads
 
 
-class Bounds:
+class RuleBounds:
     """Upper bounds on the pods of one board."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: RuledRoom) -> None:
         self._board = board
 
     def exceeded(self) -> Stuck | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from toposcope.integrations.framework.constraints import Group, Pods, pods_in
 from toposcope.integrations.framework.pod_rules import Rule, SpreadRule, conflict, without_spread
 from toposcope.placement.neighbours import UNKNOWN_LABELS, Neighbours
-from toposcope.placement.room import Node
+from toposcope.placement.room import RoomNode
 
 Values = Sequence[str | None]
 """By node: the value of one label."""
@@ -83,7 +83,7 @@ class RuleState:
     """The rules of some kinds of pods on some nodes; pods are put and taken back."""
 
     def __init__(
-        self, kinds: Sequence[Pods], nodes: Sequence[Node], neighbours: Neighbours | None
+        self, kinds: Sequence[Pods], nodes: Sequence[RoomNode], neighbours: Neighbours | None
     ) -> None:
         """Nodes are all of the cluster. `neighbours` are the running pods; None: as if none ran."""
         self.kinds = kinds
@@ -358,7 +358,7 @@ class RuleState:
         return True
 
 
-def _counts(node: Node, pods: Pods, rule: SpreadRule) -> bool:
+def _counts(node: RoomNode, pods: Pods, rule: SpreadRule) -> bool:
     """Whether a node's pods and its domain count for a spread constraint of these pods."""
     for other in pods.rules.spread:
         if other.key not in node.labels:
@@ -382,7 +382,7 @@ class Beside:
     def __init__(
         self,
         groups: Iterable[Group],
-        nodes: Sequence[Node],
+        nodes: Sequence[RoomNode],
         neighbours: Neighbours | None,
         *,
         ignores_spread: bool,

@@ -13,10 +13,10 @@ from toposcope.integrations.framework.verdict import (
     Best,
     Kind,
     Lack,
+    LevelStep,
     Placed,
     Remedy,
     Shortage,
-    Step,
     Verdict,
 )
 from toposcope.placement.shortage import Offer
@@ -350,7 +350,7 @@ def reasoning(verdict: Verdict) -> Iterator[str]:
         yield f"and {more} more; -o json shows all of them"
 
 
-def _step(step: Step) -> str:
+def _step(step: LevelStep) -> str:
     group, level = step.group, step.level
     must = "would like to"
     if level == group.required:

@@ -13,7 +13,7 @@ from toposcope.integrations.framework.constraints import Pods, Workload, pods_in
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.verdict import Best, Verdict
 from toposcope.kube.gpu_shares import Shares
-from toposcope.placement.room import Node, path_of
+from toposcope.placement.room import RoomNode, path_of
 from toposcope.text import listing, plural
 
 RULE: Final = "gpus/shares"
@@ -39,7 +39,9 @@ class SharedRoom:
         return f"{nodes} ({kinds})"
 
 
-def shared_room(workload: Workload, nodes: Sequence[Node], shares: NodeShares) -> SharedRoom | None:
+def shared_room(
+    workload: Workload, nodes: Sequence[RoomNode], shares: NodeShares
+) -> SharedRoom | None:
     """The nodes with shares that pods with GPUs of this workload may use; None: there are none."""
     pods = _pods_with_gpus(workload)
     if not pods:
@@ -70,7 +72,7 @@ def _shares_called_gpus(shares: Sequence[Shares]) -> Shares | None:
     return None
 
 
-def _may_be_used(node: Node, kinds: Sequence[Pods]) -> bool:
+def _may_be_used(node: RoomNode, kinds: Sequence[Pods]) -> bool:
     """Whether some of these pods may use the node."""
     if node.obstacle:
         return False
@@ -81,7 +83,7 @@ def _may_be_used(node: Node, kinds: Sequence[Pods]) -> bool:
 
 
 def with_shares(
-    verdict: Verdict, room: SharedRoom, nodes: Sequence[Node], levels: Sequence[Level]
+    verdict: Verdict, room: SharedRoom, nodes: Sequence[RoomNode], levels: Sequence[Level]
 ) -> Verdict:
     """The verdict on a workload that fits on shares only.
 
@@ -97,7 +99,7 @@ def with_shares(
 
 
 def _has_shares(
-    best: Best, shared: Collection[str], nodes: Sequence[Node], levels: Sequence[Level]
+    best: Best, shared: Collection[str], nodes: Sequence[RoomNode], levels: Sequence[Level]
 ) -> bool:
     """Whether some of these nodes are in the best domain."""
     depth = len(best.domain)

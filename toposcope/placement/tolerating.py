@@ -8,7 +8,7 @@ from typing import Final
 from toposcope.integrations.framework.constraints import Group, Pods, Workload, pods_in
 from toposcope.integrations.framework.node_affinity import ExclusionKind, Taint, Toleration
 from toposcope.integrations.framework.verdict import Remedy, Verdict
-from toposcope.placement.room import Node
+from toposcope.placement.room import RoomNode
 
 _CONDITIONS: Final = "node.kubernetes.io/"
 """Taints that Kubernetes sets for a node's conditions: there the node is to be mended."""
@@ -18,7 +18,7 @@ _MOST_TRIED: Final = 32
 def tolerate(
     workload: Workload,
     verdict: Verdict,
-    nodes: Iterable[Node],
+    nodes: Iterable[RoomNode],
     judge: Callable[[Workload], Verdict | None],
 ) -> Remedy | None:
     """The fewest taints whose tolerations make it fit; None where none do.
@@ -44,7 +44,7 @@ def tolerate(
 
 
 def _repelled(
-    workload: Workload, verdict: Verdict, nodes: Iterable[Node]
+    workload: Workload, verdict: Verdict, nodes: Iterable[RoomNode]
 ) -> dict[Taint, list[str]]:
     """By taint that some pods do not tolerate: the nodes that it keeps them from."""
     groups = *workload.groups, *workload.pod_groups

@@ -12,14 +12,14 @@ from toposcope.integrations.framework.constraints import Group, nested, simplifi
 from toposcope.integrations.framework.packing import Path
 from toposcope.integrations.framework.verdict import (
     Best,
-    LeftOut,
+    LevelStep,
     Placed,
     Remedy,
-    Step,
+    UnusableNodes,
     Verdict,
 )
-from toposcope.placement.exhaustive import Exhaustive, Outcome
-from toposcope.placement.room import Node, Room, domains_with_room, is_exact, most_within
+from toposcope.placement.exhaustive import Exhaustive, ExhaustiveResult
+from toposcope.placement.room import Room, RoomNode, domains_with_room, is_exact, most_within
 from toposcope.placement.search import Search
 from toposcope.placement.shortage import scarce, shortage_of
 
@@ -33,7 +33,7 @@ class _Question:
 
     groups: tuple[Group, ...]
     levels: Sequence[Level]
-    nodes: Sequence[Node]
+    nodes: Sequence[RoomNode]
     partial: bool
 
     def room(self, *, emptied: bool = False, opened: bool = False) -> Room:
@@ -56,7 +56,7 @@ class _Question:
 def judge(
     groups: Sequence[Group],
     levels: Sequence[Level],
-    nodes: Iterable[Node],
+    nodes: Iterable[RoomNode],
     *,
     partial: bool = False,
 ) -> Verdict:
@@ -97,10 +97,10 @@ def _placed(question: _Question, now: Room) -> Verdict | None:
     return _with_names(replace(verdict, roomy_exact=exact), now)
 
 
-def _try(groups: Sequence[Group], room: Room) -> Outcome:
+def _try(groups: Sequence[Group], room: Room) -> ExhaustiveResult:
     placed = Search(room).place(groups)
     if placed is not None:
-        return Outcome(placed, exact=True)
+        return ExhaustiveResult(placed, exact=True)
     return Exhaustive(room).place(groups)
 
 
@@ -136,9 +136,9 @@ def _with_names(verdict: Verdict, room: Room) -> Verdict:
     return replace(verdict, names=names)
 
 
-def _left_out(room: Room) -> Iterator[LeftOut]:
+def _left_out(room: Room) -> Iterator[UnusableNodes]:
     for exclusion, names in sorted(room.excluded.items()):
-        yield LeftOut(exclusion, tuple(names))
+        yield UnusableNodes(exclusion, tuple(names))
 
 
 def _remedies(question: _Question, now: Room) -> Iterator[Remedy]:
@@ -293,7 +293,7 @@ def _domain_of(group: Group, placed: Iterable[Placed]) -> Path:
     return ()
 
 
-def _steps(room: Room, groups: Sequence[Group]) -> Iterator[Step]:
+def _steps(room: Room, groups: Sequence[Group]) -> Iterator[LevelStep]:
     """For each level that a group asks for: how many of its domains have room for a copy alone."""
     for group in nested(groups):
         for level in dict.fromkeys((group.required, group.preferred)):
@@ -304,7 +304,7 @@ def _steps(room: Room, groups: Sequence[Group]) -> Iterator[Step]:
             for domain in domains:
                 if most_within(room, group, domain) > 0:
                     roomy += 1
-            yield Step(group, level, len(domains), roomy)
+            yield LevelStep(group, level, len(domains), roomy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +334,7 @@ class Fittings:
 def fittings(
     groups: Sequence[Group],
     levels: Sequence[Level],
-    nodes: Iterable[Node],
+    nodes: Iterable[RoomNode],
     *,
     partial: bool = False,
 ) -> Fittings | None:

@@ -11,7 +11,7 @@ from toposcope.integrations.framework.placement import kind_of_pod
 from toposcope.integrations.framework.pod_rules import SCHEDULER_SAYS, PodTerm, Rule, conflict
 from toposcope.placement.neighbours import Neighbours
 from toposcope.placement.nodes import nodes_of
-from toposcope.placement.room import Node
+from toposcope.placement.room import RoomNode
 from toposcope.placement.rule_state import RuleState
 from toposcope.snapshot.model import PodView, Snapshot
 
@@ -51,7 +51,7 @@ class WaitingPod:
         for other in snapshot.pods or ():
             if other.node in snapshot.by_name:
                 self._pods.append(other)
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, RoomNode] = {}
         for node in nodes_of(snapshot, None, {}):
             self._nodes[node.name] = node
         self._neighbours = Neighbours(self._pods, self._nodes)

@@ -17,14 +17,14 @@ from toposcope.integrations.framework.node_affinity import Taint, Toleration
 from toposcope.integrations.framework.packing import Path, add_pods, times_by_name
 from toposcope.kube.pod_resources import gpu_count
 from toposcope.placement.nodes import nodes_of
-from toposcope.placement.room import Node, path_of
+from toposcope.placement.room import RoomNode, path_of
 from toposcope.planning.gangs import Gang, ends
 from toposcope.snapshot.filters import TAINTS_OF_STATES, is_fence
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope
 
 
-class View(StrEnum):
+class FreeBasis(StrEnum):
     """What counts as free."""
 
     NOW = "now"
@@ -41,7 +41,7 @@ Labels = tuple[tuple[str, str], ...]
 class _Counted(NamedTuple):
     """Pods of a kind, counted at a level (depth 1: the broadest)."""
 
-    view: View
+    view: FreeBasis
     pods: Pods
     depth: int
 
@@ -60,7 +60,7 @@ class Counts:
     ending: dict[str, dict[str, int]] = field(default_factory=dict)
     """By node: what is free there when running work has ended."""
     domains: dict[int, list[Path]] = field(default_factory=dict)
-    slots: dict[tuple[View, Pods], list[int]] = field(default_factory=dict)
+    slots: dict[tuple[FreeBasis, Pods], list[int]] = field(default_factory=dict)
     sums: dict[_Counted, dict[Path, int]] = field(default_factory=dict)
 
 
@@ -82,7 +82,7 @@ class Capacity:
         """
         self.levels = scope.levels
         self.tolerations: tuple[Toleration, ...] = like.tolerations if like else tolerations
-        self.nodes: list[Node] = []
+        self.nodes: list[RoomNode] = []
         self.paths: list[Path] = []
         self.left_out: list[str] = []
         """Nodes that lack a level."""
@@ -145,19 +145,19 @@ class Capacity:
             ):
                 yield number
 
-    def offered(self, number: int, view: View) -> Mapping[str, int]:
+    def offered(self, number: int, view: FreeBasis) -> Mapping[str, int]:
         """The amounts that a node offers, by resource."""
         node = self.nodes[number]
-        if view is View.EMPTY:
+        if view is FreeBasis.EMPTY:
             return node.total
-        if view is View.NOW:
+        if view is FreeBasis.NOW:
             return node.free
         ending = self.counted.ending.get(node.name, {})
         return with_amounts(node.free, ending)
 
-    def is_closed(self, number: int, view: View) -> bool:
+    def is_closed(self, number: int, view: FreeBasis) -> bool:
         """Whether a node takes no pods."""
-        if view is View.EMPTY:
+        if view is FreeBasis.EMPTY:
             return False
         return bool(self.nodes[number].obstacle)
 
@@ -186,7 +186,7 @@ class Capacity:
             return None
         return values.pop()
 
-    def slots(self, view: View, pods: Pods) -> list[int]:
+    def slots(self, view: FreeBasis, pods: Pods) -> list[int]:
         """By node: how many such pods fit, were they alone."""
         key = view, pods
         counted = self.counted.slots.get(key)
@@ -206,22 +206,22 @@ class Capacity:
         self.counted.slots[key] = counted
         return counted
 
-    def _count(self, slots: list[int], numbers: Iterable[int], view: View, pods: Pods) -> None:
+    def _count(self, slots: list[int], numbers: Iterable[int], view: FreeBasis, pods: Pods) -> None:
         """Count the slots of these nodes anew."""
         allowed: dict[tuple[object, ...], bool] = {}
         for number in numbers:
             node = self.nodes[number]
             slots[number] = 0
             taints = node.taints
-            if taints and view is View.EMPTY:
+            if taints and view is FreeBasis.EMPTY:
                 taints = tuple(taint for taint in taints if taint.key not in TAINTS_OF_STATES)
-            if node.obstacle and view is not View.EMPTY:
+            if node.obstacle and view is not FreeBasis.EMPTY:
                 continue
             if _may_use(node, pods, taints, allowed):
                 offered = self.offered(number, view)
                 slots[number] = times_by_name(offered, pods.requests)
 
-    def sums(self, view: View, pods: Pods, depth: int) -> Mapping[Path, int]:
+    def sums(self, view: FreeBasis, pods: Pods, depth: int) -> Mapping[Path, int]:
         """By domain of the level with this depth (1: the broadest): how many such pods fit."""
         key = _Counted(view, pods, depth)
         counted = self.counted.sums.get(key)
@@ -277,7 +277,7 @@ class Capacity:
                 in_domain.append(number)
         return members
 
-    def ranked(self, view: View, pods: Pods, depth: int) -> Sequence[RankedDomain]:
+    def ranked(self, view: FreeBasis, pods: Pods, depth: int) -> Sequence[RankedDomain]:
         """The domains of a level that take such pods, the roomiest first."""
         key = _Counted(view, pods, depth)
         ranked = self._ranked.get(key)
@@ -289,7 +289,7 @@ class Capacity:
 
     def fewest(
         self,
-        view: View,
+        view: FreeBasis,
         pods: Pods,
         depth: int,
         wanted: int,
@@ -351,7 +351,7 @@ def with_amounts(offered: Mapping[str, int], more: Mapping[str, int]) -> Mapping
 
 
 def _may_use(
-    node: Node, pods: Pods, taints: tuple[Taint, ...], known: dict[tuple[object, ...], bool]
+    node: RoomNode, pods: Pods, taints: tuple[Taint, ...], known: dict[tuple[object, ...], bool]
 ) -> bool:
     """Whether the pods may use the node with these taints as far as its labels say."""
     wants = pods.node_filter

@@ -15,7 +15,7 @@ from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.packing import Path
 from toposcope.planning.budgets import Budgets
-from toposcope.planning.capacity import Capacity, View
+from toposcope.planning.capacity import Capacity, FreeBasis
 from toposcope.planning.gangs import Gang
 from toposcope.planning.slots import shape_of
 from toposcope.snapshot.filters import FAULTS, marks
@@ -71,7 +71,7 @@ class _Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Unit:
+class DrainUnit:
     """What goes down at once: a node, or a domain."""
 
     name: str
@@ -96,10 +96,10 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DrainStep:
     """One unit that goes down after all before it."""
 
-    unit: Unit
+    unit: DrainUnit
     losses: tuple[Loss, ...]
     """The largest gangs first; slots free now."""
     blocked: tuple[str, ...]
@@ -139,7 +139,7 @@ def _faulty(kind: str) -> str | None:
 
 def units_of(
     snapshot: Snapshot, capacity: Capacity, gangs: Iterable[Gang], budgets: Budgets, depth: int
-) -> list[Unit]:
+) -> list[DrainUnit]:
     """The domains of a level (`depth`: 1 is the broadest), or with 0 the nodes.
 
     Cordoned nodes count only while they run gangs: NVSentinel cordons what it finds broken before
@@ -160,7 +160,7 @@ def units_of(
             stopping.update(running.get(name, {}))
             held.update(budgets_of.get(name, {}))
 
-        unit = Unit(
+        unit = DrainUnit(
             name="/".join(path),
             nodes=tuple(numbers),
             needs=tuple(needs),
@@ -283,10 +283,10 @@ class DrainOrder:
                 key = pods, depth
                 if key not in numbers:
                     numbers[key] = len(self._tables)
-                    sums = capacity.sums(View.NOW, pods, depth)
+                    sums = capacity.sums(FreeBasis.NOW, pods, depth)
                     table = _Table(
                         depth=depth,
-                        slots=capacity.slots(View.NOW, pods),
+                        slots=capacity.slots(FreeBasis.NOW, pods),
                         sums=dict(sums),
                     )
                     self._tables.append(table)
@@ -326,9 +326,9 @@ class DrainOrder:
             fitting += count // column.wanted
         return fitting
 
-    def steps(self, units: Iterable[Unit]) -> Iterator[Step]:
+    def steps(self, units: Iterable[DrainUnit]) -> Iterator[DrainStep]:
         """All units; those that need maintenance first, those that a budget blocks last."""
-        kinds: dict[object, list[Unit]] = {}
+        kinds: dict[object, list[DrainUnit]] = {}
         last_name_first = sorted(units, key=_name, reverse=True)
         for unit in last_name_first:
             kind = self._kind(unit)
@@ -349,14 +349,14 @@ class DrainOrder:
             losses = []
             for column in self._columns:
                 losses += self._losses([unit], column)
-            yield Step(
+            yield DrainStep(
                 unit=unit,
                 losses=tuple(self._losses_by_size(losses)),
                 blocked=blocked.get(best, ()),
             )
             self._take_down(unit, losses)
 
-    def _kind(self, unit: Unit) -> object:
+    def _kind(self, unit: DrainUnit) -> object:
         """Nodes without pods that cost the same are of one kind: one of them is looked at."""
         if unit.gangs or unit.budgets or unit.needs:
             return unit.name
@@ -366,7 +366,7 @@ class DrainOrder:
         slots = [counted[number] for counted in self._different]
         return self._shared[number], tuple(slots)
 
-    def _cheapest(self, units: list[Unit]) -> Unit:
+    def _cheapest(self, units: list[DrainUnit]) -> DrainUnit:
         """The one that costs the fewest slots of the largest size, then of the next."""
         for column, fitting in zip(self._columns, self._fitting, strict=True):
             if not fitting or len(units) == 1:
@@ -380,7 +380,7 @@ class DrainOrder:
             units = cheapest
         return min(units, key=_gpus_that_stop)
 
-    def _losses(self, units: Iterable[Unit], column: _Column) -> list[int]:
+    def _losses(self, units: Iterable[DrainUnit], column: _Column) -> list[int]:
         """Slots of a column that go with each of the units."""
         wanted = column.wanted
         parts = self._parts[column.table]
@@ -402,7 +402,7 @@ class DrainOrder:
             losses.append(loss)
         return losses
 
-    def _part(self, unit: Unit, table: _Table) -> _Part:
+    def _part(self, unit: DrainUnit, table: _Table) -> _Part:
         """What the unit has of each domain; the same however much else is down."""
         slots: dict[Path, int] = {}
         nodes: dict[Path, int] = {}
@@ -423,7 +423,7 @@ class DrainOrder:
         return part
 
     def _blocked_kinds(
-        self, kinds: Mapping[object, Sequence[Unit]]
+        self, kinds: Mapping[object, Sequence[DrainUnit]]
     ) -> dict[object, tuple[str, ...]]:
         """By kind of unit that budgets block: these budgets. Most units have none."""
         blocked = {}
@@ -436,7 +436,7 @@ class DrainOrder:
                 blocked[kind] = budgets
         return blocked
 
-    def _blocked(self, unit: Unit) -> tuple[str, ...]:
+    def _blocked(self, unit: DrainUnit) -> tuple[str, ...]:
         """The budgets that do not let its pods go now."""
         blocking = []
         for key, count in unit.budgets.items():
@@ -461,7 +461,7 @@ class DrainOrder:
                 after=before - loss,
             )
 
-    def _take_down(self, unit: Unit, losses: Sequence[int]) -> None:
+    def _take_down(self, unit: DrainUnit, losses: Sequence[int]) -> None:
         for column, loss in enumerate(losses):
             self._fitting[column] -= loss
 
@@ -480,13 +480,13 @@ _Rank = tuple[bool, bool]
 
 
 def _first_class(
-    kinds: Mapping[object, Sequence[Unit]],
+    kinds: Mapping[object, Sequence[DrainUnit]],
     blocked: Container[object],
     ranks: Mapping[object, _Rank],
-) -> list[Unit]:
+) -> list[DrainUnit]:
     """One unit of each kind that comes before all others."""
     first: tuple[bool, _Rank] | None = None
-    candidates: list[Unit] = []
+    candidates: list[DrainUnit] = []
     for kind, of_kind in kinds.items():
         own = kind in blocked, ranks[kind]
         if first is None or own < first:
@@ -498,11 +498,11 @@ def _first_class(
     return candidates
 
 
-def _name(unit: Unit) -> str:
+def _name(unit: DrainUnit) -> str:
     return unit.name
 
 
-def _gpus_that_stop(unit: Unit) -> tuple[int, str]:
+def _gpus_that_stop(unit: DrainUnit) -> tuple[int, str]:
     """How many GPUs stop with it; of equal ones the name decides."""
     gpus = 0
     for gang in unit.gangs:
@@ -510,6 +510,6 @@ def _gpus_that_stop(unit: Unit) -> tuple[int, str]:
     return gpus, unit.name
 
 
-def _rank(unit: Unit) -> _Rank:
+def _rank(unit: DrainUnit) -> _Rank:
     """The lower, the sooner: what needs maintenance, then what runs nothing."""
     return not unit.needs, bool(unit.gangs)

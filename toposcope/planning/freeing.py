@@ -7,7 +7,7 @@ from typing import Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.packing import Path, Requests, add_pods, times_by_name
-from toposcope.planning.capacity import Capacity, View, with_amounts
+from toposcope.planning.capacity import Capacity, FreeBasis, with_amounts
 from toposcope.planning.slots import shape_of
 from toposcope.snapshot.model import PodView
 from toposcope.snapshot.reach import PodShape
@@ -42,8 +42,8 @@ def freeings(
     memory is short on a node whose pods allow more choices than are tried.
     """
     shape, wanted = shape_of(gpus, per_pod, like)
-    slots = capacity.slots(View.NOW, shape)
-    slots_when_empty = capacity.slots(View.EMPTY, shape)
+    slots = capacity.slots(FreeBasis.NOW, shape)
+    slots_when_empty = capacity.slots(FreeBasis.EMPTY, shape)
     on_node = _movable_on(capacity, pods, movable)
 
     candidates: list[Freeing] = []

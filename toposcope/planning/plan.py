@@ -15,7 +15,7 @@ from toposcope.planning.slots import Slots, gpus_per_pod, sizes_of, slots
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.reach import (
     TAKES_NO_PODS,
-    Block,
+    BlockedGpus,
     PodShape,
     Reach,
     typical_shape,
@@ -122,7 +122,7 @@ class Plan:
         return self.free_gpus - blocked
 
     @cached_property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[BlockedGpus, ...]:
         """What keeps such pods from idle GPUs, the most GPUs first."""
         reach = Reach(self.snapshot, self.scope, self.typical)
         return tuple(reach.blocks())

@@ -33,7 +33,7 @@ _MOST_DOMAINS: Final = 64
 """In how many domains pods are tried by the rules between them."""
 
 
-class Outcome(StrEnum):
+class RehomingOutcome(StrEnum):
     """What becomes of a gang."""
 
     STAYS = "stays"
@@ -57,7 +57,7 @@ class Rehomed:
     """Pods that lose their nodes."""
     level: Level | None
     """The narrowest level of which one domain holds the gang before; None: no level has one."""
-    outcome: Outcome
+    outcome: RehomingOutcome
     domain: Path
     """The narrowest domain that holds its running pods then; empty: the cluster."""
     required: Level | None
@@ -72,12 +72,16 @@ class Rehomed:
     @property
     def worse(self) -> bool:
         """Whether it is torn apart or waits, or may wait."""
-        return self.outcome in (Outcome.SPREADS, Outcome.WAITS, Outcome.UNCLEAR)
+        return self.outcome in (
+            RehomingOutcome.SPREADS,
+            RehomingOutcome.WAITS,
+            RehomingOutcome.UNCLEAR,
+        )
 
     @property
     def may_wait(self) -> bool:
         """Whether it waits, or that is not known."""
-        return self.outcome in (Outcome.WAITS, Outcome.UNCLEAR)
+        return self.outcome in (RehomingOutcome.WAITS, RehomingOutcome.UNCLEAR)
 
     @property
     def sentence(self) -> str:
@@ -101,16 +105,16 @@ class Rehomed:
         where = where or "the cluster"
 
         match self.outcome:
-            case Outcome.STAYS:
+            case RehomingOutcome.STAYS:
                 return f"finds other nodes in the same {level}"
-            case Outcome.MOVES:
+            case RehomingOutcome.MOVES:
                 return f"restarts in another {level}, {where}"
-            case Outcome.SPREADS:
+            case RehomingOutcome.SPREADS:
                 return f"no longer fits into one {level}; it spreads over {where}"
-            case Outcome.UNCLEAR:
+            case RehomingOutcome.UNCLEAR:
                 why = self.doubt or f"{self._rules} keeps pods from the nodes that were tried"
                 return f"unclear: there is room, but {why}"
-            case Outcome.WAITS:
+            case RehomingOutcome.WAITS:
                 return f"waits, as {self._why_it_waits}"
 
     @property
@@ -179,14 +183,14 @@ class _Case:
 class _Choice(NamedTuple):
     """What becomes of a gang, and where its pods go."""
 
-    outcome: Outcome
+    outcome: RehomingOutcome
     placed: Sequence[PodView]
     """The pods that get other nodes, with those."""
 
     @property
     def as_close(self) -> bool:
         """Whether the gang is as close together as before."""
-        return self.outcome in (Outcome.STAYS, Outcome.MOVES)
+        return self.outcome in (RehomingOutcome.STAYS, RehomingOutcome.MOVES)
 
 
 class _Rehoming:
@@ -233,12 +237,12 @@ class _Rehoming:
         choice = self._choose(case)
         doubt = self._rules.doubt if self._rules else ""
         broken: tuple[Rule, ...] = ()
-        if choice.outcome is Outcome.WAITS:
+        if choice.outcome is RehomingOutcome.WAITS:
             broken = tuple(self._broken)
             if broken and not self._is_barred(case):
                 choice = self._unclear(case)
         elif doubt:
-            choice = _Choice(Outcome.UNCLEAR, choice.placed)
+            choice = _Choice(RehomingOutcome.UNCLEAR, choice.placed)
 
         moved = choice.placed
         self._put(moved, 1)
@@ -262,9 +266,9 @@ class _Rehoming:
         self._goes_by_rules = False
         choice = self._choose(case)
         self._goes_by_rules = True
-        if choice.outcome is Outcome.WAITS:
+        if choice.outcome is RehomingOutcome.WAITS:
             return choice
-        return _Choice(Outcome.UNCLEAR, choice.placed)
+        return _Choice(RehomingOutcome.UNCLEAR, choice.placed)
 
     def _is_barred(self, case: _Case) -> bool:
         """Whether running pods keep one of its pods from all nodes that have room for it."""
@@ -383,7 +387,7 @@ class _Rehoming:
             choice = choose(case)
             if choice:
                 return choice
-        return _Choice(Outcome.WAITS, ())
+        return _Choice(RehomingOutcome.WAITS, ())
 
     def _stay(self, case: _Case) -> _Choice | None:
         """The lost pods find other nodes where the others are."""
@@ -392,7 +396,7 @@ class _Rehoming:
         placed = self._search(case.gone, None, case.home)
         if placed is None:
             return None
-        return _Choice(Outcome.STAYS, placed)
+        return _Choice(RehomingOutcome.STAYS, placed)
 
     def _move(self, case: _Case) -> _Choice | None:
         """All of it finds room together, in any domain of the level that holds it."""
@@ -405,8 +409,8 @@ class _Rehoming:
             self._put(case.kept, 1)
             return None
         if case.kept or self._is_elsewhere(placed, case.home):
-            return _Choice(Outcome.MOVES, placed)
-        return _Choice(Outcome.STAYS, placed)
+            return _Choice(RehomingOutcome.MOVES, placed)
+        return _Choice(RehomingOutcome.STAYS, placed)
 
     def _spread(self, case: _Case) -> _Choice | None:
         """The lost pods find room in ever broader domains around the others."""
@@ -420,7 +424,7 @@ class _Rehoming:
                 inside = domain
             placed = self._search(case.gone, level, inside)
             if placed is not None:
-                return _Choice(Outcome.SPREADS, placed)
+                return _Choice(RehomingOutcome.SPREADS, placed)
         return None
 
     def _is_elsewhere(self, placed: Iterable[PodView], home: Path) -> bool:

@@ -26,7 +26,7 @@ from toposcope.integrations.framework.packing import (
     times_by_name,
 )
 from toposcope.placement.pack import Bin, pack
-from toposcope.planning.capacity import Capacity, Labels, View, with_amounts
+from toposcope.planning.capacity import Capacity, FreeBasis, Labels, with_amounts
 from toposcope.planning.gangs import Gang
 from toposcope.snapshot.model import PodView
 
@@ -109,7 +109,7 @@ def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, .
     gang = score.gang
     common_labels = capacity.alike(gang)
     demand = _Demand(
-        view=View.NOW,
+        view=FreeBasis.NOW,
         kinds=Kinds(capacity).of(gang.placed, common_labels),
         freed=_held(capacity, gang),
     )
@@ -204,8 +204,8 @@ def _score(capacity: Capacity, kinds: Kinds, gang: Gang) -> Score | None:
 
     common_labels = capacity.alike(gang)
     counts = kinds.of(gang.placed, common_labels)
-    demand_now = _Demand(View.NOW, counts, freed=_held(capacity, gang))
-    demand_empty = _Demand(View.EMPTY, counts, freed={})
+    demand_now = _Demand(FreeBasis.NOW, counts, freed=_held(capacity, gang))
+    demand_empty = _Demand(FreeBasis.EMPTY, counts, freed={})
     now = _Fewest(capacity, demand_now)
     empty = _Fewest(capacity, demand_empty)
 
@@ -236,7 +236,7 @@ def _score(capacity: Capacity, kinds: Kinds, gang: Gang) -> Score | None:
 class _Demand:
     """The pods of one gang, and what counts as free for them."""
 
-    view: View
+    view: FreeBasis
     kinds: Mapping[Pods, int]
     freed: Mapping[int, Mapping[str, int]]
     """By node: what the gang holds itself, where that is room for it."""
@@ -415,6 +415,6 @@ class _Fewest:
 
             allowed = []
             for pods in self._demand.kinds:
-                slots = capacity.slots(View.EMPTY, pods)
+                slots = capacity.slots(FreeBasis.EMPTY, pods)
                 allowed.append(slots[number] > 0)
             yield Bin(number, tuple(free), tuple(allowed))

@@ -14,7 +14,7 @@ from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
-from toposcope.planning.capacity import Capacity, View
+from toposcope.planning.capacity import Capacity, FreeBasis
 from toposcope.snapshot.reach import PodShape
 
 
@@ -24,7 +24,7 @@ class Slots:
 
     gpus: int
     level: Level
-    fitting: Mapping[View, int]
+    fitting: Mapping[FreeBasis, int]
     """How many fit into single domains of the level."""
     free: int
     """Free GPUs on the nodes that take pods."""
@@ -34,7 +34,7 @@ class Slots:
         """The share of the free GPUs that no gang of this size can use, from 0 to 1."""
         if not self.free:
             return 0.0
-        fitting_now = self.fitting[View.NOW]
+        fitting_now = self.fitting[FreeBasis.NOW]
         used = fitting_now * self.gpus
         return 1 - used / self.free
 
@@ -82,7 +82,7 @@ def sizes_of(capacity: Capacity, per_pod: int, like: PodShape) -> tuple[int, ...
     largest = 0
     for depth, _ in enumerate(capacity.levels, 1):
         gpus = []
-        sums = capacity.sums(View.EMPTY, pods, depth)
+        sums = capacity.sums(FreeBasis.EMPTY, pods, depth)
         for count in sums.values():
             if count:
                 gpus.append(count * per_pod)
@@ -121,15 +121,15 @@ def slots(
     The smallest sizes and the broadest levels come first. `like` is as in `shape_of`.
     """
     smallest = one_pod(1, like.node_filter)
-    free = sum(capacity.slots(View.NOW, smallest))
+    free = sum(capacity.slots(FreeBasis.NOW, smallest))
     tallies = _Tallies(capacity)
     for gpus in sizes:
         pods, wanted = shape_of(gpus, per_pod, like)
         for depth, level in enumerate(capacity.levels, 1):
             fitting = {}
-            for view in View:
+            for view in FreeBasis:
                 fitting[view] = tallies.gangs(view, pods, depth, wanted)
-            if fitting[View.EMPTY]:
+            if fitting[FreeBasis.EMPTY]:
                 yield Slots(
                     gpus=gpus,
                     level=level,
@@ -143,9 +143,9 @@ class _Tallies:
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
-        self._tallies: dict[tuple[View, Pods, int], Counter[int]] = {}
+        self._tallies: dict[tuple[FreeBasis, Pods, int], Counter[int]] = {}
 
-    def gangs(self, view: View, pods: Pods, depth: int, wanted: int) -> int:
+    def gangs(self, view: FreeBasis, pods: Pods, depth: int, wanted: int) -> int:
         """How many gangs of so many pods fit, each into one domain of a level."""
         key = view, pods, depth
         tally = self._tallies.get(key)

@@ -14,7 +14,7 @@ from toposcope.placement.check import Checked, Checker
 from toposcope.placement.nodes import MAX_PODS
 from toposcope.placement.pack import Bin, pack
 from toposcope.placement.sentences import answer
-from toposcope.planning.capacity import Capacity, View
+from toposcope.planning.capacity import Capacity, FreeBasis
 from toposcope.planning.changes import added, drained, finished, occupied, without
 from toposcope.planning.freeing import Freeing
 from toposcope.planning.gangs import Gang, gangs_of
@@ -43,7 +43,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AdmittedWorkload:
     """A workload that is to be admitted after the other changes."""
 
     subject: str
@@ -60,7 +60,7 @@ class WhatIf:
     snapshot: Snapshot
     """After."""
     rehomed: tuple[Rehomed, ...] = ()
-    admitted: tuple[Admitted, ...] = field(default=())
+    admitted: tuple[AdmittedWorkload, ...] = field(default=())
 
     @property
     def well(self) -> bool:
@@ -93,7 +93,7 @@ def whatif(
         after = drained(after, changes.drain)
         rehomed, after = relocated(before, after, topology, running, lost)
 
-    admitted: list[Admitted] = []
+    admitted: list[AdmittedWorkload] = []
     for document in changes.admit:
         admissions, after = _admit(after, document, changes.admit)
         admitted += admissions
@@ -192,7 +192,7 @@ def _kept_for(room: Capacity, freeing: Freeing, gang: tuple[Pods, int]) -> Itera
     """Pods of the gang for which the domain is kept."""
     pods, missing = gang
     requests = dict(pods.requests)
-    slots = room.slots(View.NOW, pods)
+    slots = room.slots(FreeBasis.NOW, pods)
     depth = len(freeing.domain)
     for number, path in enumerate(room.paths):
         if path[:depth] != freeing.domain:
@@ -213,7 +213,7 @@ def _capacity(
 
 def _admit(
     snapshot: Snapshot, document: Mapping[str, Any], others: Iterable[Mapping[str, Any]]
-) -> tuple[list[Admitted], Snapshot]:
+) -> tuple[list[AdmittedWorkload], Snapshot]:
     """Check a workload; where it fits, it takes its room."""
     admitted = []
     placed: tuple[Placed, ...] = ()
@@ -224,7 +224,7 @@ def _admit(
         subject = reading.subject
         if reading.workload:
             subject = reading.workload.handle
-        answered = Admitted(
+        answered = AdmittedWorkload(
             subject=subject,
             answer=_answer(checked),
             fits=checked.well,

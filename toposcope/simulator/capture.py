@@ -18,14 +18,14 @@ from toposcope.simulator import machine as hardware
 from toposcope.simulator.capture_text import Capture, CaptureError, Tail, read_capture
 from toposcope.simulator.machine import (
     Ancestor,
-    DataDirect,
-    Gpu,
+    DataDirectFunction,
     Machine,
-    Nic,
-    NumaNode,
-    NvLink,
+    NvLinkPort,
     PciFunction,
     Remote,
+    SimulatedGpu,
+    SimulatedNic,
+    SimulatedNumaNode,
     Slot,
     ancestor,
     identity,
@@ -34,12 +34,12 @@ from toposcope.simulator.nvlink import (
     ARCHITECTURES,
     NVLINK_VERSIONS,
     PRODUCTS,
-    Wiring,
+    NvLinkWiring,
     WiringError,
     wire,
 )
 from toposcope.simulator.paste import Shows
-from toposcope.simulator.pci import Card, LayoutError, Port, RootComplex, Switch, place
+from toposcope.simulator.pci import Card, LayoutError, PcieSwitch, Port, RootComplex, place
 
 __all__ = ["CaptureError", "machine_from_capture"]
 
@@ -254,10 +254,10 @@ def _ports(root: Group, cells: Cells, gpus: tuple[str, ...]) -> Iterator[Port]:
         members = []
         for leaf in leaves:
             port = _leaf(leaf, gpus)
-            if not isinstance(port, Switch):
-                port = Switch((port,))
+            if not isinstance(port, PcieSwitch):
+                port = PcieSwitch((port,))
             members.append(port)
-        yield Switch(tuple(members))
+        yield PcieSwitch(tuple(members))
 
 
 def _leaf(devices: Group, gpus: tuple[str, ...]) -> Port:
@@ -268,7 +268,7 @@ def _leaf(devices: Group, gpus: tuple[str, ...]) -> Port:
     if len(devices) <= _MOST_FUNCTIONS and not has_gpu:
         return devices
     members: list[Card] = [(device,) for device in devices]
-    return Switch(tuple(members))
+    return PcieSwitch(tuple(members))
 
 
 def _root_complexes(
@@ -510,13 +510,13 @@ def _active_count(links: Iterable[int | None]) -> int:
     return sum(speed is not None for speed in links)
 
 
-def _no_links(capture: Capture) -> list[tuple[NvLink, ...]]:
+def _no_links(capture: Capture) -> list[tuple[NvLinkPort, ...]]:
     return [() for _ in capture.gpus]
 
 
 def _links(
     capture: Capture, cells: Cells, functions: dict[str, PciFunction]
-) -> tuple[list[tuple[NvLink, ...]], tuple[str, ...]]:
+) -> tuple[list[tuple[NvLinkPort, ...]], tuple[str, ...]]:
     """The links of every GPU, and what was assumed for them."""
     counts: dict[Pair, int] = {}
     for pair, cell in cells.items():
@@ -560,14 +560,14 @@ def _counts_of(gpu: str, counts: Mapping[Pair, int]) -> list[int]:
     return [links for pair, links in counts.items() if gpu in pair]
 
 
-def _direct(capture: Capture, counts: Mapping[Pair, int]) -> Wiring:
+def _direct(capture: Capture, counts: Mapping[Pair, int]) -> NvLinkWiring:
     index_of = {gpu: index for index, gpu in enumerate(capture.gpus)}
     pairs = []
     for (a, b), links in counts.items():
         index_of_a = index_of[a]
         index_of_b = index_of[b]
         pairs.append((index_of_a, index_of_b, links))
-    return Wiring(
+    return NvLinkWiring(
         pairs=tuple(pairs),
         ports=_seen_ports(capture),
     )
@@ -586,7 +586,7 @@ def _check_active(capture: Capture, active: list[int]) -> None:
             )
 
 
-def _switched(capture: Capture, active: list[int]) -> Wiring:
+def _switched(capture: Capture, active: list[int]) -> NvLinkWiring:
     total = max(_seen_ports(capture), *active)
     inactive = {}
     for gpu, alive in enumerate(active):
@@ -599,7 +599,7 @@ def _switched(capture: Capture, active: list[int]) -> Wiring:
             if speed is not None:
                 without_speed.discard(index)
         inactive[gpu] = frozenset(without_speed)
-    return Wiring(switched=total, inactive=inactive)
+    return NvLinkWiring(switched=total, inactive=inactive)
 
 
 # The machine
@@ -609,8 +609,8 @@ def _assemble(
     capture: Capture,
     name: str,
     functions: dict[str, PciFunction],
-    links: list[tuple[NvLink, ...]],
-    numa_nodes: tuple[NumaNode, ...],
+    links: list[tuple[NvLinkPort, ...]],
+    numa_nodes: tuple[SimulatedNumaNode, ...],
 ) -> Machine:
     gpus = []
     for index, gpu in enumerate(capture.gpus):
@@ -618,7 +618,7 @@ def _assemble(
         gpus.append(_gpu(capture, index, functions[gpu], uuid, links[index]))
     nics = []
     for nic in capture.nics:
-        described = Nic(
+        described = SimulatedNic(
             name=capture.device_name(nic),
             function=functions[nic],
             link_layer=_link_layer(capture, nic),
@@ -629,7 +629,7 @@ def _assemble(
     data_direct = []
     for device in capture.data_direct:
         owner = _owner(capture, device)
-        data_direct.append(DataDirect(functions[device], owner))
+        data_direct.append(DataDirectFunction(functions[device], owner))
     return Machine(
         name=name,
         description="built from a pasted link matrix",
@@ -646,8 +646,8 @@ def _gpu(
     index: int,
     function: PciFunction,
     uuid: str,
-    links: tuple[NvLink, ...],
-) -> Gpu:
+    links: tuple[NvLinkPort, ...],
+) -> SimulatedGpu:
     product_name = capture.products.get(index)
     architecture, nvlink_version = _product(product_name)
     tail = capture.tails.get(f"GPU{index}")
@@ -661,7 +661,7 @@ def _gpu(
             link_mbps = speed
             break
 
-    return Gpu(
+    return SimulatedGpu(
         function=function,
         uuid=uuid,
         name=product_name,
@@ -810,7 +810,7 @@ def _numa_nodes(
     roots: tuple[RootComplex, ...],
     claims: dict[str, int],
     implied: dict[int, frozenset[int]],
-) -> tuple[NumaNode, ...]:
+) -> tuple[SimulatedNumaNode, ...]:
     """Every NUMA node that the text names or implies, with its CPUs."""
     cpus = _node_cpus(capture, roots, claims, implied)
     packages = _packages(cpus, capture.sockets)
@@ -822,7 +822,7 @@ def _numa_nodes(
 
     nodes = []
     for number in sorted(cpus):
-        node = NumaNode(
+        node = SimulatedNumaNode(
             number,
             cpus[number],
             packages[number],
@@ -916,15 +916,18 @@ def _compare(capture: Capture, cells: Cells, machine: Machine) -> None:
         raise CaptureError(f"no machine has these cells: {text}")
 
 
-def _printed_cell(a: Gpu | Nic | DataDirect, b: Gpu | Nic | DataDirect) -> str:
-    if isinstance(a, Gpu) and isinstance(b, Gpu):
+def _printed_cell(
+    a: SimulatedGpu | SimulatedNic | DataDirectFunction,
+    b: SimulatedGpu | SimulatedNic | DataDirectFunction,
+) -> str:
+    if isinstance(a, SimulatedGpu) and isinstance(b, SimulatedGpu):
         links = _links_between(a, b)
         if links:
             return f"NV{links}"
     return ancestor(a.slot, b.slot).name
 
 
-def _links_between(a: Gpu, b: Gpu) -> int:
+def _links_between(a: SimulatedGpu, b: SimulatedGpu) -> int:
     """Active NVLinks between two GPUs: the direct ones, else what both have into switches."""
     address_of_b = b.function.address
     direct = 0
@@ -939,7 +942,7 @@ def _links_between(a: Gpu, b: Gpu) -> int:
     return min(of_a, of_b)
 
 
-def _links_into_switches(gpu: Gpu) -> int:
+def _links_into_switches(gpu: SimulatedGpu) -> int:
     count_of = 0
     for link in gpu.links:
         if link.active and link.remote is Remote.SWITCH:

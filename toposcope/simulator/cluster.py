@@ -11,7 +11,13 @@ from typing import Any, Final
 
 from toposcope.api import label_keys
 from toposcope.api.yaml_text import load
-from toposcope.simulator.machine import Fabric, Machine, Platform, identity, with_identity
+from toposcope.simulator.machine import (
+    FabricRegistration,
+    Machine,
+    TrayPlatform,
+    identity,
+    with_identity,
+)
 from toposcope.simulator.node_object import node_object
 from toposcope.simulator.profile import load_profile
 from toposcope.text import compact
@@ -104,7 +110,7 @@ def _tray(machine: Machine, rack: str, index: int) -> Machine:
     if index >= _FIRST_TRAYS:
         slot += _SWITCH_SLOTS
     chassis = _CHASSIS + identity(rack, "chassis").int % _CHASSIS
-    place = Platform(
+    place = TrayPlatform(
         chassis=str(chassis),
         slot=slot,
         tray=index,
@@ -119,7 +125,7 @@ def _tray(machine: Machine, rack: str, index: int) -> Machine:
     return replace(tray, gpus=tuple(gpus))
 
 
-def _registered(fabric: Fabric | None, rack: str) -> Fabric | None:
+def _registered(fabric: FabricRegistration | None, rack: str) -> FabricRegistration | None:
     if fabric is None:
         return None
     return replace(fabric, cluster_uuid=identity(rack, "fabric"), clique=_CLIQUE)

@@ -22,7 +22,7 @@ _WORDS: Final = {
 }
 
 
-class Part(msgspec.Struct, forbid_unknown_fields=True):
+class DocumentPart(msgspec.Struct, forbid_unknown_fields=True):
     """One mapping of a document."""
 
 

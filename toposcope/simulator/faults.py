@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from toposcope.simulator.document import DocumentError, Number, Part, read_document
+from toposcope.simulator.document import DocumentError, DocumentPart, Number, read_document
 
 LinksByGpu = Mapping[Number, frozenset[Number] | Literal["all"]]
 """GPU to some of its links."""
@@ -34,7 +34,7 @@ class FaultError(DocumentError):
     """A fault description that cannot be used; the message names the field and the fix."""
 
 
-class CallFault(Part):
+class CallFault(DocumentPart):
     """One NVML function that fails or does not answer, for one GPU or for every one.
 
     With a `field`, one entry of nvmlDeviceGetFieldValues gets the error, and the call as a whole
@@ -62,7 +62,7 @@ class CallFault(Part):
             raise ValueError(f"field: goes with `call: {_FIELD_VALUES}` and an `error`")
 
 
-class Faults(Part):
+class MachineFaults(DocumentPart):
     """The faults of one machine. GPU numbers are positions in `Machine.gpus`."""
 
     init_error: Number | None = None
@@ -104,6 +104,6 @@ class Faults(Part):
         return dead == "all" or link in dead
 
 
-def load_faults(path: Path) -> Faults:
+def load_faults(path: Path) -> MachineFaults:
     """Read a fault file. Raises FaultError, FileNotFoundError."""
-    return read_document(path, Faults, FaultError)
+    return read_document(path, MachineFaults, FaultError)

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from toposcope.hardware.ranges import format_list
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import MachineFaults
 
 NVIDIA: Final = 0x10DE
 CLASS_DISPLAY: Final = 0x030000
@@ -98,7 +98,7 @@ class PciFunction:
 
 
 @dataclass(frozen=True, slots=True)
-class NvLink:
+class NvLinkPort:
     """One NVLink port of a GPU.
 
     `address` is None where the far end has no PCI address that this machine can see.
@@ -115,7 +115,7 @@ NO_CLUSTER: Final = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Fabric:
+class FabricRegistration:
     """A GPU's registration with the NVLink fabric, in NVML's numbers (nvmlGpuFabricInfo_v3_t)."""
 
     state: int
@@ -127,7 +127,7 @@ class Fabric:
 
 
 @dataclass(frozen=True, slots=True)
-class Platform:
+class TrayPlatform:
     """Where a compute tray sits (nvmlPlatformInfo_v2_t). `ib_guid` is 16 bytes."""
 
     chassis: str
@@ -139,7 +139,7 @@ class Platform:
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class SimulatedGpu:
     """One GPU (on a K80: one die).
 
     None means that the product has no such thing, or that it is unknown.
@@ -155,7 +155,7 @@ class Gpu:
     """Place on the baseboard, 0 off one."""
     board: int | None = None
     """Number of the board when several GPUs share one (K80)."""
-    links: tuple[NvLink, ...] = ()
+    links: tuple[NvLinkPort, ...] = ()
     nvlink_version: int | None = None
     """The enum NVML_NVLINK_VERSION_*, not the number in it."""
     link_mbps: int | None = None
@@ -166,8 +166,8 @@ class Gpu:
     pcie_p2p: bool = True
     mig: tuple[str, ...] | None = None
     """UUIDs of its MIG devices; () when MIG is off, None when the product has no MIG."""
-    fabric: Fabric | None = None
-    platform: Platform | None = None
+    fabric: FabricRegistration | None = None
+    platform: TrayPlatform | None = None
 
     @property
     def slot(self) -> Slot:
@@ -176,7 +176,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Nic:
+class SimulatedNic:
     """One RDMA device with one port.
 
     `physfn` is the PCI address of the parent of a virtual function.
@@ -200,7 +200,7 @@ class Nic:
 
 
 @dataclass(frozen=True, slots=True)
-class DataDirect:
+class DataDirectFunction:
     """A Data Direct function of a ConnectX-8.
 
     `nic` is the name of a NIC of its card, None where nothing says which.
@@ -216,7 +216,7 @@ class DataDirect:
 
 
 @dataclass(frozen=True, slots=True)
-class NumaNode:
+class SimulatedNumaNode:
     """One NUMA node; a node that is only memory has no `cpus`.
 
     `distances` are in the order of node ids.
@@ -240,13 +240,13 @@ class Machine:
     name: str
     driver: str | None
     """Version of the NVIDIA driver; None when unknown: it then has every call."""
-    numa_nodes: tuple[NumaNode, ...]
-    gpus: tuple[Gpu, ...]
-    nics: tuple[Nic, ...] = ()
-    data_direct: tuple[DataDirect, ...] = ()
+    numa_nodes: tuple[SimulatedNumaNode, ...]
+    gpus: tuple[SimulatedGpu, ...]
+    nics: tuple[SimulatedNic, ...] = ()
+    data_direct: tuple[DataDirectFunction, ...] = ()
     nvswitches: tuple[PciFunction, ...] = ()
     description: str = ""
-    faults: Faults = field(default_factory=Faults)
+    faults: MachineFaults = field(default_factory=MachineFaults)
     notes: tuple[str, ...] = ()
     """What was assumed where the description of the machine left something open."""
     nvlinks_known: bool = True

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from toposcope.api.yaml_text import load
 from toposcope.errors import ToposcopeError
 from toposcope.simulator.faults import LinksByGpu
-from toposcope.simulator.machine import NvLink, Remote
+from toposcope.simulator.machine import NvLinkPort, Remote
 
 _NUMBERS: Final[dict[str, dict[str, Any]]] = load(
     Path(__file__).with_name("numbers.yaml").read_bytes()
@@ -24,7 +24,7 @@ class WiringError(ToposcopeError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wiring:
+class NvLinkWiring:
     """The NVLinks of a machine; every GPU has the same number of ports."""
 
     pairs: tuple[tuple[int, int, int], ...] = ()
@@ -39,18 +39,20 @@ class Wiring:
     """GPU to its dead links. The far end of a direct link is dead too."""
 
 
-def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[tuple[NvLink, ...]]:
+def wire(
+    wiring: NvLinkWiring, gpus: Sequence[str], switches: Sequence[str]
+) -> list[tuple[NvLinkPort, ...]]:
     """The links of every GPU, given PCI addresses. Raises WiringError.
 
     Without `switches`, the switched links end out of sight.
     """
-    links: list[list[NvLink]] = [[] for _ in gpus]
+    links: list[list[NvLinkPort]] = [[] for _ in gpus]
     for a, b, count in wiring.pairs:
         _join(links, gpus, a, b, count)
 
     used = dict.fromkeys(switches, 0)
-    to_cpu = NvLink(Remote.CPU)
-    nowhere = NvLink(Remote.UNKNOWN, active=False)
+    to_cpu = NvLinkPort(Remote.CPU)
+    nowhere = NvLinkPort(Remote.UNKNOWN, active=False)
     for own in links:
         own.extend(_into_switches(wiring.switched, used))
         own.extend([to_cpu] * wiring.cpu)
@@ -69,7 +71,7 @@ def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[t
     return [tuple(own) for own in links]
 
 
-def _join(links: list[list[NvLink]], gpus: Sequence[str], a: int, b: int, count: int) -> None:
+def _join(links: list[list[NvLinkPort]], gpus: Sequence[str], a: int, b: int, count: int) -> None:
     """Add direct links between two GPUs."""
     total = len(gpus)
     is_beyond = a >= total or b >= total
@@ -82,14 +84,14 @@ def _join(links: list[list[NvLink]], gpus: Sequence[str], a: int, b: int, count:
     for _ in range(count):
         number_at_a = len(of_a)
         number_at_b = len(of_b)
-        to_b = NvLink(Remote.GPU, gpus[b], number_at_b)
-        to_a = NvLink(Remote.GPU, gpus[a], number_at_a)
+        to_b = NvLinkPort(Remote.GPU, gpus[b], number_at_b)
+        to_a = NvLinkPort(Remote.GPU, gpus[a], number_at_a)
         of_a.append(to_b)
         of_b.append(to_a)
 
 
 def _dead_links(
-    links: Sequence[Sequence[NvLink]], gpu: int, dead: frozenset[int] | Literal["all"]
+    links: Sequence[Sequence[NvLinkPort]], gpu: int, dead: frozenset[int] | Literal["all"]
 ) -> Iterable[int]:
     """The numbers of a GPU's dead links; raises WiringError where it has no such link."""
     if gpu < len(links):
@@ -101,19 +103,19 @@ def _dead_links(
     raise WiringError(f"inactive: GPU {gpu} has no such link or does not exist")
 
 
-def _into_switches(count: int, used: dict[str, int]) -> Iterator[NvLink]:
+def _into_switches(count: int, used: dict[str, int]) -> Iterator[NvLinkPort]:
     """Links spread over the switches in turn; `used` counts the ports taken on each."""
     names = list(used)
     for number in range(count):
         if names:
             switch = names[number % len(names)]
-            yield NvLink(Remote.SWITCH, switch, used[switch])
+            yield NvLinkPort(Remote.SWITCH, switch, used[switch])
             used[switch] += 1
         else:
-            yield NvLink(Remote.SWITCH)
+            yield NvLinkPort(Remote.SWITCH)
 
 
-def _cut(links: list[list[NvLink]], gpus: Sequence[str], gpu: int, number: int) -> None:
+def _cut(links: list[list[NvLinkPort]], gpus: Sequence[str], gpu: int, number: int) -> None:
     link = links[gpu][number]
     links[gpu][number] = replace(link, active=False)
     if link.remote is not Remote.GPU or link.address is None:

@@ -21,7 +21,15 @@ import pynvml
 
 from toposcope.hardware.pci import normal_address
 from toposcope.simulator.faults import load_faults
-from toposcope.simulator.machine import Ancestor, Fabric, Gpu, Machine, NvLink, Remote, ancestor
+from toposcope.simulator.machine import (
+    Ancestor,
+    FabricRegistration,
+    Machine,
+    NvLinkPort,
+    Remote,
+    SimulatedGpu,
+    ancestor,
+)
 
 _Class = TypeVar("_Class", bound="SimulatedNvml")
 _Fact = TypeVar("_Fact")
@@ -98,7 +106,9 @@ def _guarded(nvml: type[_Class]) -> type[_Class]:
     return nvml
 
 
-def _fact(of: Callable[[Gpu], _Fact | None]) -> "Callable[[SimulatedNvml, _Handle], _Fact]":
+def _fact(
+    of: Callable[[SimulatedGpu], _Fact | None],
+) -> "Callable[[SimulatedNvml, _Handle], _Fact]":
     """A call that answers one fact of a GPU."""
     return lambda nvml, handle: _known(of(nvml._gpu(handle)))  # noqa: SLF001 - a call of this class
 
@@ -173,7 +183,7 @@ class SimulatedNvml:
         except FileNotFoundError:
             self.faults = self.machine.faults
 
-    def _gpu(self, handle: object) -> Gpu:
+    def _gpu(self, handle: object) -> SimulatedGpu:
         if not isinstance(handle, _Handle):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         if handle.mig is not None:
@@ -183,7 +193,7 @@ class SimulatedNvml:
     def _visible(self) -> list[int]:
         return [gpu for gpu in range(len(self.machine.gpus)) if gpu not in self.faults.vanished]
 
-    def _find(self, matches: Callable[[Gpu], bool]) -> int:
+    def _find(self, matches: Callable[[SimulatedGpu], bool]) -> int:
         gpu = next((i for i in self._visible() if matches(self.machine.gpus[i])), None)
         if gpu is None:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
@@ -298,7 +308,7 @@ class SimulatedNvml:
 
     # NVLink
 
-    def _link(self, handle: _Handle, link: int) -> NvLink:
+    def _link(self, handle: _Handle, link: int) -> NvLinkPort:
         """One link with its faults.
 
         A number beyond the count is an invalid argument, even below the header's maximum.
@@ -310,13 +320,13 @@ class SimulatedNvml:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         return self._live(handle.gpu, link)
 
-    def _live(self, gpu: int, link: int) -> NvLink:
+    def _live(self, gpu: int, link: int) -> NvLinkPort:
         here = self.machine.gpus[gpu].links[link]
         if self._is_down(gpu, link, here):
             return replace(here, active=False)
         return here
 
-    def _is_down(self, gpu: int, link: int, here: NvLink) -> bool:
+    def _is_down(self, gpu: int, link: int, here: NvLinkPort) -> bool:
         """Whether a fault took a link down, at its own end or at the other GPU's."""
         if self.faults.link_down(gpu, link):
             return True
@@ -335,7 +345,7 @@ class SimulatedNvml:
                 return index
         raise LookupError(f"no GPU at {address}")
 
-    def _active_links(self, gpu: int) -> list[NvLink]:
+    def _active_links(self, gpu: int) -> list[NvLinkPort]:
         active = []
         for number in range(len(self.machine.gpus[gpu].links)):
             link = self._live(gpu, number)
@@ -408,7 +418,7 @@ class SimulatedNvml:
                 entry.nvmlReturn = failure.value
         return values
 
-    def _field(self, handle: _Handle, gpu: Gpu, field: int, scope: int) -> int:
+    def _field(self, handle: _Handle, gpu: SimulatedGpu, field: int, scope: int) -> int:
         refused = self.faults.field_error(field, handle.gpu)
         if refused is not None:
             raise pynvml.NVMLError(refused)
@@ -457,7 +467,7 @@ class SimulatedNvml:
             possible = over_pcie or self._nvlink_between(a.gpu, b.gpu)
         return int(pynvml.NVML_P2P_STATUS_OK if possible else refusal)
 
-    def _pair(self, a: _Handle, b: _Handle) -> tuple[Gpu, Gpu]:
+    def _pair(self, a: _Handle, b: _Handle) -> tuple[SimulatedGpu, SimulatedGpu]:
         pair = self._gpu(a), self._gpu(b)
         self._reach(b.gpu)
         return pair
@@ -479,7 +489,7 @@ class SimulatedNvml:
 
     # Fabric and platform
 
-    def _fabric(self, handle: _Handle) -> Fabric:
+    def _fabric(self, handle: _Handle) -> FabricRegistration:
         gpu = self._gpu(handle)
         fabric = _known(gpu.fabric)
         changes = self.faults.fabric.get(handle.gpu, {})
@@ -564,7 +574,7 @@ class SimulatedNvml:
         events.gpus.clear()
 
 
-def _c2c_field(gpu: Gpu, field: int, scope: int) -> int:
+def _c2c_field(gpu: SimulatedGpu, field: int, scope: int) -> int:
     """One of `_C2C_FIELDS`."""
     count = _known(gpu.c2c_links or None)
     if field == pynvml.NVML_FI_DEV_C2C_LINK_COUNT:
@@ -576,7 +586,7 @@ def _c2c_field(gpu: Gpu, field: int, scope: int) -> int:
     return gpu.c2c_mbps
 
 
-def _link_field(gpu: Gpu, link: NvLink, field: int) -> int:
+def _link_field(gpu: SimulatedGpu, link: NvLinkPort, field: int) -> int:
     """One of `_LINK_FIELDS`."""
     if field == pynvml.NVML_FI_DEV_NVLINK_GET_STATE:
         return int(link.active)
@@ -592,7 +602,7 @@ def _known(value: _Fact | None) -> _Fact:
     return value
 
 
-def _gpu_field(gpu: Gpu, active_links: Sequence[NvLink], field: int) -> int:
+def _gpu_field(gpu: SimulatedGpu, active_links: Sequence[NvLinkPort], field: int) -> int:
     """A field of all links of a GPU; raises NVMLError for one that is not known."""
     match field:
         case pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT:
@@ -636,7 +646,7 @@ def _version(memory: Any) -> int:
     return int(struct.unpack_from("=I", memory)[0])
 
 
-def _write_fabric(fabric: Fabric, memory: Any, offset: int) -> None:
+def _write_fabric(fabric: FabricRegistration, memory: Any, offset: int) -> None:
     # `state` is one byte in C; the three after it are padding that the driver leaves as they were.
     uuid = fabric.cluster_uuid.bytes
     struct.pack_into(

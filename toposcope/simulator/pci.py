@@ -23,7 +23,7 @@ class LayoutError(ToposcopeError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class PcieSwitch:
     """A PCIe switch with what hangs below its downstream ports."""
 
     members: "tuple[Port, ...]"
@@ -31,7 +31,7 @@ class Switch:
 
 Card: TypeAlias = tuple[str, ...]
 """The functions of one card, by name."""
-Port: TypeAlias = "Switch | Card"
+Port: TypeAlias = "PcieSwitch | Card"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class _Tree:
         for number, port in enumerate(ports, first):
             root_port = _address(bus, number)
             path = (*bridges, root_port)
-            if isinstance(port, Switch):
+            if isinstance(port, PcieSwitch):
                 upstream = self.buses.next()
                 inside = self.buses.next()
                 switch_path = (*path, _address(upstream, 0))

@@ -66,25 +66,31 @@ import msgspec
 from toposcope.errors import ToposcopeError
 from toposcope.hardware.ranges import parse_list
 from toposcope.simulator import machine as hardware
-from toposcope.simulator.document import DocumentError, Number, Part, read_document
-from toposcope.simulator.faults import Faults, LinksByGpu
+from toposcope.simulator.document import DocumentError, DocumentPart, Number, read_document
+from toposcope.simulator.faults import LinksByGpu, MachineFaults
 from toposcope.simulator.machine import (
-    DataDirect,
-    Fabric,
-    Gpu,
+    DataDirectFunction,
+    FabricRegistration,
     Machine,
-    Nic,
-    NumaNode,
-    NvLink,
+    NvLinkPort,
     PciFunction,
     PciId,
-    Platform,
+    SimulatedGpu,
+    SimulatedNic,
+    SimulatedNumaNode,
     Slot,
+    TrayPlatform,
     identity,
     mig_uuids,
 )
-from toposcope.simulator.nvlink import ARCHITECTURES, NVLINK_VERSIONS, Wiring, WiringError, wire
-from toposcope.simulator.pci import LayoutError, Port, RootComplex, Switch, place
+from toposcope.simulator.nvlink import (
+    ARCHITECTURES,
+    NVLINK_VERSIONS,
+    NvLinkWiring,
+    WiringError,
+    wire,
+)
+from toposcope.simulator.pci import LayoutError, PcieSwitch, Port, RootComplex, place
 
 _PROFILES: Final = Path(__file__).with_name("profiles")
 _SWITCH: Final = "nvswitch"
@@ -154,12 +160,12 @@ _WORDS: Final[Mapping[Any, Callable[[Any], Any]]] = {
 }
 
 
-class _C2c(Part):
+class _C2c(DocumentPart):
     links: _Count = 0
     mbps: Number = 0
 
 
-class _Gpus(Part, kw_only=True):
+class _Gpus(DocumentPart, kw_only=True):
     count: _Count
     architecture: _Architecture
     pci_id: Number
@@ -205,7 +211,7 @@ class _Gpus(Part, kw_only=True):
         return None
 
 
-class _NicCard(Part, kw_only=True):
+class _NicCard(DocumentPart, kw_only=True):
     names: list[str]
     pci_id: Number
     link_layer: _PciClass = _PciClass(hardware.CLASS_INFINIBAND)
@@ -223,13 +229,13 @@ class _NicCard(Part, kw_only=True):
                 )
 
 
-class _Root(Part, kw_only=True):
+class _Root(DocumentPart, kw_only=True):
     ports: list[Any]
     numa: Number | None = None
     bus: str | None = None
 
 
-class _NvLink(Part, kw_only=True):
+class _NvLink(DocumentPart, kw_only=True):
     version: _Version
     mbps: Number
     switched: _Count = 0
@@ -240,7 +246,7 @@ class _NvLink(Part, kw_only=True):
     inactive: LinksByGpu = msgspec.field(default_factory=dict)
 
 
-class _FabricPart(Part, kw_only=True):
+class _FabricPart(DocumentPart, kw_only=True):
     state: _FabricState
     cluster_uuid: uuid.UUID = hardware.NO_CLUSTER
     clique: Number = 0
@@ -249,7 +255,7 @@ class _FabricPart(Part, kw_only=True):
     health_summary: _Health = _Health(0)
 
 
-class _PlatformPart(Part):
+class _PlatformPart(DocumentPart):
     chassis: str
     slot: _Byte
     tray: _Byte
@@ -261,7 +267,7 @@ class _PlatformPart(Part):
             raise ValueError(f"chassis: {self.chassis!r} is longer than 16 bytes")
 
 
-class _Profile(Part, kw_only=True):
+class _Profile(DocumentPart, kw_only=True):
     name: str
     description: str
     driver: str
@@ -275,7 +281,7 @@ class _Profile(Part, kw_only=True):
     nvlink: _NvLink | None = None
     fabric: _FabricPart | None = None
     platform: _PlatformPart | None = None
-    faults: Faults = msgspec.field(default_factory=Faults)
+    faults: MachineFaults = msgspec.field(default_factory=MachineFaults)
 
 
 def profile_names() -> tuple[str, ...]:
@@ -328,7 +334,7 @@ def _machine(profile: _Profile) -> Machine:
             nics.append(_nic(profile.name, name, cards[name], functions))
         elif name.endswith(_DIRECT):
             owner = name.removesuffix(_DIRECT)
-            data_direct.append(DataDirect(functions[name], owner))
+            data_direct.append(DataDirectFunction(functions[name], owner))
     switches = [functions[name] for name in functions if name.startswith(_SWITCH)]
     return Machine(
         name=profile.name,
@@ -362,8 +368,8 @@ def _check_faults(profile: _Profile) -> None:
 def _simulated_gpus(
     profile: _Profile,
     functions: Mapping[str, PciFunction],
-    links: Sequence[tuple[NvLink, ...]],
-) -> tuple[Gpu, ...]:
+    links: Sequence[tuple[NvLinkPort, ...]],
+) -> tuple[SimulatedGpu, ...]:
     name = profile.name
     spec = profile.gpus
     nvlink = profile.nvlink
@@ -371,7 +377,7 @@ def _simulated_gpus(
     platform = _platform(name, profile.platform)
     gpus = []
     for index in range(spec.count):
-        gpu = Gpu(
+        gpu = SimulatedGpu(
             function=functions[f"gpu{index}"],
             uuid=f"GPU-{identity(name, 'gpu', index)}",
             name=spec.product,
@@ -394,10 +400,10 @@ def _simulated_gpus(
     return tuple(gpus)
 
 
-def _fabric(part: _FabricPart | None) -> Fabric | None:
+def _fabric(part: _FabricPart | None) -> FabricRegistration | None:
     if part is None:
         return None
-    return Fabric(
+    return FabricRegistration(
         state=int(part.state),
         cluster_uuid=part.cluster_uuid,
         clique=part.clique,
@@ -407,15 +413,17 @@ def _fabric(part: _FabricPart | None) -> Fabric | None:
     )
 
 
-def _platform(name: str, part: _PlatformPart | None) -> Platform | None:
+def _platform(name: str, part: _PlatformPart | None) -> TrayPlatform | None:
     if part is None:
         return None
-    return Platform(**msgspec.structs.asdict(part), ib_guid=identity(name, "platform").bytes)
+    return TrayPlatform(**msgspec.structs.asdict(part), ib_guid=identity(name, "platform").bytes)
 
 
-def _nic(machine: str, name: str, card: _NicCard, functions: Mapping[str, PciFunction]) -> Nic:
+def _nic(
+    machine: str, name: str, card: _NicCard, functions: Mapping[str, PciFunction]
+) -> SimulatedNic:
     is_infiniband = card.link_layer == hardware.CLASS_INFINIBAND
-    return Nic(
+    return SimulatedNic(
         name=name,
         function=functions[name],
         link_layer="InfiniBand" if is_infiniband else "Ethernet",
@@ -427,7 +435,7 @@ def _nic(machine: str, name: str, card: _NicCard, functions: Mapping[str, PciFun
     )
 
 
-def _numa_nodes(profile: _Profile) -> tuple[NumaNode, ...]:
+def _numa_nodes(profile: _Profile) -> tuple[SimulatedNumaNode, ...]:
     cpus = {node: frozenset(listed) for node, listed in profile.numa.items()}
     packages = _packages(profile, cpus)
     without_cpus = profile.memory_nodes
@@ -440,7 +448,7 @@ def _numa_nodes(profile: _Profile) -> tuple[NumaNode, ...]:
     distances = _distances(profile, packages)
     nodes = []
     for number in sorted(cpus):
-        node = NumaNode(number, cpus[number], packages[number], distances[number])
+        node = SimulatedNumaNode(number, cpus[number], packages[number], distances[number])
         nodes.append(node)
     return tuple(nodes)
 
@@ -568,14 +576,14 @@ def _port(field: str, value: object) -> Port:
     if isinstance(value, str) and value:
         return tuple(value.split("+"))
     if isinstance(value, list) and value:
-        return Switch(_ports(field, value))
+        return PcieSwitch(_ports(field, value))
     raise _FieldError(
         f"{field}: is {value!r}, write a device name, `a+b` for one card, or a list for a switch"
     )
 
 
 def _names(port: Port) -> Iterator[str]:
-    if isinstance(port, Switch):
+    if isinstance(port, PcieSwitch):
         for member in port.members:
             yield from _names(member)
     else:
@@ -649,12 +657,12 @@ def _switch_number(name: str) -> int:
 
 def _wired(
     nvlink: _NvLink | None, functions: Mapping[str, PciFunction], gpus: int
-) -> list[tuple[NvLink, ...]]:
+) -> list[tuple[NvLinkPort, ...]]:
     addresses = [functions[f"gpu{index}"].address for index in range(gpus)]
     switches = [functions[name].address for name in _switches(functions)]
-    wiring = Wiring()
+    wiring = NvLinkWiring()
     if nvlink:
-        wiring = Wiring(
+        wiring = NvLinkWiring(
             pairs=nvlink.pairs,
             switched=nvlink.switched,
             cpu=nvlink.cpu,

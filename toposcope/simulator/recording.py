@@ -34,7 +34,7 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     value: int | str | list[int] | None
 
 
-class Device(
+class RecordedDevice(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="device"
 ):
     """A handle, by the name that later arguments give it."""
@@ -42,7 +42,7 @@ class Device(
     name: str
 
 
-class Memory(
+class StructMemory(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="struct"
 ):
     """The bytes of a struct, in hexadecimal; `type` is its name in `pynvml`."""
@@ -60,7 +60,7 @@ class Filled(
 ):
     """The struct that was passed by reference, after the call, and what the call returned."""
 
-    struct: Memory
+    struct: StructMemory
     value: int | None
 
 
@@ -101,7 +101,7 @@ class Silence(
     """No answer: the call hung, or took its process down."""
 
 
-Answer: TypeAlias = Value | Device | Memory | Filled | Fields | Raised | Silence
+Answer: TypeAlias = Value | RecordedDevice | StructMemory | Filled | Fields | Raised | Silence
 
 
 class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -313,9 +313,9 @@ def _replayed(answer: Answer, arguments: tuple[Any, ...], asked: bytes) -> Any:
     match answer:
         case Value(value):
             return value
-        case Device(device):
+        case RecordedDevice(device):
             return Handle(device)
-        case Memory() as memory:
+        case StructMemory() as memory:
             return _struct(memory)
         case Filled(memory, value):
             references = [argument for argument in arguments if hasattr(argument, "_obj")]
@@ -331,7 +331,7 @@ def _replayed(answer: Answer, arguments: tuple[Any, ...], asked: bytes) -> Any:
             )
 
 
-def _struct(memory: Memory) -> Any:
+def _struct(memory: StructMemory) -> Any:
     kind = getattr(pynvml, memory.type, None)
     if not (isinstance(kind, type) and issubclass(kind, ctypes.Structure)):
         raise RecordingError(
@@ -346,7 +346,7 @@ def _struct(memory: Memory) -> Any:
     return kind.from_buffer_copy(content)
 
 
-def _fill(reference: Any, memory: Memory) -> None:
+def _fill(reference: Any, memory: StructMemory) -> None:
     target, source = reference._obj, _struct(memory)  # noqa: SLF001 - what `ctypes.byref` refers to
     if type(target) is not type(source):
         raise RecordingError(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from toposcope.hardware.ranges import format_list
-from toposcope.simulator.machine import Machine, Nic, PciFunction, PciId, identity
+from toposcope.simulator.machine import Machine, PciFunction, PciId, SimulatedNic, identity
 from toposcope.simulator.vpd import vpd_data
 
 _BRIDGE_ID: Final = PciId(vendor=0x1000, device=0xC030, pci_class=0x060400)
@@ -86,7 +86,7 @@ class _PciTree:
         _link(f"../../../{folder}", by_address)
 
 
-def _write_infiniband(nic: Nic, top: str) -> None:
+def _write_infiniband(nic: SimulatedNic, top: str) -> None:
     device = _folder(nic.function)
     folder = f"{device}/infiniband/{nic.name}"
     path = f"{top}/{folder}"

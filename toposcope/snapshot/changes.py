@@ -13,11 +13,11 @@ from toposcope.api import label_keys
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import level_value
 from toposcope.snapshot.filters import marks
-from toposcope.snapshot.model import NodeView, Published
+from toposcope.snapshot.model import NodeView, PublishedTopology
 from toposcope.snapshot.scope import Scope
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """The kind of change, in the order in which changes are listed."""
 
     LEVEL = "level"
@@ -36,7 +36,7 @@ class Kind(StrEnum):
 class Change:
     """One change of the cluster."""
 
-    kind: Kind
+    kind: ChangeKind
     subject: str
     """A level, a domain, a condition or a hardware fact."""
     before: str
@@ -63,8 +63,8 @@ Path = tuple[str, ...]
 def changes(
     before: Scope,
     after: Scope,
-    published_before: Sequence[Published] = (),
-    published_after: Sequence[Published] = (),
+    published_before: Sequence[PublishedTopology] = (),
+    published_after: Sequence[PublishedTopology] = (),
 ) -> list[Change]:
     """Everything that changed from `before` to `after`."""
     old = {node.name: node for node in before.nodes}
@@ -77,12 +77,12 @@ def changes(
     published = _published(published_before), _published(published_after)
     return [
         *_levels(before.levels, after.levels),
-        *_differences(Kind.CONDITION, *conditions),
-        *_differences(Kind.PUBLISHED, *published),
+        *_differences(ChangeKind.CONDITION, *conditions),
+        *_differences(ChangeKind.PUBLISHED, *published),
         *_gone(old, new, before),
         *_new(new, old, after),
         *_moved(pairs, before, after),
-        *_grouped(pairs, Kind.STATE, "state", _state),
+        *_grouped(pairs, ChangeKind.STATE, "state", _state),
         *_hardware(pairs),
     ]
 
@@ -97,20 +97,22 @@ class _Pair(NamedTuple):
 def _levels(old: Sequence[Level], new: Sequence[Level]) -> Iterator[Change]:
     was = {level.domain: level.key for level in old}
     now = {level.domain: level.key for level in new}
-    yield from _differences(Kind.LEVEL, was, now)
+    yield from _differences(ChangeKind.LEVEL, was, now)
 
     order_before = [domain for domain in was if domain in now]
     order_after = [domain for domain in now if domain in was]
     if order_before != order_after:
         yield Change(
-            kind=Kind.LEVEL,
+            kind=ChangeKind.LEVEL,
             subject="order",
             before=" > ".join(order_before),
             after=" > ".join(order_after),
         )
 
 
-def _differences(kind: Kind, was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
+def _differences(
+    kind: ChangeKind, was: Mapping[str, str], now: Mapping[str, str]
+) -> Iterator[Change]:
     """The differences between two states, which are texts by subject."""
     for subject in {**was, **now}:
         before = was.get(subject)
@@ -139,7 +141,7 @@ def _conditions(scope: Scope) -> dict[str, str]:
     return conditions
 
 
-def _published(resources: Sequence[Published]) -> dict[str, str]:
+def _published(resources: Sequence[PublishedTopology]) -> dict[str, str]:
     levels = {}
     for resource in resources:
         keys = [level.key for level in resource.levels]
@@ -153,7 +155,7 @@ def _gone(
     gone = _only_in(old, new, before)
     for domain in gone.domains:
         yield Change(
-            kind=Kind.DOMAIN_GONE,
+            kind=ChangeKind.DOMAIN_GONE,
             subject=domain.level,
             before=domain.name,
             after="",
@@ -162,7 +164,7 @@ def _gone(
 
     for domain in gone.nodes:
         yield Change(
-            kind=Kind.NODE_GONE,
+            kind=ChangeKind.NODE_GONE,
             subject="node",
             before=domain.name,
             after="",
@@ -176,7 +178,7 @@ def _new(
     added = _only_in(new, old, after)
     for domain in added.domains:
         yield Change(
-            kind=Kind.DOMAIN_NEW,
+            kind=ChangeKind.DOMAIN_NEW,
             subject=domain.level,
             before="",
             after=domain.name,
@@ -185,7 +187,7 @@ def _new(
 
     for domain in added.nodes:
         yield Change(
-            kind=Kind.NODE_NEW,
+            kind=ChangeKind.NODE_NEW,
             subject="node",
             before="",
             after=domain.name,
@@ -314,18 +316,18 @@ def _moved(pairs: Sequence[_Pair], before: Scope, after: Scope) -> Iterator[Chan
                 names.append(old.name)
                 break
 
-    yield from _of_groups(Kind.MOVED, names_by_move)
+    yield from _of_groups(ChangeKind.MOVED, names_by_move)
 
 
 def _hardware(pairs: Sequence[_Pair]) -> Iterator[Change]:
     for key in _HARDWARE:
         subject = key.removeprefix(label_keys.PREFIX)
-        yield from _grouped(pairs, Kind.HARDWARE, subject, _label(key))
-    yield from _grouped(pairs, Kind.HARDWARE, "allocatable GPUs", _allocatable_gpus)
+        yield from _grouped(pairs, ChangeKind.HARDWARE, subject, _label(key))
+    yield from _grouped(pairs, ChangeKind.HARDWARE, "allocatable GPUs", _allocatable_gpus)
 
 
 def _grouped(
-    pairs: Sequence[_Pair], kind: Kind, subject: str, fact_of: Callable[[NodeView], str]
+    pairs: Sequence[_Pair], kind: ChangeKind, subject: str, fact_of: Callable[[NodeView], str]
 ) -> Iterator[Change]:
     """The changes of a fact about nodes; nodes with the same change are one."""
     names_by_move: dict[_Move, list[str]] = {}
@@ -339,7 +341,7 @@ def _grouped(
     yield from _of_groups(kind, names_by_move)
 
 
-def _of_groups(kind: Kind, names_by_move: Mapping[_Move, Sequence[str]]) -> Iterator[Change]:
+def _of_groups(kind: ChangeKind, names_by_move: Mapping[_Move, Sequence[str]]) -> Iterator[Change]:
     for move, names in names_by_move.items():
         yield Change(
             kind=kind,
@@ -372,11 +374,11 @@ def words(change: Change) -> str:
         return _words_of_nodes(change, nodes)
 
     match change.kind:
-        case Kind.LEVEL:
+        case ChangeKind.LEVEL:
             return f"level {change.subject}: {was} -> {now}"
-        case Kind.CONDITION | Kind.PUBLISHED:
+        case ChangeKind.CONDITION | ChangeKind.PUBLISHED:
             return f"{change.subject}: {was} -> {now}"
-        case Kind.MOVED:
+        case ChangeKind.MOVED:
             return f"{nodes} moved from {change.subject} {was} to {now}"
         case _:
             return f"{nodes}: {change.subject} {was} -> {now}"
@@ -384,10 +386,10 @@ def words(change: Change) -> str:
 
 _OF_NODES: Final = frozenset(
     {
-        Kind.DOMAIN_GONE,
-        Kind.DOMAIN_NEW,
-        Kind.NODE_GONE,
-        Kind.NODE_NEW,
+        ChangeKind.DOMAIN_GONE,
+        ChangeKind.DOMAIN_NEW,
+        ChangeKind.NODE_GONE,
+        ChangeKind.NODE_NEW,
     }
 )
 
@@ -395,11 +397,11 @@ _OF_NODES: Final = frozenset(
 def _words_of_nodes(change: Change, nodes: str) -> str:
     """The change in a few words, for domains and nodes that came or went."""
     match change.kind:
-        case Kind.DOMAIN_GONE:
+        case ChangeKind.DOMAIN_GONE:
             return f"{change.subject} {change.before} is gone with {nodes}"
-        case Kind.DOMAIN_NEW:
+        case ChangeKind.DOMAIN_NEW:
             return f"{change.subject} {change.after} is new with {nodes}"
-        case Kind.NODE_GONE:
+        case ChangeKind.NODE_GONE:
             of_domain = f" of {change.before}" if change.before else ""
             return f"{nodes}{of_domain} gone"
         case _:

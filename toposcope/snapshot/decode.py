@@ -22,7 +22,7 @@ from toposcope.hardware.topology import State
 from toposcope.hierarchy.fault_domains import AZURE
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.node_affinity import Taint
-from toposcope.integrations.framework.plugin import Part, Plugin
+from toposcope.integrations.framework.plugin import Plugin, PluginPart
 from toposcope.integrations.framework.pod_rules import (
     ANY_ADDRESS,
     NOT_KEPT,
@@ -41,7 +41,7 @@ from toposcope.kube.pod_resources import (
     gpu_count,
     pod_requests,
 )
-from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
+from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, PublishedTopology
 from toposcope.snapshot.problems import FieldError
 from toposcope.text import bounded, listing
 
@@ -802,7 +802,7 @@ def _why_waiting(conditions: Iterable[_Condition] | None) -> str:
     return ""
 
 
-def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> Published:
+def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> PublishedTopology:
     """One topology resource of a scheduler. Raises as `Decoder.node` does."""
     resource: _Published = read(_Published)
     name = resource.metadata.name
@@ -813,7 +813,7 @@ def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> 
             key = level.key or level.node_label
             levels.append(Level(level.domain, key))
 
-    return Published(
+    return PublishedTopology(
         api_version=api_version,
         kind=kind,
         name=name,
@@ -852,7 +852,7 @@ def _profiles_in(plugin: Plugin, text: Any) -> SchedulerProfiles | None:
     if not isinstance(values, dict) or values.get("kind") != kind:
         return None
 
-    part = plugin.part(Part.PLACEMENT)
+    part = plugin.part(PluginPart.PLACEMENT)
     if part is None:
         return None
     configured: SchedulerProfiles | None = part.PLACEMENT.profiles(values)

@@ -205,7 +205,7 @@ def _down(place: Place, lines: int) -> Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadOptions:
     """The options of reading files."""
 
     on_read: Callable[[int], None] | None = None
@@ -234,9 +234,9 @@ def documents(
     """Every Kubernetes object in files, directories (recursively) and standard input, in order.
 
     `report` gets the problems: what cannot be read, or has no kind. The other arguments are the
-    fields of `Reading`.
+    fields of `ReadOptions`.
     """
-    reading = Reading(
+    reading = ReadOptions(
         on_read=on_read,
         take_list=take_list,
         limit=limit,
@@ -282,7 +282,7 @@ def _files(source: Source) -> Sequence[Source]:
 class _Reader:
     """One file."""
 
-    def __init__(self, name: str, report: Report, reading: Reading) -> None:
+    def __init__(self, name: str, report: Report, reading: ReadOptions) -> None:
         self._name = name
         self._report = report
         self._reading = reading

@@ -28,7 +28,7 @@ from toposcope.snapshot.model import (
     Collector,
     NodeView,
     PodView,
-    Published,
+    PublishedTopology,
     Snapshot,
     with_devices,
 )
@@ -65,7 +65,7 @@ class _Builder:
     _has_pods: bool = False
     _saved_pods: list[Sequence[PodView]] = field(default_factory=list)
     _topologies: dict[str, Topology] = field(default_factory=dict)
-    _published: dict[tuple[str, str, str], Published] = field(default_factory=dict)
+    _published: dict[tuple[str, str, str], PublishedTopology] = field(default_factory=dict)
     _profiles: list[SchedulerProfiles | None] = field(default_factory=list)
     _objects: dict[_Identity, Mapping[str, Any] | None] = field(default_factory=dict)
     _catalogue: Catalogue = BUILT_IN
@@ -212,7 +212,7 @@ class _Builder:
         self._report(place)
         return taken
 
-    def _add_published(self, resource: Published) -> None:
+    def _add_published(self, resource: PublishedTopology) -> None:
         self._published[resource.api_version, resource.kind, resource.name] = resource
 
     def snapshot(self, source: str) -> Snapshot:

@@ -181,7 +181,7 @@ def _is_plain(node: NodeView) -> bool:
     return has_agent and node.usable and not node.taints
 
 
-class Condition(StrEnum):
+class StateFilter(StrEnum):
     """States to filter by, besides the marks."""
 
     OK = "ok"
@@ -193,7 +193,7 @@ class Condition(StrEnum):
     """The topology's status names a rail of it."""
 
 
-CONDITIONS: tuple[str, ...] = tuple(state.value for state in (*Condition, *Mark))
+CONDITIONS: tuple[str, ...] = tuple(state.value for state in (*StateFilter, *Mark))
 
 
 def filter_nodes(
@@ -258,13 +258,13 @@ def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
     """All states of a node."""
     node_states: list[str] = list(marks(node))
     if not node_states and node.state is State.OK:
-        node_states.append(Condition.OK)
+        node_states.append(StateFilter.OK)
     if node.ready:
-        node_states.append(Condition.READY)
+        node_states.append(StateFilter.READY)
     if not awaited(scope, node) and lacking(scope, node):
-        node_states.append(Condition.LEFT_OUT)
+        node_states.append(StateFilter.LEFT_OUT)
     if wrong_cables(scope, node):
-        node_states.append(Condition.MISCABLED)
+        node_states.append(StateFilter.MISCABLED)
     return tuple(node_states)
 
 

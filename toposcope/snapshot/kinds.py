@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, Final
 
 from toposcope.integrations.dra import api as dra
-from toposcope.integrations.framework.plugin import Part, Plugin
+from toposcope.integrations.framework.plugin import Plugin, PluginPart
 from toposcope.integrations.registry import DECISIVE, PLUGINS, PUBLISHED
 
 Keep = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
@@ -61,7 +61,7 @@ def keepers() -> Mapping[tuple[str, str], Keep]:
 
 
 def _keeper(plugin: Plugin) -> Keep:
-    part = plugin.part(Part.PLACEMENT)
+    part = plugin.part(PluginPart.PLACEMENT)
     if part is None:
         return _whole
     keep: Keep = part.PLACEMENT.kept

@@ -26,7 +26,7 @@ from toposcope.kube.requests import NODES
 from toposcope.snapshot import decode
 from toposcope.snapshot.documents import decoder
 from toposcope.snapshot.kinds import CONFIGURED, configuration_key, keepers
-from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot, with_devices
+from toposcope.snapshot.model import NodeView, PodView, PublishedTopology, Snapshot, with_devices
 from toposcope.snapshot.problems import Progress, silent
 
 
@@ -71,7 +71,7 @@ _PAGES: Final = msgspec.json.Decoder(_Page)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedParts:
     """The parts of a cluster to read besides nodes and ClusterTopologies."""
 
     pods: bool = True
@@ -89,7 +89,7 @@ def load_live(
     client: ApiClient,
     source: str,
     now: datetime,
-    wanted: Wanted = Wanted(),
+    wanted: WantedParts = WantedParts(),
     progress: Progress = silent,
 ) -> Snapshot:
     """The cluster as of `now`.
@@ -144,7 +144,7 @@ class _Reader:
         self.warnings: list[str] = []
         self.served: dict[str, bool] = {}
 
-    def snapshot(self, source: str, now: datetime, wanted: Wanted) -> Snapshot:
+    def snapshot(self, source: str, now: datetime, wanted: WantedParts) -> Snapshot:
         with decode.paused_gc():
             topologies = self.topologies()
             if wanted.on_topologies:
@@ -161,7 +161,7 @@ class _Reader:
                 devices = self.devices(asked, wanted.node, claims=wanted.published)
                 pods = self._pods(wanted.node)
 
-            published: tuple[Published, ...] = ()
+            published: tuple[PublishedTopology, ...] = ()
             objects: tuple[Mapping[str, Any], ...] = ()
             if wanted.published:
                 published = self.published()
@@ -229,9 +229,9 @@ class _Reader:
         topologies.sort(key=attrgetter("name"))
         return tuple(topologies)
 
-    def published(self) -> tuple[Published, ...]:
+    def published(self) -> tuple[PublishedTopology, ...]:
         """The topology resources of all schedulers."""
-        resources: list[Published] = []
+        resources: list[PublishedTopology] = []
         for kind in PUBLISHED:
             refused: dict[str, ApiError] = {}
             resources += self._served(kind, partial(_published, kind.kind), refused)
@@ -415,7 +415,7 @@ def _share(count: int, left: int | None) -> float | None:
     return count / max(1, count + left)
 
 
-def _published(kind: str, version: str, raw: msgspec.Raw) -> Published:
+def _published(kind: str, version: str, raw: msgspec.Raw) -> PublishedTopology:
     return decode.published(version, kind, _reader(raw))
 
 

@@ -202,7 +202,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedTopology:
     """A topology resource that some scheduler reads."""
 
     api_version: str
@@ -249,7 +249,7 @@ class Snapshot:
     pods: Sequence[PodView] | None
     """Pods that have not finished; None: not known, so free GPUs are unknown."""
     topologies: tuple[Topology, ...] = ()
-    published: tuple[Published, ...] = ()
+    published: tuple[PublishedTopology, ...] = ()
     warnings: tuple[str, ...] = ()
     """A sentence, with the fix, about each thing that could not be read."""
     lacks_pods: bool = False

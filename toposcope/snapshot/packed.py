@@ -36,7 +36,7 @@ from toposcope.snapshot.model import (
     NodeView,
     Owner,
     PodView,
-    Published,
+    PublishedTopology,
     Snapshot,
     SummedPods,
 )
@@ -127,7 +127,7 @@ class _Cluster(msgspec.Struct, frozen=True):
     warnings: list[str]
     lacks_pods: bool
     topologies: list[dict[str, Any]]
-    published: list[Published]
+    published: list[PublishedTopology]
     catalogue: Catalogue | None
     """None: the reader's built-in one."""
     served: dict[str, bool]

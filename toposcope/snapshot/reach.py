@@ -234,7 +234,7 @@ class Blocked:
 
 
 @dataclass(slots=True)
-class Block:
+class BlockedGpus:
     """All idle GPUs of a scope that the pod cannot get for one reason."""
 
     why: Blocker
@@ -306,15 +306,15 @@ class Reach:
         self.lacking = _lacking(scope) if scope else frozenset[str]()
         """Names of the nodes that lack a level."""
 
-    def blocks(self, nodes: Iterable[NodeView] | None = None) -> list[Block]:
+    def blocks(self, nodes: Iterable[NodeView] | None = None) -> list[BlockedGpus]:
         """What blocks idle GPUs of these nodes, the most GPUs first; default: of the scope's."""
-        blocks: dict[tuple[Blocker, str], Block] = {}
+        blocks: dict[tuple[Blocker, str], BlockedGpus] = {}
         for node in self._nodes if nodes is None else nodes:
             blocked = self.blocked(node)
             if blocked is None:
                 continue
             key = blocked.why, blocked.detail
-            block = blocks.setdefault(key, Block(blocked.why, blocked.detail))
+            block = blocks.setdefault(key, BlockedGpus(blocked.why, blocked.detail))
             block.gpus += blocked.gpus
             block.nodes.append(node.name)
 
@@ -408,7 +408,7 @@ def _lacking(scope: Scope) -> frozenset[str]:
     return frozenset(names)
 
 
-def _holders(snapshot: Snapshot, block: Block) -> tuple[str, ...]:
+def _holders(snapshot: Snapshot, block: BlockedGpus) -> tuple[str, ...]:
     """The pods that hold what is scarce on the nodes of a block, those that hold most first."""
     if block.why not in _OF_RESOURCES.values():
         return ()

@@ -43,7 +43,7 @@ class TopologyNotFoundError(ToposcopeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
+class LevelDisagreement:
     """The controller's status and the labels of the nodes tell of different levels."""
 
     is_by_status: bool
@@ -75,7 +75,7 @@ class Scope:
     """Which label carries which level."""
     without_agent: tuple[NodeView, ...] = ()
     """Nodes with GPUs that are not among `nodes` only because no agent has labelled them."""
-    disagreement: Disagreement | None = None
+    disagreement: LevelDisagreement | None = None
     _tables: dict[frozenset[str], Table] = field(default_factory=dict, compare=False, repr=False)
     """Tables built so far, by their labels."""
 
@@ -232,12 +232,12 @@ def _as_reported(topology: Topology, scope: Scope) -> Scope:
     ready = condition({"status": topology.status}, READY)
     is_refused = ready is not None and ready.reason == STATUS_REFUSED
     if topology.has_current_status and not is_refused:
-        disagreement = Disagreement(is_by_status=True, others=scope.levels)
+        disagreement = LevelDisagreement(is_by_status=True, others=scope.levels)
         return replace(scope, levels=reported, disagreement=disagreement)
     if not reported:
         return scope
 
-    return replace(scope, disagreement=Disagreement(is_by_status=False, others=reported))
+    return replace(scope, disagreement=LevelDisagreement(is_by_status=False, others=reported))
 
 
 def _path(levels: Iterable[Level]) -> str:

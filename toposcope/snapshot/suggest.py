@@ -38,7 +38,7 @@ _NAMED_NODES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
+class LeftOutLevel:
     """A level that was left out, because it and another level do not nest."""
 
     level: Level
@@ -60,7 +60,7 @@ class Suggestion:
     nodes: tuple[NodeView, ...]
     own: tuple[Level, ...]
     """Levels that other nodes lack."""
-    crossings: tuple[Crossing, ...]
+    crossings: tuple[LeftOutLevel, ...]
     idle: tuple[Level, ...] = ()
     """The broadest levels, left out because they add nothing above the host."""
     lacking: tuple[str, ...] = ()
@@ -313,7 +313,7 @@ def _ordered(levels: Sequence[Level], nodes: Table) -> tuple[Level, ...]:
 
 def _nested(
     path: tuple[Level, ...], nodes: Table
-) -> tuple[tuple[Level, ...], tuple[Crossing, ...]]:
+) -> tuple[tuple[Level, ...], tuple[LeftOutLevel, ...]]:
     """As many levels as nest, and the levels that are left out.
 
     Of equally many it takes the broader ones: a narrow level that crosses a broad one may be a name
@@ -361,7 +361,7 @@ def _nests(broad: Level, narrow: Level, nodes: Table) -> bool:
     return any(crossing.reused for crossing in crossed)
 
 
-def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:
+def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> LeftOutLevel:
     """The reason why a level was left out: the first level that it crosses, and where."""
     broad, narrow = _crossed_pair(level, path, nodes)
     parents: dict[str | None, str | None] = {}
@@ -372,7 +372,7 @@ def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:
             continue
 
         low, high = sorted((str(first), str(parent)))
-        return Crossing(
+        return LeftOutLevel(
             level=level,
             crossed=narrow if level == broad else broad,
             value=str(value),

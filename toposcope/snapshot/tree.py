@@ -18,7 +18,7 @@ from toposcope.api.label_keys import GPU_PRESENT
 from toposcope.api.levels import Level
 from toposcope.hierarchy.platforms import KEYS
 from toposcope.kube.gpu_shares import LABELS as SHARE_LABELS
-from toposcope.kube.gpu_shares import Shares, Unit
+from toposcope.kube.gpu_shares import GpuUnit, Shares
 from toposcope.snapshot.filters import Mark, marks
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 from toposcope.snapshot.reach import TAKES_NO_PODS, Blocker, Reach
@@ -41,7 +41,7 @@ class _Fact(NamedTuple):
 
 
 @dataclass(slots=True)
-class Domain:
+class TreeDomain:
     """One domain with everything below it, identified by the path of values that leads to it."""
 
     depth: int
@@ -55,7 +55,7 @@ class Domain:
     """Nodes per mark."""
     blocked: Mapping[Blocker, int] = field(default_factory=dict)
     """Idle GPUs that a pod of typical shape cannot get, by what keeps it from them."""
-    children: dict[str, "Domain"] = field(default_factory=dict)
+    children: dict[str, "TreeDomain"] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     """Nodes that lack the next level: they are in no domain below, and schedulers ignore them."""
     left_gpus: int = 0
@@ -111,13 +111,13 @@ def _blocked_of_free(blocked: Mapping[Blocker, int]) -> int:
     return count
 
 
-def tree(snapshot: Snapshot, scope: Scope, reach: Reach | None = None) -> Domain:
+def tree(snapshot: Snapshot, scope: Scope, reach: Reach | None = None) -> TreeDomain:
     """The domains of a scope, sorted by value within each level.
 
     `reach` says which idle GPUs are blocked; without it that is not counted.
     """
     free = None if snapshot.pods is None else 0
-    root = Domain(0, scope.name, free=free)
+    root = TreeDomain(0, scope.name, free=free)
     # Where there are no agents at all, that is no fault of a node.
     untold = frozenset({Mark.NO_AGENT}) if scope.is_before_agents else frozenset[Mark]()
     node_facts = _facts(snapshot, scope.nodes, untold, reach)
@@ -220,8 +220,8 @@ def _nothing(_values: Sequence[str]) -> None:
 
 
 def _descend(
-    root: Domain, path: Sequence[str | None], fact: _Fact, members: _Members
-) -> Domain | None:
+    root: TreeDomain, path: Sequence[str | None], fact: _Fact, members: _Members
+) -> TreeDomain | None:
     """Count nodes on their path.
 
     Returns the domain above the narrowest level; None where the nodes lack a level before.
@@ -238,7 +238,7 @@ def _descend(
 
         child = here.children.get(value)
         if child is None:
-            child = Domain(here.depth + 1, value, free=free)
+            child = TreeDomain(here.depth + 1, value, free=free)
             here.children[value] = child
         here = child
 
@@ -246,7 +246,7 @@ def _descend(
     return here
 
 
-def _end(inside: Domain, fact: _Fact, members: _Members) -> None:
+def _end(inside: TreeDomain, fact: _Fact, members: _Members) -> None:
     """Put equal nodes into their domains of the narrowest level."""
     gpus, free, marks, blocked = fact
     why_blocked = dict([blocked]) if blocked else _UNBLOCKED
@@ -262,7 +262,7 @@ def _end(inside: Domain, fact: _Fact, members: _Members) -> None:
             namesake.add(1, fact)
             namesake.names = [*namesake.names, name]
         else:
-            children[value] = Domain(
+            children[value] = TreeDomain(
                 depth,
                 value,
                 1,
@@ -276,12 +276,12 @@ def _end(inside: Domain, fact: _Fact, members: _Members) -> None:
             )
 
 
-_CHILDLESS: Final[dict[str, Domain]] = {}
+_CHILDLESS: Final[dict[str, TreeDomain]] = {}
 _NOBODY: Final[list[str]] = []
 """Shared by all domains of the narrowest level, and never added to."""
 
 
-def _sort(domain: Domain) -> None:
+def _sort(domain: TreeDomain) -> None:
     if len(domain.children) > 1:
         domain.children = dict(sorted(domain.children.items()))
     for child in domain.children.values():
@@ -294,7 +294,7 @@ class SharedGpus:
     """GPUs that nodes offer in shares of one kind; none counts as a free GPU of a domain."""
 
     resource: str
-    unit: Unit
+    unit: GpuUnit
     profile: str
     """The MIG profile; empty where there is none, or it is unknown."""
     nodes: tuple[str, ...]
@@ -317,7 +317,7 @@ def shared_gpus(snapshot: Snapshot, scope: Scope) -> tuple[SharedGpus, ...]:
     if not snapshot.shares:
         return ()
 
-    offers_by_kind: dict[tuple[str, Unit, str], list[_Offer]] = {}
+    offers_by_kind: dict[tuple[str, GpuUnit, str], list[_Offer]] = {}
     for node in scope.nodes:
         for shares in snapshot.shares.get(node.name, ()):
             kind = shares.resource, shares.unit, shares.profile
@@ -367,7 +367,7 @@ class LeftOut(NamedTuple):
     """On these nodes."""
 
 
-def left_out(domain: Domain) -> LeftOut:
+def left_out(domain: TreeDomain) -> LeftOut:
     """The nodes of a domain, and of all domains below it, that lack a level."""
     nodes = len(domain.left_out)
     gpus = domain.left_gpus
@@ -425,7 +425,7 @@ class Line:
 
 
 def outline(
-    root: Domain, levels: Sequence[Level], depth: int | None = None, *, everything: bool = False
+    root: TreeDomain, levels: Sequence[Level], depth: int | None = None, *, everything: bool = False
 ) -> Line:
     """The tree under `root` as lines, down to the `depth`-th level.
 
@@ -445,7 +445,7 @@ class _Outliner:
     shapes: dict[object, int] = field(default_factory=dict)
     shape_of: dict[int, int] = field(default_factory=dict)
 
-    def line(self, domains: Sequence[Domain], *, are_equal: bool = True) -> Line:
+    def line(self, domains: Sequence[TreeDomain], *, are_equal: bool = True) -> Line:
         """The line that stands for these siblings."""
         first = domains[0]
         ends = self._ends(first)
@@ -475,7 +475,7 @@ class _Outliner:
             blocked_of_free=total.blocked_of_free,
         )
 
-    def _ends(self, domain: Domain) -> int:
+    def _ends(self, domain: TreeDomain) -> int:
         """The depth at which the line of a domain ends: -1 where the domain is one host."""
         depth = len(self.levels)
         is_above_hosts = domain.depth == depth - 1 and self.depth == depth
@@ -483,7 +483,7 @@ class _Outliner:
             return -1
         return self.depth
 
-    def _levels(self, domain: Domain, ends: int) -> tuple[str, ...]:
+    def _levels(self, domain: TreeDomain, ends: int) -> tuple[str, ...]:
         if not domain.depth:
             return ()
         name = self.levels[domain.depth - 1].domain
@@ -492,7 +492,7 @@ class _Outliner:
         host = self.levels[domain.depth]
         return name, host.domain
 
-    def _below(self, domain: Domain) -> Iterator[Line]:
+    def _below(self, domain: TreeDomain) -> Iterator[Line]:
         children = list(domain.children.values())
         if self.everything:
             for child in children:
@@ -500,7 +500,7 @@ class _Outliner:
             return
 
         unhealthy = 0
-        summed_up: list[Domain] = []
+        summed_up: list[TreeDomain] = []
         for shape, group in self._by_shape(children).items():
             if shape < 0:
                 unhealthy += 1
@@ -517,13 +517,13 @@ class _Outliner:
         if summed_up:
             yield self.line(summed_up, are_equal=len(summed_up) == 1)
 
-    def _by_shape(self, children: Sequence[Domain]) -> dict[int, list[Domain]]:
+    def _by_shape(self, children: Sequence[TreeDomain]) -> dict[int, list[TreeDomain]]:
         """The children by their shapes.
 
         Shapes are numbered from 0. An unhealthy domain has no shape, and gets a negative number of
         its own.
         """
-        groups: dict[int, list[Domain]] = {}
+        groups: dict[int, list[TreeDomain]] = {}
         for number, child in enumerate(children, 1):
             shape = self._shape(child)
             if shape is None:
@@ -532,12 +532,12 @@ class _Outliner:
             group.append(child)
         return groups
 
-    def _share_a_line(self, group: Sequence[Domain]) -> bool:
+    def _share_a_line(self, group: Sequence[TreeDomain]) -> bool:
         are_hosts = group[0].depth == len(self.levels)
         least = _MIN_HOSTS_ON_SHARED_LINE if are_hosts else _MIN_ON_SHARED_LINE
         return len(group) >= least
 
-    def _shape(self, domain: Domain) -> int | None:
+    def _shape(self, domain: TreeDomain) -> int | None:
         """The same number for all equal domains; None if it is unhealthy and needs its own line.
 
         A taint is part of the shape: mostly all nodes of a kind have it, and a line for each
@@ -571,12 +571,12 @@ class _Outliner:
         return self.shapes.setdefault(shape, len(self.shapes))
 
 
-def _sum_of(domains: Sequence[Domain]) -> Domain:
+def _sum_of(domains: Sequence[TreeDomain]) -> TreeDomain:
     """The nodes of these siblings as if they were one domain."""
     first = domains[0]
     marks: Counter[Mark] = Counter()
     blocked: Counter[Blocker] = Counter()
-    total = Domain(first.depth, first.value, marks=marks, blocked=blocked)
+    total = TreeDomain(first.depth, first.value, marks=marks, blocked=blocked)
     free = 0
     for domain in domains:
         marks.update(domain.marks)

@@ -18,7 +18,7 @@ from toposcope.switches.infiniband import MadError
 from toposcope.switches.lldp import LldpError, decode
 from toposcope.switches.packets import LldpSockets
 from toposcope.switches.ports import NicPorts
-from toposcope.switches.publish import Publisher
+from toposcope.switches.publish import SwitchesPublisher
 
 log = logging.getLogger("switches")
 
@@ -48,7 +48,7 @@ class Switches:
         read_ports: Callable[[], Sequence[NicPorts]],
         receiver: LldpSockets,
         first_hop: Callable[[str, int], Neighbour | None],
-        publisher: Publisher,
+        publisher: SwitchesPublisher,
         *,
         interval: float,
         confinement: Confinement | None = None,

@@ -33,7 +33,7 @@ def _token_of(page: Mapping[str, Any]) -> str:
     return page["metadata"].get("continue") or ""
 
 
-class Publisher:
+class SwitchesPublisher:
     """Keeps the one annotation of one Node."""
 
     def __init__(self, client: ApiClient, node_name: str) -> None:

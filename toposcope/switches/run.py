@@ -18,7 +18,7 @@ from toposcope.switches.infiniband import neighbour
 from toposcope.switches.loop import PAUSE_SECONDS, Switches
 from toposcope.switches.packets import LldpSockets
 from toposcope.switches.ports import read_ports
-from toposcope.switches.publish import MANAGER, RIGHTS, Publisher
+from toposcope.switches.publish import MANAGER, RIGHTS, SwitchesPublisher
 from toposcope.telemetry.logs import set_up
 
 log = logging.getLogger("switches")
@@ -47,7 +47,7 @@ def run(
         except PermissionError:
             log.error("cannot receive LLDP frames: CAP_NET_RAW is missing")  # noqa: TRY400 - same
             return 1
-        publisher = Publisher(client, node_name)
+        publisher = SwitchesPublisher(client, node_name)
         confinement = None
         if cluster.in_pod:  # other credentials are a person's, whom no policy confines
             rights = AccountRights(RIGHTS, client.namespace)

@@ -40,7 +40,7 @@ class _Headers(NamedTuple):
         return self.values.get(b"connection") == b"close"
 
 
-class Handler(StreamRequestHandler):
+class TelemetryHandler(StreamRequestHandler):
     """Serves `/metrics`, and one path for each of the `checks`."""
 
     timeout = 10

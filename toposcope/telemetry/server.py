@@ -59,10 +59,10 @@ class TelemetryServer:
         runtime: Runtime = REAL,
     ) -> None:
         def handle(request: Any, address: Any, server: BaseServer) -> BaseRequestHandler:
-            from toposcope.telemetry.handler import Handler  # noqa: PLC0415 - see there
+            from toposcope.telemetry.handler import TelemetryHandler  # noqa: PLC0415 - see there
 
             checks = {"/healthz": healthy, "/readyz": ready}
-            return Handler(metrics, checks, request, address, server)
+            return TelemetryHandler(metrics, checks, request, address, server)
 
         self._server = _Server(("", port), handle)
         self.port = self._server.server_address[1]

@@ -11,15 +11,15 @@ from toposcope.ui.known import Known
 from toposcope.ui.planning import drained, overview, place, plan_of
 from toposcope.ui.planning_metrics import counted
 from toposcope.ui.questions import (
-    Answer,
-    Check,
+    CheckRequest,
     Drain,
     GangAt,
     Metrics,
     NoPlanError,
-    Outcome,
     Overview,
     Question,
+    QuestionOutcome,
+    WorkerAnswer,
 )
 
 _MOST_PLANS: Final = 3
@@ -37,22 +37,24 @@ class Answers:
         self._version = known.version
         """The version of the cluster that the plans are of."""
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: Question) -> WorkerAnswer:
         """The answer; whatever goes wrong is an answer too."""
         try:
             body = msgspec.json.encode(self._answered(question))
-            return Answer(Outcome.ANSWERED, msgspec.Raw(body))
+            return WorkerAnswer(QuestionOutcome.ANSWERED, msgspec.Raw(body))
         except NoPlanError as error:
-            return Answer(Outcome.NO_PLAN, error=str(error))
+            return WorkerAnswer(QuestionOutcome.NO_PLAN, error=str(error))
         except MemoryError:
-            return Answer(Outcome.OUT_OF_MEMORY)
+            return WorkerAnswer(QuestionOutcome.OUT_OF_MEMORY)
         except Exception:  # noqa: BLE001 - a defect of ours, which must not end the worker
-            return Answer(Outcome.FAILED, error=traceback.format_exc()[-_MOST_CHARACTERS:])
+            return WorkerAnswer(
+                QuestionOutcome.FAILED, error=traceback.format_exc()[-_MOST_CHARACTERS:]
+            )
 
     def _answered(self, question: Question) -> msgspec.Struct:
         """Raises NoPlanError."""
         match question:
-            case Check(text, views):
+            case CheckRequest(text, views):
                 return checked(text, self._known.with_published, views, self._known.served.warnings)
             case Overview(view):
                 return overview(self._plan(view))

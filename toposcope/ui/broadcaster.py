@@ -16,9 +16,9 @@ from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.reach import typical_shape
 from toposcope.ui import protocol
 from toposcope.ui.changes import Moment, RecentChanges
-from toposcope.ui.facts import Facts, Stale
+from toposcope.ui.facts import Facts, StaleFact
 from toposcope.ui.nodes import columns
-from toposcope.ui.views import View, views_of
+from toposcope.ui.views import PageView, views_of
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +30,12 @@ _GZIP_LEVEL: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ClusterState:
     """The cluster at one moment."""
 
     id: str
     cluster: Snapshot
-    views: tuple[View, ...]
+    views: tuple[PageView, ...]
 
 
 class Broadcaster:
@@ -50,7 +50,7 @@ class Broadcaster:
     ) -> None:
         self.facts = facts
         self.recent = RecentChanges()
-        self.state: State | None = None
+        self.state: ClusterState | None = None
         """None until everything has been read once."""
         self.listeners: set[Callable[[], None]] = set()
         """Called when there is a new state, from the broadcaster's thread."""
@@ -96,7 +96,7 @@ class Broadcaster:
                 at=_rfc3339(self._runtime.now()),
             )
 
-        self.state = State(f"{self._epoch}-{revision}", now, views)
+        self.state = ClusterState(f"{self._epoch}-{revision}", now, views)
         self._revision = revision
         if self.listeners:  # here, so that the pause is as long as this takes
             self.packed()
@@ -115,7 +115,7 @@ class Broadcaster:
         as_of = self._as_of(stale)
         return protocol.Status(as_of, shown, self.facts.warnings())
 
-    def _as_of(self, stale: Stale | None) -> str | None:
+    def _as_of(self, stale: StaleFact | None) -> str | None:
         """When everything shown was last true; None where files do not say."""
         if self._source == "files":
             taken_at = self.facts.taken_at
@@ -129,13 +129,13 @@ class Broadcaster:
         state_id = self.state.id if self.state else ""
         return protocol.News(state_id, self.status())
 
-    def snapshot(self, state: State) -> protocol.Snapshot:
+    def snapshot(self, state: ClusterState) -> protocol.SnapshotData:
         """Everything that a page needs for its map."""
         shape = None
         if state.cluster.pods is not None:
             shape = typical_shape(state.cluster)
         nodes, others = columns(state.cluster, state.views, shape)
-        return protocol.Snapshot(
+        return protocol.SnapshotData(
             version=protocol.VERSION,
             id=state.id,
             source=self._source,

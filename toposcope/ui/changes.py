@@ -8,12 +8,12 @@ from typing import Final, Literal, cast
 from toposcope.api.conditions import previous
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import some_names
-from toposcope.snapshot.changes import Change, Kind, changes, words
+from toposcope.snapshot.changes import Change, ChangeKind, changes, words
 from toposcope.snapshot.filters import FAULTS, marks
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Origin, Scope
 from toposcope.ui import protocol
-from toposcope.ui.views import View
+from toposcope.ui.views import PageView
 
 MAX_CHANGES: Final = 200
 """Entries in the list of changes."""
@@ -25,7 +25,7 @@ _MAX_NAMES: Final = 20
 class Moment:
     """The cluster at one moment, as far as it is compared."""
 
-    views: Sequence[View]
+    views: Sequence[PageView]
     nodes: Mapping[str, NodeView]
 
     def only(self, names: Iterable[str]) -> "Moment":
@@ -47,11 +47,11 @@ class RecentChanges:
     def __init__(self) -> None:
         self.since: dict[str, str] = {}
         """When a node's state last changed, by its name; only nodes whose state has changed."""
-        self._kept: deque[protocol.Change] = deque(maxlen=MAX_CHANGES)
+        self._kept: deque[protocol.ChangeData] = deque(maxlen=MAX_CHANGES)
         self._number = 0
 
     @property
-    def newest_first(self) -> list[protocol.Change]:
+    def newest_first(self) -> list[protocol.ChangeData]:
         """All that are kept."""
         return list(reversed(self._kept))
 
@@ -89,7 +89,7 @@ class RecentChanges:
             self.since[name] = at
 
 
-def _between(before: Moment, after: Moment) -> Iterator[tuple[View | None, Change]]:
+def _between(before: Moment, after: Moment) -> Iterator[tuple[PageView | None, Change]]:
     """The changes of each view's levels and conditions, then those of the nodes.
 
     Nodes are compared by the levels of all views.
@@ -106,7 +106,7 @@ def _between(before: Moment, after: Moment) -> Iterator[tuple[View | None, Chang
     old_cluster = _whole_cluster(before)
     new_cluster = _whole_cluster(after)
     for change in changes(old_cluster, new_cluster):
-        if change.kind is not Kind.LEVEL:
+        if change.kind is not ChangeKind.LEVEL:
             yield None, change
 
 
@@ -125,8 +125,8 @@ def _whole_cluster(moment: Moment) -> Scope:
 
 
 def _entry(
-    number: int, at: str, view: View | None, change: Change, after: Moment
-) -> protocol.Change:
+    number: int, at: str, view: PageView | None, change: Change, after: Moment
+) -> protocol.ChangeData:
     text = words(change)
     if view is not None and view.id:
         text = f"{view.id}: {text}"
@@ -134,7 +134,7 @@ def _entry(
     names = some_names(change.nodes)
     if names:
         text += f": {names}"
-    return protocol.Change(
+    return protocol.ChangeData(
         id=number,
         at=at,
         view=None if view is None else view.id,
@@ -146,22 +146,22 @@ def _entry(
     )
 
 
-def _is_bad(change: Change, view: View | None, after: Moment) -> bool:
+def _is_bad(change: Change, view: PageView | None, after: Moment) -> bool:
     """Whether something is worse now."""
     match change.kind:
-        case Kind.LEVEL:
+        case ChangeKind.LEVEL:
             return bool(change.before) and not change.after
-        case Kind.CONDITION:
+        case ChangeKind.CONDITION:
             return not _is_true(change.subject, view)
-        case Kind.MOVED:
+        case ChangeKind.MOVED:
             return not change.after
-        case Kind.STATE:
+        case ChangeKind.STATE:
             return _any_is_faulty(change.nodes, after)
         case _:
-            return change.kind in (Kind.DOMAIN_GONE, Kind.NODE_GONE)
+            return change.kind in (ChangeKind.DOMAIN_GONE, ChangeKind.NODE_GONE)
 
 
-def _is_true(condition: str, view: View | None) -> bool:
+def _is_true(condition: str, view: PageView | None) -> bool:
     """Whether the condition of a view's ClusterTopology is True now."""
     topology = view.scope.topology if view else None
     if topology is None:

@@ -44,7 +44,7 @@ def checked(
     problems: list[Problem] = []
     objects = list(_objects(text, problems))
     checker = Checker(snapshot, [values for _, values in objects])
-    answers: list[protocol.Check] = []
+    answers: list[protocol.SystemAnswer] = []
     for document, values in objects:
         results = checker.check(values)
         if not results and not document.kind:
@@ -125,14 +125,14 @@ def expanded_size(values: Any) -> float:
 
 def _check_of(
     checker: Checker, document: Document, checked: Checked, view_ids: Collection[str]
-) -> protocol.Check:
+) -> protocol.SystemAnswer:
     """What is said of one workload."""
     workload = checked.reading.workload
     name = workload.handle if workload else document.kind
     findings = []
     for finding in findings_of(document, checked):
         findings.append({**finding, "field": finding["field"] or name})
-    check = protocol.Check(
+    check = protocol.SystemAnswer(
         workload=document.kind,
         system=checked.reading.subject,
         topology=None,
@@ -143,7 +143,7 @@ def _check_of(
         advice=[],
         reasoning=[],
         demands=[],
-        findings=msgspec.convert(findings, list[protocol.Finding]),
+        findings=msgspec.convert(findings, list[protocol.FindingData]),
         notes=[],
         group="",
         fits=[],
@@ -169,14 +169,14 @@ def _check_of(
     return check
 
 
-def _put_verdict(check: protocol.Check, verdict: Verdict) -> None:
+def _put_verdict(check: protocol.SystemAnswer, verdict: Verdict) -> None:
     check.answer = answer(verdict)
     check.advice = list(advice(verdict))
     check.reasoning = list(reasoning(verdict))
     check.left_out = _left_out(verdict)
 
 
-def _put_fittings(check: protocol.Check, fittings: Fittings) -> None:
+def _put_fittings(check: protocol.SystemAnswer, fittings: Fittings) -> None:
     check.group = fittings.group.name
     for fit in fittings.found[:_MOST_FITS]:
         check.fits.append(protocol.Fit(list(fit.domain), fit.nodes, fit.free))

@@ -27,15 +27,15 @@ from toposcope.kube.runtime import REAL, Runtime
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.frames import READY, EndedError, Frames
-from toposcope.ui.known import Cluster, Sent, encoded
+from toposcope.ui.known import KnownCluster, Sent, encoded
 from toposcope.ui.questions import (
-    Answer,
     Ask,
-    Check,
+    CheckRequest,
     Metrics,
     NoPlanError,
-    Outcome,
     Question,
+    QuestionOutcome,
+    WorkerAnswer,
 )
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class Answerer(Protocol):
         """The answer as JSON. Fails with NoPlanError, KubeError or ComputingError."""
 
 
-class Worker:
+class ComputingWorker:
     """A worker process and what it has been sent."""
 
     def __init__(self, main: str = "toposcope.ui.worker.main") -> None:
@@ -129,7 +129,7 @@ class Worker:
         """Whether it still runs; if not, its process id is free."""
         return self._process.poll() is None
 
-    def answer(self, ask: Ask, cluster: Cluster) -> Answer:
+    def answer(self, ask: Ask, cluster: KnownCluster) -> WorkerAnswer:
         """Send what the worker does not know of the cluster, then the question.
 
         Raises NotReadyError, EndedError, TimeoutError where the answer takes longer than it may,
@@ -146,7 +146,7 @@ class Worker:
         self._frames.send(encoded(ask), deadline)
         return _ANSWER.decode(self._frames.receive(_MOST_BYTES, deadline))
 
-    def _prepare(self, cluster: Cluster, deadline: float) -> None:
+    def _prepare(self, cluster: KnownCluster, deadline: float) -> None:
         if not self._ready:
             self._frames.receive(len(READY), deadline)
             self._ready = True
@@ -168,7 +168,7 @@ class Worker:
         return f"was killed by {killed_by.name}"
 
 
-_ANSWER: Final = msgspec.json.Decoder(Answer)
+_ANSWER: Final = msgspec.json.Decoder(WorkerAnswer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class Computing:
         *,
         seconds: float = ANSWER_SECONDS,
         runtime: Runtime = REAL,
-        start: Callable[[], Worker] = Worker,
+        start: Callable[[], ComputingWorker] = ComputingWorker,
     ) -> None:
         self._snapshot = snapshot
         self._published = published
@@ -202,7 +202,7 @@ class Computing:
         self._monotonic = runtime.monotonic
         self._start = start
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._worker: Worker | None = None
+        self._worker: ComputingWorker | None = None
         self._planned = -inf
         """When the worker was last sent a cluster for plans."""
         self._used = 0.0
@@ -297,35 +297,35 @@ class Computing:
         self._used = self._monotonic()
         return self._body(answer)
 
-    def _body(self, answer: Answer) -> bytes:
+    def _body(self, answer: WorkerAnswer) -> bytes:
         match answer.outcome:
-            case Outcome.ANSWERED:
+            case QuestionOutcome.ANSWERED:
                 return bytes(answer.body)
-            case Outcome.NO_PLAN:
+            case QuestionOutcome.NO_PLAN:
                 raise NoPlanError(answer.error)
-            case Outcome.OUT_OF_MEMORY:
+            case QuestionOutcome.OUT_OF_MEMORY:
                 self._end()
                 raise MemoryLimitError("it took too much memory and was stopped")
-            case Outcome.FAILED:
+            case QuestionOutcome.FAILED:
                 log.error("a question of the page failed: %s", answer.error)
                 raise DefectError("it failed; the server's log says where")
 
-    def _cluster(self, question: Question) -> Cluster:
+    def _cluster(self, question: Question) -> KnownCluster:
         """What the worker has to know for this question. Raises KubeError."""
-        if isinstance(question, Check):
-            return Cluster(self._snapshot(), published=self._published())
+        if isinstance(question, CheckRequest):
+            return KnownCluster(self._snapshot(), published=self._published())
         if isinstance(question, Metrics):
-            return Cluster(self._snapshot())
+            return KnownCluster(self._snapshot())
 
         now = self._monotonic()
         if self._worker and now - self._planned < PLAN_SECONDS:
-            return Cluster()
+            return KnownCluster()
 
         required = self._required()
         self._planned = now
-        return Cluster(self._snapshot(), required=required)
+        return KnownCluster(self._snapshot(), required=required)
 
-    def _started(self) -> Worker:
+    def _started(self) -> ComputingWorker:
         try:
             self._worker = self._start()
         except OSError as error:

@@ -7,7 +7,7 @@ from typing import Final, Literal, cast
 from toposcope.api import label_keys
 from toposcope.api.label_values import count_of
 from toposcope.hardware.matrix import SELF, LinkMatrix, nv_links, nvlink_domains
-from toposcope.hardware.matrix_annotation import LEGEND, Device, MatrixError, parse
+from toposcope.hardware.matrix_annotation import LEGEND, MatrixDevice, MatrixError, parse
 from toposcope.hardware.pci import NEAREST_FIRST
 from toposcope.hardware.topology import State
 from toposcope.kube.gpu_shares import shares_of
@@ -18,7 +18,7 @@ from toposcope.text import plural
 from toposcope.ui import protocol
 from toposcope.ui.nodes import domain_path
 from toposcope.ui.source import FullNode
-from toposcope.ui.views import View
+from toposcope.ui.views import PageView
 
 _Kind = Literal["self", "nvlink", "pix", "pxb", "phb", "node", "sys"]
 _NO_ANNOTATION: Final = (
@@ -31,8 +31,8 @@ _TOO_LARGE: Final = (
 
 
 def detail(
-    full: FullNode, views: Sequence[View], cluster: Snapshot, since: str | None
-) -> protocol.Node:
+    full: FullNode, views: Sequence[PageView], cluster: Snapshot, since: str | None
+) -> protocol.NodeData:
     """All about one node.
 
     `cluster` says what is free on it; `since` is when its state was seen to change.
@@ -40,7 +40,7 @@ def detail(
     node = full.node
     its_views = [view for view in views if view.takes(node)]
     matrix = _matrix(node)
-    return protocol.Node(
+    return protocol.NodeData(
         name=node.name,
         ready=node.ready,
         schedulable=node.schedulable,
@@ -74,7 +74,7 @@ def detail(
 class _Matrix:
     """What a node's annotation says; empty where there is none."""
 
-    devices: Sequence[Device] = ()
+    devices: Sequence[MatrixDevice] = ()
     links: LinkMatrix | None = None
     reasons: Sequence[str] = ()
     disputes: Sequence[str] = ()
@@ -142,7 +142,7 @@ def _hardware(node: NodeView) -> dict[str, str]:
     return hardware
 
 
-def _lacking(node: NodeView, views: Sequence[View]) -> list[protocol.Lacking]:
+def _lacking(node: NodeView, views: Sequence[PageView]) -> list[protocol.Lacking]:
     """The levels that the node lacks in its views, and why."""
     entries = []
     for view in views:
@@ -160,7 +160,7 @@ def _why_lacking(value: str | None, key: str) -> str:
     return f"its label {key} says {value!r}"
 
 
-def _miscabled(node: NodeView, views: Sequence[View]) -> list[str]:
+def _miscabled(node: NodeView, views: Sequence[PageView]) -> list[str]:
     """Its wrong cables, each once."""
     cables: dict[str, None] = {}
     for view in views:
@@ -168,11 +168,11 @@ def _miscabled(node: NodeView, views: Sequence[View]) -> list[str]:
     return list(cables)
 
 
-def _devices(devices: Sequence[Device]) -> Iterator[protocol.Device]:
+def _devices(devices: Sequence[MatrixDevice]) -> Iterator[protocol.DeviceData]:
     nics = {device.name: device.label for device in devices if device.kind == "nic"}
     for device in devices:
         of_nics = device.name.split() if device.kind == "dd" else []
-        yield protocol.Device(
+        yield protocol.DeviceData(
             label=device.label,
             kind=device.kind,
             name=device.name,
@@ -189,9 +189,9 @@ def _labels(names: Iterable[str], labels: Mapping[str, str]) -> list[str]:
     return [labels[name] for name in names if name in labels]
 
 
-def _numa(devices: Sequence[Device]) -> Iterator[protocol.Numa]:
-    groups: dict[int, list[Device]] = {}
-    unknown: list[Device] = []
+def _numa(devices: Sequence[MatrixDevice]) -> Iterator[protocol.Numa]:
+    groups: dict[int, list[MatrixDevice]] = {}
+    unknown: list[MatrixDevice] = []
     for device in devices:
         if device.numa is None:
             unknown.append(device)
@@ -204,12 +204,12 @@ def _numa(devices: Sequence[Device]) -> Iterator[protocol.Numa]:
         yield _numa_node(None, unknown)
 
 
-def _numa_node(number: int | None, devices: Sequence[Device]) -> protocol.Numa:
+def _numa_node(number: int | None, devices: Sequence[MatrixDevice]) -> protocol.Numa:
     labels = [device.label for device in devices]
     return protocol.Numa(number, _cpus(devices), labels)
 
 
-def _cpus(devices: Sequence[Device]) -> str:
+def _cpus(devices: Sequence[MatrixDevice]) -> str:
     """The CPUs near devices of one NUMA node, if one of them says."""
     for device in devices:
         if device.cpus:

@@ -14,7 +14,7 @@ import msgspec
 from toposcope.snapshot.filters import marks
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.ui import protocol
-from toposcope.ui.broadcaster import Broadcaster, State
+from toposcope.ui.broadcaster import Broadcaster, ClusterState
 from toposcope.ui.bundle import SCRIPT, STYLE, Bundle
 from toposcope.ui.detail import detail
 from toposcope.ui.facts import Facts
@@ -68,8 +68,8 @@ def document(snapshot: Snapshot, kind: str, max_bytes: int = _MOST_BYTES) -> pro
     facts.taken_at = snapshot.taken_at
     fill(facts, snapshot)
     cluster = facts.snapshot()
-    state = State("export", cluster, views_of(cluster))
-    nodes: dict[str, protocol.Node] = {}
+    state = ClusterState("export", cluster, views_of(cluster))
+    nodes: dict[str, protocol.NodeData] = {}
     left_out = 0
     room = max_bytes
     for node in _problems_first(snapshot.nodes):

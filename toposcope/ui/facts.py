@@ -18,7 +18,7 @@ from toposcope.snapshot.reach import CPU, MEMORY
 
 
 @dataclass(frozen=True, slots=True)
-class Stale:
+class StaleFact:
     """Something can no longer be read, so what is shown of it is old."""
 
     seconds: float
@@ -244,7 +244,7 @@ class Facts:
             catalogue=self.catalogue,
         )
 
-    def stale(self) -> Stale | None:
+    def stale(self) -> StaleFact | None:
         """Since when something cannot be read, and why; None: everything can."""
         with self._lock:
             if not self._failing:
@@ -254,7 +254,7 @@ class Facts:
             for collection, (why, since) in self._failing.items():
                 seconds = max(seconds, now - since)
                 reasons[collection] = why
-            return Stale(seconds, reasons)
+            return StaleFact(seconds, reasons)
 
     def age(self) -> float:
         """Seconds since the server last sent something.

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toposcope.ui.protocol import Problem
+from toposcope.ui.protocol import ErrorAnswer
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -36,7 +36,7 @@ _CHECK: Final = "/api/check"
 
 def problem(status: int, error: str, headers: "dict[str, str] | None" = None) -> Response:
     """The response to a request that failed: one sentence."""
-    return Response(msgspec.json.encode(Problem(error)), status, headers, "application/json")
+    return Response(msgspec.json.encode(ErrorAnswer(error)), status, headers, "application/json")
 
 
 class Guard:

@@ -26,7 +26,7 @@ _MOST_SHARED: Final = 10_000
 """Different mappings that nodes share in the worker; beyond it, it starts to collect them again."""
 
 
-class Collection(StrEnum):
+class KnownCollection(StrEnum):
     """What is sent object by object: fields of `Snapshot`."""
 
     NODES = "nodes"
@@ -36,15 +36,15 @@ class Collection(StrEnum):
     OBJECTS = "objects"
 
 
-OF_THE_CLUSTER: Final = (Collection.NODES, Collection.PODS, Collection.TOPOLOGIES)
-OF_SCHEDULERS: Final = (Collection.PUBLISHED, Collection.OBJECTS)
+OF_THE_CLUSTER: Final = (KnownCollection.NODES, KnownCollection.PODS, KnownCollection.TOPOLOGIES)
+OF_SCHEDULERS: Final = (KnownCollection.PUBLISHED, KnownCollection.OBJECTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
     """Objects that no longer exist, by their places in the list as it was sent so far."""
 
-    collection: Collection
+    collection: KnownCollection
     places: Sequence[int]
 
 
@@ -52,7 +52,7 @@ class Removed:
 class Added:
     """Objects that are new or have changed; they follow those that stay."""
 
-    collection: Collection
+    collection: KnownCollection
     objects: Sequence[Any]
 
 
@@ -70,7 +70,7 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class KnownResources:
     """What is known about schedulers' resources, without the resources."""
 
     served: Mapping[str, bool]
@@ -85,11 +85,11 @@ class Required:
     required: RequiredLevels
 
 
-Message = Removed | Added | Base | Served | Required
+Message = Removed | Added | Base | KnownResources | Required
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class KnownCluster:
     """What a question is about; what is None stays as the worker knows it."""
 
     snapshot: Snapshot | None = None
@@ -99,9 +99,9 @@ class Cluster:
     required: RequiredLevels | None = None
 
 
-def _no_objects() -> dict[Collection, list[Any]]:
+def _no_objects() -> dict[KnownCollection, list[Any]]:
     """Empty lists for all collections."""
-    return {collection: [] for collection in Collection}
+    return {collection: [] for collection in KnownCollection}
 
 
 class Sent:
@@ -111,7 +111,7 @@ class Sent:
         self._objects = _no_objects()
         self._last: dict[type[Message], Any] = {}
 
-    def news(self, cluster: Cluster) -> Iterator[Message]:
+    def news(self, cluster: KnownCluster) -> Iterator[Message]:
         """The messages from which the worker learns this cluster; they count as sent."""
         snapshot = cluster.snapshot
         if snapshot:
@@ -125,13 +125,13 @@ class Sent:
             for collection in OF_SCHEDULERS:
                 objects = getattr(published, collection)
                 yield from self._difference(collection, objects)
-            served = Served(published.served, published.warnings)
+            served = KnownResources(published.served, published.warnings)
             yield from self._unless_sent(served)
 
         if cluster.required:
             yield from self._unless_sent(Required(cluster.required))
 
-    def _difference(self, collection: Collection, now: Sequence[Any]) -> Iterator[Message]:
+    def _difference(self, collection: KnownCollection, now: Sequence[Any]) -> Iterator[Message]:
         before = self._objects[collection]
         # The lists keep the objects alive, so no two of them have the same number.
         sent = {id(item) for item in before}
@@ -153,7 +153,7 @@ class Sent:
             end = start + _AT_A_TIME
             yield Added(collection, added[start:end])
 
-    def _unless_sent(self, message: Base | Served | Required) -> Iterator[Message]:
+    def _unless_sent(self, message: Base | KnownResources | Required) -> Iterator[Message]:
         kind = type(message)
         if self._last.get(kind) != message:
             self._last[kind] = message
@@ -165,7 +165,7 @@ class Known:
     """The worker's copy of the cluster."""
 
     required: RequiredLevels = field(default_factory=RequiredLevels)
-    served: Served = field(default_factory=lambda: Served({}, ()))
+    served: KnownResources = field(default_factory=lambda: KnownResources({}, ()))
     version: int = 0
     """Grows with each message."""
 
@@ -180,11 +180,11 @@ class Known:
         """The cluster: nodes and ClusterTopologies by name, as `ui.facts` has them."""
         if self._snapshot is None:
             by_name = attrgetter("name")
-            nodes = sorted(self._objects[Collection.NODES], key=by_name)
-            topologies = sorted(self._objects[Collection.TOPOLOGIES], key=by_name)
+            nodes = sorted(self._objects[KnownCollection.NODES], key=by_name)
+            topologies = sorted(self._objects[KnownCollection.TOPOLOGIES], key=by_name)
             pods = None
             if self._base.pods is not None:
-                pods = tuple(self._objects[Collection.PODS])
+                pods = tuple(self._objects[KnownCollection.PODS])
             self._snapshot = replace(
                 self._base,
                 nodes=tuple(nodes),
@@ -198,9 +198,9 @@ class Known:
         """The cluster with what schedulers read."""
         return replace(
             self.snapshot,
-            published=tuple(self._objects[Collection.PUBLISHED]),
+            published=tuple(self._objects[KnownCollection.PUBLISHED]),
             served=self.served.served,
-            objects=tuple(self._objects[Collection.OBJECTS]),
+            objects=tuple(self._objects[KnownCollection.OBJECTS]),
         )
 
     def take(self, message: Message) -> None:
@@ -214,13 +214,13 @@ class Known:
                 self._objects[collection] = [
                     item for place, item in enumerate(objects) if place not in gone
                 ]
-            case Added(Collection.NODES, nodes):
-                self._objects[Collection.NODES] += self._sharing(nodes)
+            case Added(KnownCollection.NODES, nodes):
+                self._objects[KnownCollection.NODES] += self._sharing(nodes)
             case Added(collection, objects):
                 self._objects[collection] += objects
             case Base(snapshot):
                 self._base = snapshot
-            case Served():
+            case KnownResources():
                 self.served = message
             case Required(required):
                 self.required = required

@@ -11,7 +11,7 @@ import msgspec
 
 from toposcope.api.cluster_topology import PATH, Topology
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.reflector import Raw, Reflector, key
@@ -63,7 +63,12 @@ class LiveSource:
     kind: Literal["cluster"] = "cluster"
 
     def __init__(
-        self, cluster: Cluster, facts: Facts, program: str = "toposcope-ui", *, pods: bool = True
+        self,
+        cluster: ClusterAccess,
+        facts: Facts,
+        program: str = "toposcope-ui",
+        *,
+        pods: bool = True,
     ) -> None:
         """`program` is for the API server's audit log; without `pods` they count as unknown."""
         self._cluster = cluster

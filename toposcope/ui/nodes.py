@@ -10,7 +10,7 @@ from toposcope.snapshot.filters import marks, value_at
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.reach import PodShape, Reach
 from toposcope.ui import protocol
-from toposcope.ui.views import View
+from toposcope.ui.views import PageView
 
 FACTS: Final[Mapping[str, str]] = {
     "product": label_keys.GPU_PRODUCT,
@@ -31,7 +31,7 @@ NOT_SELECTED: Final = "outside every ClusterTopology: compare labels with each s
 
 
 def columns(
-    cluster: Snapshot, views: Sequence[View], shape: PodShape | None
+    cluster: Snapshot, views: Sequence[PageView], shape: PodShape | None
 ) -> tuple[protocol.Nodes, int]:
     """All nodes on the page, those with GPUs or in a view, and how many others there are.
 
@@ -101,7 +101,7 @@ def _blocked(
     return by_number
 
 
-def _level_keys(views: Sequence[View]) -> list[str]:
+def _level_keys(views: Sequence[PageView]) -> list[str]:
     """The label keys of all levels, each once."""
     keys: dict[str, None] = {}
     for view in views:
@@ -129,7 +129,7 @@ class _Labels:
         self._kinds = {id(node.places): node.places for node in nodes}
         """The mappings that nodes with equal keys share."""
 
-    def column(self, key: str) -> protocol.Column:
+    def column(self, key: str) -> protocol.ColumnData:
         """One label of every node."""
         values = self._values(key)
         codes: dict[str | None, int] = {None: protocol.ABSENT, OWN_NAME: protocol.ABSENT}
@@ -146,9 +146,9 @@ class _Labels:
                 sent.append(value)
 
         codes_of_nodes = [codes[value] for value in values]
-        return protocol.Column(sent, codes_of_nodes)
+        return protocol.ColumnData(sent, codes_of_nodes)
 
-    def columns(self, keys: Iterable[str]) -> dict[str, protocol.Column]:
+    def columns(self, keys: Iterable[str]) -> dict[str, protocol.ColumnData]:
         """Several labels of every node."""
         return {key: self.column(key) for key in keys}
 
@@ -177,7 +177,7 @@ def _lists(lists: Iterable[Sequence[str]]) -> protocol.ListColumn:
     return protocol.ListColumn(values, codes)
 
 
-def domain_path(node: NodeView, view: View) -> Iterator[str]:
+def domain_path(node: NodeView, view: PageView) -> Iterator[str]:
     """The node's domain values in a view from the broadest level down, as far as they go."""
     for level in view.scope.levels:
         value = value_at(view.scope, node, level.key)

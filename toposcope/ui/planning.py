@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Final
 
 from toposcope.integrations.framework.amounts import amounts
-from toposcope.planning.capacity import View
+from toposcope.planning.capacity import FreeBasis
 from toposcope.planning.gangs import named
 from toposcope.planning.plan import Plan
 from toposcope.planning.required import RequiredLevels
@@ -153,11 +153,11 @@ def _lost(plan: Plan, result: WhatIf) -> list[protocol.SlotChange]:
     """The slots that are lost now, the largest first; of each size those of the narrowest level."""
     after = {}
     for row in slots(result.after, plan.sizes, plan.per_pod, plan.typical):
-        after[row.gpus, row.level] = row.fitting[View.NOW]
+        after[row.gpus, row.level] = row.fitting[FreeBasis.NOW]
 
     lost: dict[int, protocol.SlotChange] = {}
     for row in plan.slots:  # the narrowest level of a size comes last
-        count_before = row.fitting[View.NOW]
+        count_before = row.fitting[FreeBasis.NOW]
         count_after = after.get((row.gpus, row.level), 0)
         if count_after != count_before:
             lost[row.gpus] = protocol.SlotChange(

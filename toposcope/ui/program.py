@@ -17,16 +17,16 @@ from toposcope.ui.guard import LOCAL
 from toposcope.ui.metrics import PlanningMetrics
 from toposcope.ui.routes import Routes
 from toposcope.ui.server import Server, application
-from toposcope.ui.source import Source
-from toposcope.ui.stream import Stream
+from toposcope.ui.source import FactsSource
+from toposcope.ui.stream import StreamServer
 
 
-class Program:
+class UiProgram:
     """One server for one cluster, not yet running."""
 
     def __init__(
         self,
-        source: Source,
+        source: FactsSource,
         facts: Facts,
         wake: threading.Event,
         bundle: Bundle | None = None,
@@ -72,7 +72,7 @@ class Program:
             name="broadcaster",
             daemon=True,
         ).start()
-        stream = Stream(self._broadcaster)
+        stream = StreamServer(self._broadcaster)
         routes = Routes(self._broadcaster, self._source, self.bundle, stream, self._computing)
         app = application(routes, (*LOCAL, *names))
         try:
@@ -85,22 +85,22 @@ class Program:
                 self._telemetry.close()
 
 
-def of_cluster(kubeconfig: str | None, context: str | None = None) -> Program:
+def of_cluster(kubeconfig: str | None, context: str | None = None) -> UiProgram:
     """The program for a running cluster. Raises KubeError for an invalid kubeconfig."""
     cluster = load(kubeconfig, context=context)
     wake = threading.Event()
     facts = Facts(cluster.server, live.EXPECTED, wake.set)
     source = live.LiveSource(cluster, facts)
-    return Program(source, facts, wake)
+    return UiProgram(source, facts, wake)
 
 
-def of_files(names: Sequence[str], limit: int) -> Program:
+def of_files(names: Sequence[str], limit: int) -> UiProgram:
     """The program for saved files; `limit` is that of `load_files`."""
     wake = threading.Event()
     all_names = ", ".join(names)
     facts = Facts(all_names, saved.EXPECTED, wake.set)
     source = saved.SavedSource(names, facts, limit=limit)
-    return Program(source, facts, wake)
+    return UiProgram(source, facts, wake)
 
 
 def listening(host: str, port: int) -> socket.socket:

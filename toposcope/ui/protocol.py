@@ -21,7 +21,7 @@ class _Struct(msgspec.Struct, gc=False, rename="camel"):
     """Sent as JSON, with names in camelCase."""
 
 
-class Column(_Struct):
+class ColumnData(_Struct):
     """One fact of every node: `codes[i]` is an index into `values`, or `ABSENT`, or `OWN_NAME`."""
 
     values: list[str]
@@ -59,9 +59,9 @@ class Nodes(_Struct):
     """What is wrong, worst first: not-ready, degraded, unknown, no-agent, cordoned; or nothing."""
     views: ListColumn
     """The ids of the views that the node is in; empty: in none, see `apart`."""
-    facts: dict[str, Column]
+    facts: dict[str, ColumnData]
     """Hardware, by fact: the keys are those of `toposcope.ui.nodes.FACTS`."""
-    labels: dict[str, Column]
+    labels: dict[str, ColumnData]
     """Label values, by label key: one column for each key that is a level of any view."""
     reasons: dict[str, list[str]]
     """Index (as a string) to why the node is degraded, in its agent's words."""
@@ -69,7 +69,7 @@ class Nodes(_Struct):
     """Index (as a string) to why the node is in no view: continues "1 node" and "3 nodes"."""
 
 
-class LevelView(_Struct):
+class LevelData(_Struct):
     """One level of a view."""
 
     domain: str
@@ -104,7 +104,7 @@ class ConditionView(_Struct):
     """About hardware or other topologies: `Ready` ignores it."""
 
 
-class View(_Struct):
+class ViewData(_Struct):
     """One view of the cluster: a ClusterTopology, a segment, or what the labels alone suggest."""
 
     id: str
@@ -114,7 +114,7 @@ class View(_Struct):
     parent: str | None
     """The id of the view that a segment, or the ClusterTopology made for one, is a part of."""
     origin: Literal["spec", "observed", "inferred"]
-    levels: list[LevelView]
+    levels: list[LevelData]
     """Broadest first; then those with `in_topology` false."""
     nodes: int
     """All that it selects."""
@@ -130,7 +130,7 @@ class View(_Struct):
     """What is wrong with the spec, and values under two parents: one sentence each."""
 
 
-class Change(_Struct):
+class ChangeData(_Struct):
     """Something that changed recently."""
 
     id: int
@@ -172,7 +172,7 @@ class Status(_Struct):
     """What cannot be read at all, one sentence each with the fix."""
 
 
-class Snapshot(_Struct):
+class SnapshotData(_Struct):
     """`GET api/snapshot`: everything that the map needs."""
 
     version: int
@@ -185,12 +185,12 @@ class Snapshot(_Struct):
     nodes: Nodes
     other_nodes: int
     """Nodes without GPUs that no topology selects: not in `nodes`."""
-    views: list[View]
+    views: list[ViewData]
     pod: str
     """The pod of typical shape: `4 GPUs and 100 CPU cores`; empty where pods are unknown."""
     placeholders: list[str]
     """Label values that name no place, such as `no-topology`: a node with one lacks the level."""
-    changes: list[Change]
+    changes: list[ChangeData]
     """The newest first."""
 
 
@@ -202,7 +202,7 @@ class News(_Struct):
     status: Status
 
 
-class Device(_Struct):
+class DeviceData(_Struct):
     """A GPU, a NIC, or a Data Direct function of a node."""
 
     label: str
@@ -256,7 +256,7 @@ class Lacking(_Struct):
     why: str
 
 
-class Node(_Struct):
+class NodeData(_Struct):
     """`GET api/node/NAME`: one node."""
 
     name: str
@@ -282,7 +282,7 @@ class Node(_Struct):
     domains: dict[str, list[str]]
     """By view id: the node's domain values from the broadest level down, as far as they go."""
     lacking: list[Lacking]
-    devices: list[Device]
+    devices: list[DeviceData]
     """GPUs first, in the order of the matrix."""
     matrix: list[list[str]] | None
     """Square, in the order of `devices`; None where the annotation has none."""
@@ -301,17 +301,17 @@ class Node(_Struct):
     """Why there is no matrix, with what to do; empty when there is one."""
 
 
-class Gpu(_Struct):
+class GpuHit(_Struct):
     """A GPU that a search has found."""
 
     uuid: str
     node: str
 
 
-class Search(_Struct):
+class SearchAnswer(_Struct):
     """`GET api/search?q=TEXT`: GPUs, which a page knows nothing of; the best first, at most 50."""
 
-    gpus: list[Gpu]
+    gpus: list[GpuHit]
     more: bool
 
 
@@ -325,7 +325,7 @@ class Fit(_Struct):
     """Of the scarce resource."""
 
 
-class Finding(_Struct):
+class FindingData(_Struct):
     """What a system says about one field of a workload."""
 
     rule: str
@@ -337,7 +337,7 @@ class Finding(_Struct):
     fix: str | None
 
 
-class Check(_Struct):
+class SystemAnswer(_Struct):
     """The answer for one workload and one system."""
 
     workload: str
@@ -358,7 +358,7 @@ class Check(_Struct):
     reasoning: list[str]
     demands: list[str]
     """What it requests, one line per group, indented by two spaces per level."""
-    findings: list[Finding]
+    findings: list[FindingData]
     notes: list[str]
     group: str
     """The part of the workload that has to stay in one of them."""
@@ -374,7 +374,7 @@ class Check(_Struct):
 class CheckAnswer(_Struct):
     """`POST api/check`, body `{"workload": TEXT}`."""
 
-    checks: list[Check]
+    checks: list[SystemAnswer]
     problems: list[str]
     """What could not be read, one sentence each."""
     warnings: list[str]
@@ -466,7 +466,7 @@ class Drained(_Struct):
     """What could not be read, and what is unknown for that."""
 
 
-class Problem(_Struct):
+class ErrorAnswer(_Struct):
     """Every response to a failed request: one sentence that says what to do."""
 
     error: str
@@ -476,8 +476,8 @@ class Export(_Struct):
     """What an exported file holds in place of a server."""
 
     version: int
-    snapshot: Snapshot
-    nodes: dict[str, Node]
+    snapshot: SnapshotData
+    nodes: dict[str, NodeData]
     """As many as fit; others cannot be opened in the exported file."""
     left_out: int
     """How many nodes are not in `nodes`."""

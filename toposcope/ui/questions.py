@@ -18,7 +18,7 @@ class NoPlanError(ToposcopeError):
     """The question has no answer; the message says why."""
 
 
-class Check(msgspec.Struct, frozen=True):
+class CheckRequest(msgspec.Struct, frozen=True):
     """Whether the workloads in a text fit; `views` are the ids of those that the page can show."""
 
     text: str
@@ -58,7 +58,7 @@ class Metrics(msgspec.Struct, frozen=True):
 
 
 PlanQuestion: TypeAlias = Overview | GangAt | Drain
-Question: TypeAlias = Check | PlanQuestion | Metrics
+Question: TypeAlias = CheckRequest | PlanQuestion | Metrics
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class Ask(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Outcome(StrEnum):
+class QuestionOutcome(StrEnum):
     """What became of a question."""
 
     ANSWERED = "answered"
@@ -79,10 +79,10 @@ class Outcome(StrEnum):
     """A defect of ours; `Answer.error` is for the log."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class WorkerAnswer(msgspec.Struct, frozen=True):
     """What the worker sends back."""
 
-    outcome: Outcome
+    outcome: QuestionOutcome
     body: msgspec.Raw = msgspec.Raw(b"null")
     """The answer as JSON, where there is one."""
     error: str = ""

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from toposcope.kube.errors import KubeError
 from toposcope.ui import protocol
-from toposcope.ui.broadcaster import Broadcaster, State
+from toposcope.ui.broadcaster import Broadcaster, ClusterState
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.computing import (
     Answerer,
@@ -29,10 +29,18 @@ from toposcope.ui.computing import (
 )
 from toposcope.ui.detail import detail
 from toposcope.ui.guard import problem
-from toposcope.ui.questions import MAX_BYTES, Check, Drain, GangAt, NoPlanError, Overview, Question
+from toposcope.ui.questions import (
+    MAX_BYTES,
+    CheckRequest,
+    Drain,
+    GangAt,
+    NoPlanError,
+    Overview,
+    Question,
+)
 from toposcope.ui.search import MAX_QUERY, search
-from toposcope.ui.source import FullNode, Source
-from toposcope.ui.stream import Stream
+from toposcope.ui.source import FactsSource, FullNode
+from toposcope.ui.stream import StreamServer
 from toposcope.ui.turns import RETRY_SECONDS, BusyError, Turns
 
 _JSON: Final = "application/json"
@@ -55,9 +63,9 @@ class Routes:
     def __init__(
         self,
         broadcaster: Broadcaster,
-        source: Source,
+        source: FactsSource,
         bundle: Bundle,
-        stream: Stream,
+        stream: StreamServer,
         computing: Answerer,
     ) -> None:
         self._broadcaster = broadcaster
@@ -123,7 +131,7 @@ class Routes:
         unpacked = await run_in_threadpool(gzip.decompress, packed)
         return Response(unpacked, headers=headers, media_type=_JSON)
 
-    def _state(self) -> State:
+    def _state(self) -> ClusterState:
         """The newest state. Raises HTTPException where there is none yet."""
         if self._broadcaster.state:
             return self._broadcaster.state
@@ -144,7 +152,7 @@ class Routes:
             raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no node {name!r}, or no longer")
         return _json(node)
 
-    def _detail(self, name: str, state: State) -> protocol.Node | None:
+    def _detail(self, name: str, state: ClusterState) -> protocol.NodeData | None:
         facts = self._broadcaster.facts
         view = facts.node(name)
         if view is None:  # so no name from a URL reaches the API server unless it is a node's
@@ -181,7 +189,7 @@ class Routes:
         state = self._state()
         views = tuple(view.id for view in state.views)
         text = await self._workload(request)
-        question = Check(text, views)
+        question = CheckRequest(text, views)
         return await self._computed(
             request, question, "check fewer or smaller workloads, or use toposcope check"
         )

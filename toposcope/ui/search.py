@@ -14,18 +14,18 @@ _MIN_UUID: Final = 4
 """Characters of a UUID; fewer are in almost every one."""
 
 
-def search(facts: Facts, query: str) -> protocol.Search:
+def search(facts: Facts, query: str) -> protocol.SearchAnswer:
     """GPUs whose UUID contains the text: exact matches, then prefixes, then the rest."""
     text = query.strip().lower()
     if len(text) < _MIN_UUID:
-        return protocol.Search([], more=False)
+        return protocol.SearchAnswer([], more=False)
 
     best = nsmallest(MAX_RESULTS + 1, _matches(facts, text))
     gpus = []
     for _, uuid, node in best[:MAX_RESULTS]:
-        gpus.append(protocol.Gpu(uuid, node))
+        gpus.append(protocol.GpuHit(uuid, node))
     has_more = len(best) > MAX_RESULTS
-    return protocol.Search(gpus, more=has_more)
+    return protocol.SearchAnswer(gpus, more=has_more)
 
 
 def _matches(facts: Facts, text: str) -> Iterator[tuple[bool, str, str]]:

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from toposcope.ui.guard import LOCAL, Guard
 from toposcope.ui.routes import Routes
-from toposcope.ui.stream import Stream
+from toposcope.ui.stream import StreamServer
 
 CONNECTIONS: Final = 400
 """At a time; one more closes the connection that has been idle the longest."""
@@ -86,7 +86,7 @@ class Server(uvicorn.Server):
     def __init__(
         self,
         app: ASGIApp,
-        stream: Stream,
+        stream: StreamServer,
         started: Callable[[], None] = lambda: None,
         ending: Callable[[], None] = lambda: None,
     ) -> None:

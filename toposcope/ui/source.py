@@ -23,7 +23,7 @@ class FullNode:
     """RFC 3339: when its agent last wrote to it; empty where unknown."""
 
 
-class Source(Protocol):
+class FactsSource(Protocol):
     """Fills the `Facts` that it was made for, from threads of its own."""
 
     @property

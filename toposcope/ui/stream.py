@@ -23,7 +23,7 @@ _SEND_SECONDS: Final = 30.0
 """A page that reads nothing for this long is gone, or too slow to keep."""
 
 
-class Stream:
+class StreamServer:
     """Serves every stream of one broadcaster.
 
     Streams have no queues: a slow page gets the newest state and misses those before it.

@@ -21,28 +21,28 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PageView:
     """One view of the cluster, and what the page gets of it."""
 
-    summary: protocol.View
+    summary: protocol.ViewData
     scope: Scope
     takes: Callable[[NodeView], bool]
     """Whether a node is in it."""
 
     @property
     def id(self) -> str:
-        """Its stable id, see `protocol.View`."""
+        """Its stable id, see `protocol.ViewData`."""
         return self.summary.id
 
 
-def views_of(snapshot: Snapshot) -> tuple[View, ...]:
+def views_of(snapshot: Snapshot) -> tuple[PageView, ...]:
     """All views of a cluster, the default one first."""
     if not snapshot.topologies:
         return _inferred(snapshot), *_suggested(snapshot)
 
     names = {topology.uid: topology.name for topology in snapshot.topologies}
     main = _main(snapshot.topologies)
-    views: list[View] = []
+    views: list[PageView] = []
     for topology in sorted(snapshot.topologies, key=lambda topology: _order(topology, main)):
         parent = names.get(topology.owner) if topology.owner else None
         views.append(_topology_view(snapshot, topology, topology.name, "topology", parent))
@@ -52,13 +52,13 @@ def views_of(snapshot: Snapshot) -> tuple[View, ...]:
     return tuple(views)
 
 
-def _inferred(snapshot: Snapshot) -> View:
+def _inferred(snapshot: Snapshot) -> PageView:
     """The view that labels alone suggest."""
     scope = select_scope(snapshot)
     summary = _summary("", "labels", "inferred", None, scope)
     if any(_is_labelled(node) for node in scope.nodes):
-        return View(summary, scope, _is_labelled)
-    return View(summary, scope, attrgetter("has_gpus"))
+        return PageView(summary, scope, _is_labelled)
+    return PageView(summary, scope, attrgetter("has_gpus"))
 
 
 def _order(topology: Topology, main: Topology) -> tuple[bool, bool, str]:
@@ -85,7 +85,7 @@ def _is_labelled(node: NodeView) -> bool:
     return node.label(GPUS) is not None
 
 
-def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[View]:
+def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[PageView]:
     """The segments in the status of a ClusterTopology that is not divided."""
     for entry in topology.status.get("segments") or ():
         name = str(entry["name"])
@@ -98,7 +98,7 @@ def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[View]:
             )
 
 
-def _suggested(snapshot: Snapshot) -> Iterator[View]:
+def _suggested(snapshot: Snapshot) -> Iterator[PageView]:
     """A view for each kind of nodes, where no controller has been and there are several kinds."""
     suggested = suggest(snapshot)
     if suggested.before_agents or len(suggested.suggestions) < 2:  # noqa: PLR2004 - see above
@@ -110,7 +110,7 @@ def _suggested(snapshot: Snapshot) -> Iterator[View]:
 
 def _as_if(
     snapshot: Snapshot, view_id: str, name: str, parent: str, spec: Mapping[str, Any]
-) -> View:
+) -> PageView:
     """A view as if there were a ClusterTopology with this spec."""
     topology = read({"metadata": {"name": view_id}, "spec": spec})
     return _topology_view(
@@ -124,9 +124,11 @@ def _topology_view(
     name: str,
     kind: Literal["topology", "segment"],
     parent: str | None,
-) -> View:
+) -> PageView:
     selected = select_scope(snapshot, topology.name)
-    return View(_summary(topology.name, name, kind, parent, selected), selected, topology.selects)
+    return PageView(
+        _summary(topology.name, name, kind, parent, selected), selected, topology.selects
+    )
 
 
 def _summary(
@@ -135,17 +137,17 @@ def _summary(
     kind: Literal["topology", "segment", "inferred"],
     parent: str | None,
     scope: Scope,
-) -> protocol.View:
+) -> protocol.ViewData:
     levels = level_views(scope, sized=False)
     left_out = left_out_of(scope)
     conditions = list(_conditions(scope.topology)) if scope.topology else []
-    return protocol.View(
+    return protocol.ViewData(
         id=view_id,
         name=name,
         kind=kind,
         parent=parent,
         origin=scope.origin.value,
-        levels=msgspec.convert(levels, list[protocol.LevelView], from_attributes=True),
+        levels=msgspec.convert(levels, list[protocol.LevelData], from_attributes=True),
         nodes=len(scope.nodes),
         gpus=sum(node.gpus for node in scope.nodes),
         left_out=len(left_out),

@@ -17,7 +17,7 @@ import msgspec
 from toposcope.ui.answers import Answers
 from toposcope.ui.frames import READY, EndedError, Frames
 from toposcope.ui.known import Known, decoded
-from toposcope.ui.questions import Answer, Ask, Outcome
+from toposcope.ui.questions import Ask, QuestionOutcome, WorkerAnswer
 
 MEMORY_BYTES: Final = 512 << 20
 """Address space that a question may take, besides as much as the cluster's copy takes."""
@@ -64,13 +64,13 @@ def _serve(server: Frames) -> None:
                 continue
             answer = _answer(answers, message, _address_space() - at_start)
             server.send(msgspec.json.encode(answer))
-            if answer.outcome is Outcome.OUT_OF_MEMORY:
+            if answer.outcome is QuestionOutcome.OUT_OF_MEMORY:
                 return  # its state may be inconsistent now
     except EndedError:
         return
 
 
-def _answer(answers: Answers, ask: Ask, of_cluster: int) -> Answer:
+def _answer(answers: Answers, ask: Ask, of_cluster: int) -> WorkerAnswer:
     """The answer, within bounds of time and memory; the cluster's copy takes `of_cluster` bytes."""
     # SIGALRM ends a process that does not handle it
     signal.setitimer(signal.ITIMER_REAL, ask.seconds + _GRACE_SECONDS)

@@ -10,7 +10,7 @@ from toposcope.integrations.framework.constraints import GpuShare
 from toposcope.integrations.framework.placement import OfferedShares
 from toposcope.integrations.kai.gpu_shares import offered_shares
 from toposcope.integrations.kai.pod_shares import share_of
-from toposcope.placement.room import Node
+from toposcope.placement.room import RoomNode
 from toposcope.snapshot.model import PodView
 
 pytestmark = pytest.mark.regression
@@ -33,12 +33,12 @@ def refused(field: str, message: str, *, fix: str) -> Finding:
     return error("kai/gpu-share", field, message, fix=fix)
 
 
-def node(*, free: int = 2, total: int = 2, memory: str = "81559", mig: str = "") -> Node:
+def node(*, free: int = 2, total: int = 2, memory: str = "81559", mig: str = "") -> RoomNode:
     """A node with GPUs of so many MiB."""
     labels = {"nvidia.com/gpu.memory": memory}
     if mig:
         labels |= {"node-role.kubernetes.io/mig-enabled": "true", "nvidia.com/mig.strategy": mig}
-    return Node(name="n", labels=labels, free={GPU: free}, total={GPU: total})
+    return RoomNode(name="n", labels=labels, free={GPU: free}, total={GPU: total})
 
 
 def pod(name: str, *, group: str = "", gpus: int = 0, **annotations: str) -> PodView:
@@ -57,7 +57,7 @@ def pod(name: str, *, group: str = "", gpus: int = 0, **annotations: str) -> Pod
     )
 
 
-def offered(share: GpuShare, *pods: PodView, on: Node | None = None) -> OfferedShares:
+def offered(share: GpuShare, *pods: PodView, on: RoomNode | None = None) -> OfferedShares:
     return offered_shares(on or node(), share, pods)
 
 

@@ -12,7 +12,7 @@ from tests.support.runtime import ManualRuntime
 from tools.apiserver.certificates import make_certificates
 from tools.apiserver.client import HttpClient
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.simulator.apiserver.requests import Request
+from toposcope.simulator.apiserver.requests import HttpRequest
 
 STAMP = "2020-02-03T04:05:06Z"
 
@@ -31,7 +31,7 @@ def since(version: str) -> str:
     return f"resourceVersion={version}"
 
 
-def is_post(request: Request) -> bool:
+def is_post(request: HttpRequest) -> bool:
     return request.method == "POST"
 
 

@@ -94,9 +94,9 @@ def _one_for_each(of: Any, path: str, name: str, values: Sequence[Any]) -> list[
 
 def _arranged(made: Any, path: str) -> Any:
     """The same with the codes and indices that hold a table of nodes together."""
-    if isinstance(made, protocol.Column | protocol.ListColumn):
+    if isinstance(made, protocol.ColumnData | protocol.ListColumn):
         text = hostile(str, path)
-        made.values = [text] if isinstance(made, protocol.Column) else [[text], []]
+        made.values = [text] if isinstance(made, protocol.ColumnData) else [[text], []]
         made.codes = [0] * _ROWS
     if isinstance(made, protocol.Nodes):
         _arrange_nodes(made)

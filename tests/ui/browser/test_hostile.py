@@ -85,16 +85,16 @@ def _answer(route: Route) -> None:
     route.fulfill(
         body=body,
         content_type="application/json",
-        status=404 if kind is protocol.Problem else 200,
+        status=404 if kind is protocol.ErrorAnswer else 200,
     )
 
 
 def _kind_of_answer(address: str) -> type:
     kinds = {
-        "snapshot": protocol.Snapshot,
-        "node/missing": protocol.Problem,
-        "node": protocol.Node,
-        "search": protocol.Search,
+        "snapshot": protocol.SnapshotData,
+        "node/missing": protocol.ErrorAnswer,
+        "node": protocol.NodeData,
+        "search": protocol.SearchAnswer,
         "check": protocol.CheckAnswer,
     }
     for start, kind in kinds.items():
@@ -105,7 +105,7 @@ def _kind_of_answer(address: str) -> type:
 
 def _json(kind: type, **changed: Any) -> str:
     made = hostile(kind)
-    if isinstance(made, protocol.Node):
+    if isinstance(made, protocol.NodeData):
         # What its resources are shares of, and what others are.
         (described,) = made.shares.values()
         shares = dict.fromkeys(made.resources, described)
@@ -189,11 +189,11 @@ def _texts() -> set[str]:
     """The fields of the protocol that hold text."""
     kinds: list[type] = [
         protocol.News,
-        protocol.Snapshot,
-        protocol.Node,
-        protocol.Search,
+        protocol.SnapshotData,
+        protocol.NodeData,
+        protocol.SearchAnswer,
         protocol.CheckAnswer,
-        protocol.Problem,
+        protocol.ErrorAnswer,
     ]
     fields: set[str] = set()
     for kind in kinds:

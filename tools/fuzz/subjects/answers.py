@@ -14,7 +14,7 @@ from hypothesis.strategies import DrawFn
 from tools.fuzz.subject import Outcome, documents, held, refusal, spoiled, strings, subject, words
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.credentials import Cluster
+from toposcope.kube.credentials import ClusterAccess
 from toposcope.kube.errors import KubeError
 from toposcope.kube.reflector import Reflector
 from toposcope.kube.runtime import Connection
@@ -149,7 +149,7 @@ class _Wired(Connection):
 
 class _Client(ApiClient):
     def __init__(self, answers: list[bytes]) -> None:
-        super().__init__(Cluster("http://server", None, lambda: None, "default"))
+        super().__init__(ClusterAccess("http://server", None, lambda: None, "default"))
         self._answers = answers
 
     def _connect(self, timeout: float | None) -> Connection:

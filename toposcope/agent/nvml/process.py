@@ -25,14 +25,14 @@ from toposcope.agent.nvml.gateway import open_pynvml
 _PR_SET_PDEATHSIG: Final = 1
 
 
-class Worker(NamedTuple):
+class ProbeWorker(NamedTuple):
     """A worker's process id, and the agent's end of the channel."""
 
     pid: int
     channel: Channel
 
 
-_early: list[Worker] = []
+_early: list[ProbeWorker] = []
 """The worker, which waits for its first request."""
 
 
@@ -44,7 +44,7 @@ def fork_early() -> None:
     _early.append(_forked(_told))
 
 
-class Machine(NamedTuple):
+class ProbeTarget(NamedTuple):
     """Which machine to probe."""
 
     open_nvml: Callable[[], Any]
@@ -54,7 +54,7 @@ class Machine(NamedTuple):
     """Whether virtual functions are NICs too."""
 
 
-def fork(machine: Machine) -> Worker:
+def fork(machine: ProbeTarget) -> ProbeWorker:
     """The first worker.
 
     Call it before the first thread starts, and before what only the agent needs is loaded.
@@ -66,7 +66,7 @@ def fork(machine: Machine) -> Worker:
     return worker
 
 
-def spawn(machine: Machine) -> Worker:
+def spawn(machine: ProbeTarget) -> ProbeWorker:
     """A replacement. Raises OSError when the system has no room for it."""
     ours, theirs = Channel.pair()
     theirs.announce("start")
@@ -87,7 +87,7 @@ def spawn(machine: Machine) -> Worker:
         raise
     finally:
         theirs.close()
-    return Worker(pid, ours)
+    return ProbeWorker(pid, ours)
 
 
 def main(parent: int, connection: int, memory: int) -> NoReturn:
@@ -99,7 +99,7 @@ _VF_RAILS: Final = "vf-rails:"
 _NO_VF_RAILS: Final = ":"
 
 
-def _tell(channel: Channel, machine: Machine) -> None:
+def _tell(channel: Channel, machine: ProbeTarget) -> None:
     """Tell a worker that was started without it which machine to probe.
 
     A path for this one, else a pickle.
@@ -113,19 +113,19 @@ def _tell(channel: Channel, machine: Machine) -> None:
     channel.send(START)
 
 
-def _told(channel: Channel) -> Machine:
+def _told(channel: Channel) -> ProbeTarget:
     """What `_tell` tells. Raises ChannelError when the agent ended instead."""
     _, words = channel.receive()
     if words:
         flag, _, sysfs = words.partition(":")
-        return Machine(open_pynvml, sysfs, vf_rails=bool(flag))
+        return ProbeTarget(open_pynvml, sysfs, vf_rails=bool(flag))
     import pickle  # noqa: PLC0415 - only for machines that are simulated
 
     content = channel.load()
-    return Machine(*pickle.loads(content))  # noqa: S301 - our own parent wrote it
+    return ProbeTarget(*pickle.loads(content))  # noqa: S301 - our own parent wrote it
 
 
-def _forked(told: Callable[[Channel], Machine]) -> Worker:
+def _forked(told: Callable[[Channel], ProbeTarget]) -> ProbeWorker:
     ours, theirs = Channel.pair()
     theirs.announce("start")
     parent = os.getpid()
@@ -136,10 +136,10 @@ def _forked(told: Callable[[Channel], Machine]) -> Worker:
         finally:  # this copy of the agent must not go on, whatever happens
             _work(parent, theirs, told)
     theirs.close()
-    return Worker(pid, ours)
+    return ProbeWorker(pid, ours)
 
 
-def _work(parent: int, channel: Channel, told: Callable[[Channel], Machine]) -> NoReturn:
+def _work(parent: int, channel: Channel, told: Callable[[Channel], ProbeTarget]) -> NoReturn:
     """Be the worker until the agent (process id `parent`) closes its end; then end this process."""
     status = 1
     try:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from toposcope.agent.nvml.channel import EVENT, LISTEN, REQUEST, Channel, ChannelError
-from toposcope.agent.nvml.process import Machine, Worker, ended, fork, spawn
+from toposcope.agent.nvml.process import ProbeTarget, ProbeWorker, ended, fork, spawn
 from toposcope.agent.raw import RawNode, decode
 from toposcope.errors import ToposcopeError
 
@@ -63,7 +63,7 @@ class ProbeProcess:
         *,
         vf_rails: bool = False,
     ) -> None:
-        self._machine = Machine(open_nvml, str(sysfs), vf_rails)
+        self._machine = ProbeTarget(open_nvml, str(sysfs), vf_rails)
         self._step_seconds = step_seconds
         self._devices: frozenset[str] | None = None
         self._stuck = 0
@@ -75,7 +75,7 @@ class ProbeProcess:
         self.waits_for_answer = False
         """Whether a probe is under way that may wait for the driver: a signal need not."""
         self._last: tuple[bytes, RawNode] | None = None
-        self._worker: Worker | None = fork(self._machine)
+        self._worker: ProbeWorker | None = fork(self._machine)
 
     @property
     def worker(self) -> int | None:
@@ -171,7 +171,7 @@ class ProbeProcess:
         finally:
             self.waits_for_answer = False
 
-    def _replacement(self) -> Worker:
+    def _replacement(self) -> ProbeWorker:
         try:
             self._worker = spawn(self._machine)
         except OSError as error:

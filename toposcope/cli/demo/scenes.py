@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from toposcope.agent.options import Options as AgentOptions
+from toposcope.agent.options import AgentOptions
 from toposcope.agent.run import run as run_agent
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
@@ -29,7 +29,7 @@ from toposcope.cli.hardware import simulated
 from toposcope.cli.matrix import node_matrix_lines
 from toposcope.cli.terminal import columns, screen
 from toposcope.cli.tree import tree_lines
-from toposcope.controller.options import Options as ControllerOptions
+from toposcope.controller.options import ControllerOptions
 from toposcope.controller.run import run as run_controller
 from toposcope.errors import ToposcopeError
 from toposcope.hardware.matrix_annotation import parse

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from toposcope import __version__
 from toposcope.agent.raw import RawNode
-from toposcope.cli.hardware import Source
+from toposcope.cli.hardware import ProbeSource
 from toposcope.cli.recording.nvml import RecordingNvml, calls_in
 from toposcope.cli.recording.standins import StandIns
 from toposcope.cli.recording.sysfs import recorded_sysfs
@@ -18,7 +18,7 @@ from toposcope.simulator.recording import Call, Raised, Recording, Value, encode
 
 
 def record(
-    source: Source, file: Path, today: date, clock: Callable[[], int] = time.perf_counter_ns
+    source: ProbeSource, file: Path, today: date, clock: Callable[[], int] = time.perf_counter_ns
 ) -> RawNode:
     """Probe once, as always, and write every question and its answer into `file`.
 
@@ -40,7 +40,7 @@ def record(
             _write(file, _recording(calls, source, today))
 
 
-def _recording(calls: list[Call], source: Source, today: date) -> Recording:
+def _recording(calls: list[Call], source: ProbeSource, today: date) -> Recording:
     stand_ins = StandIns()
     recorded_calls = [stand_ins.call(call) for call in calls]
     # The code of the probe reads sysfs a second time.

@@ -89,7 +89,7 @@ class RecordingNvml:
 
 def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> recording.Answer:
     if isinstance(result, recording.Handle):
-        return recording.Device(result.name)
+        return recording.RecordedDevice(result.name)
 
     for value in arguments:
         if hasattr(value, "_obj"):  # of byref
@@ -119,10 +119,10 @@ def _field_value(entry: Any) -> recording.FieldValue:
     )
 
 
-def _memory(struct: Any) -> recording.Memory:
+def _memory(struct: Any) -> recording.StructMemory:
     name = type(struct).__name__
     content = bytes(struct)
-    return recording.Memory(name, content.hex())
+    return recording.StructMemory(name, content.hex())
 
 
 def calls_in(journal: bytes) -> list[recording.Call]:

@@ -23,9 +23,9 @@ from toposcope.simulator.recording import (
     Filled,
     Folder,
     Link,
-    Memory,
     Raised,
     RecordingError,
+    StructMemory,
     Value,
 )
 
@@ -77,7 +77,7 @@ class StandIns:
         match answer:
             case Value(str() as text) if call.name not in _HARMLESS_TEXT:
                 answer = Value(self.text(text))
-            case Memory():
+            case StructMemory():
                 answer = self._struct(call.name, answer)
             case Filled(memory, value):
                 answer = Filled(self._struct(call.name, memory), value)
@@ -149,7 +149,7 @@ class StandIns:
         numbers = self._numbers[kind]
         return numbers.setdefault(original, len(numbers) + 1)
 
-    def _struct(self, name: str, memory: Memory) -> Memory:
+    def _struct(self, name: str, memory: StructMemory) -> StructMemory:
         if memory.type not in _STRUCTS:
             raise RecordingError(
                 f"{name} answers with {memory.type}, and nobody said which of its members "
@@ -163,7 +163,7 @@ class StandIns:
             end = place.offset + place.size
             original = bytes(content[place.offset : end])
             content[place.offset : end] = self._member(member, original)
-        return Memory(memory.type, content.hex())
+        return StructMemory(memory.type, content.hex())
 
     def _member(self, member: str, original: bytes) -> bytes:
         if not any(original):

@@ -72,14 +72,14 @@ class Evidence:
     agent_pods: AgentPodsSeen = NO_PODS_SEEN
 
 
-class LeftOut(NamedTuple):
+class LeftOutSelection(NamedTuple):
     """The selected nodes that lack a level, and their GPUs."""
 
     nodes: int = 0
     gpus: int = 0
 
 
-NOTHING_LEFT_OUT: Final = LeftOut()
+NOTHING_LEFT_OUT: Final = LeftOutSelection()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Assessment:
     selected: Table
     nodes: int = 0
     gpus: int = 0
-    left_out: LeftOut = NOTHING_LEFT_OUT
+    left_out: LeftOutSelection = NOTHING_LEFT_OUT
     unavailable: tuple[str, ...] = ()
     """Required levels that are gone."""
     publishable: tuple[Level, ...] | None = None
@@ -270,7 +270,7 @@ def _mixed(
     return mixed
 
 
-def _left_out(levels: Sequence[Level], nodes: Table) -> LeftOut:
+def _left_out(levels: Sequence[Level], nodes: Table) -> LeftOutSelection:
     lacking = hierarchy.lacking_any(levels, nodes)
     weights = compress(nodes.weights, lacking)
     groups = compress(nodes.groups, lacking)
@@ -279,7 +279,7 @@ def _left_out(levels: Sequence[Level], nodes: Table) -> LeftOut:
     for weight, group in zip(weights, groups, strict=True):
         count += weight
         gpus += weight * group.hardware.gpus
-    return LeftOut(count, gpus)
+    return LeftOutSelection(count, gpus)
 
 
 def _segment_keys(segments: Segments | None) -> set[str]:

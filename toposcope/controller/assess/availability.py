@@ -37,7 +37,7 @@ _KEPT: Final = f" ({'; '.join(_kept_by(system) for system in TRANSLATING)})"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Availability:
     """The condition, and the unavailable domains, sorted."""
 
     condition: Condition
@@ -72,7 +72,7 @@ def judge(
     required: Collection[str],
     preferred: Collection[str] = (),
     retained: Container[str] = (),
-) -> Verdict:
+) -> Availability:
     """Judge the required domains, which make the condition, and the preferred ones.
 
     At least one node is selected. The message adds that `retained` domains are kept in a binding.
@@ -99,15 +99,15 @@ def judge(
     )
     if unavailable:
         condition = _unavailable_condition(unavailable, retained)
-        return Verdict(condition, unavailable, missed)
+        return Availability(condition, unavailable, missed)
     waiting = [domain for domain in wanted if domain not in carried.usable]
     if waiting and _is_undecided(topology):
         unseen = [domain for domain in wanted if domain not in carried.domains]
         condition = _waiting(topology, waiting, unseen)
-        return Verdict(condition, (), missed)
+        return Availability(condition, (), missed)
     text = "All required topology levels are available in the cluster topology"
     condition = Condition(LEVELS_AVAILABLE, "True", "AllTopologyLevelsAvailable", text)
-    return Verdict(condition, (), missed)
+    return Availability(condition, (), missed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import NO_RAILS, RAILS_CONSISTENT, Condition
 from toposcope.controller.memory import Memory
-from toposcope.hardware.rails import Miscabled, Switch, reported
+from toposcope.hardware.rails import LeafSwitch, Miscabled, reported
 from toposcope.hierarchy.node import NodeFacts
 from toposcope.hierarchy.table import Table
 from toposcope.hierarchy.timers import Timers
@@ -60,7 +60,7 @@ class Rails:
 class _CabledNodes:
     """Ready nodes whose rails end in the same switches."""
 
-    switches: tuple[Switch | None, ...]
+    switches: tuple[LeafSwitch | None, ...]
     ids: Ids
     nodes: int = 0
 

@@ -24,7 +24,7 @@ MOST_CHASSIS: Final = 4
 """How many chassis of a rebuild are named."""
 
 
-class Progress(NamedTuple):
+class RebuildProgress(NamedTuple):
     """How far a rebuild is: another one after each move."""
 
     before: str
@@ -56,9 +56,9 @@ class Rebuild:
         return self.before, self.after
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> RebuildProgress:
         """How far it is."""
-        return Progress(
+        return RebuildProgress(
             before=self.before,
             after=self.after,
             nodes=self.nodes,
@@ -264,7 +264,11 @@ def _seat(hardware: Hardware, before: _Seat | None) -> _Seat | None:
 
 
 def rebuilds_of(
-    topology: Topology, nodes: Table, found: Sequence[Rebuild], timers: Timers[Progress], now: float
+    topology: Topology,
+    nodes: Table,
+    found: Sequence[Rebuild],
+    timers: Timers[RebuildProgress],
+    now: float,
 ) -> Rebuilds:
     """The rebuilds that selected nodes are part of, parted by whether they are over.
 

@@ -21,7 +21,7 @@ from toposcope.kube.client import ApiClient, Caller, Request, find
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.runtime import Runtime
 
-DRY_RUN: Final = "DryRun"
+DRY_RUN: Final = "PublishersDryRun"
 """The value in `spec.publish`, and the reason in the outcome."""
 _KEPT_METADATA: Final = ("name", "labels", "annotations", "ownerReferences", "finalizers")
 _MOST_CHARACTERS: Final = 700
@@ -89,7 +89,7 @@ def _text(document: Document | None) -> list[str]:
     return text.splitlines(keepends=True)
 
 
-class DryRun:
+class PublishersDryRun:
     """Runs the publishers that `make` returns for a client.
 
     They are new ones each time, so that none waits for anything.

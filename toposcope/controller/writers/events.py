@@ -22,7 +22,7 @@ from toposcope.controller.findings import Findings
 from toposcope.controller.look import Pass
 from toposcope.controller.status import fresh_rebuilds
 from toposcope.controller.wiring import Wiring
-from toposcope.controller.writers.writer import Outcome
+from toposcope.controller.writers.writer import WriteOutcome
 from toposcope.kube.errors import KubeError
 from toposcope.kube.requests import event
 
@@ -43,7 +43,7 @@ class EventWriter:
         self._level_limit = EventRateLimit()
         self._condition_limit = EventRateLimit()
 
-    def write(self, look: Pass, findings: Findings) -> Outcome:
+    def write(self, look: Pass, findings: Findings) -> WriteOutcome:
         """Record what turned with the new status, and fabrics that were rebuilt."""
         topology, told = findings.topology, findings.memory.told_rebuilds
         if findings.written.status is not None:
@@ -52,7 +52,7 @@ class EventWriter:
         self._record_some(topology, rebuild_events(topology, fresh), self._condition_limit)
         told.intersection_update(rebuild.pair for rebuild in look.rebuilds)
         told.update(rebuild.pair for rebuild in fresh)
-        return Outcome(written=replace(findings.written, rebuilds=fresh))
+        return WriteOutcome(written=replace(findings.written, rebuilds=fresh))
 
     def _record_turned(self, findings: Findings, status: Mapping[str, Any]) -> None:
         """Record what turned between the topology's last status and `status`."""

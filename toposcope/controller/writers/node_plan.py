@@ -8,7 +8,7 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import MANAGED_BY, PATH, TOPOSCOPE, Topology
 from toposcope.controller.look import Pass
 from toposcope.controller.node_plan import plan_of
-from toposcope.controller.writers.writer import Outcome, is_outage
+from toposcope.controller.writers.writer import WriteOutcome, is_outage
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.node_plan import (
     CONFIG_MAP,
@@ -56,13 +56,13 @@ class NodePlanWriter:
         self._no_room: frozenset[str] = frozenset()
         self._refused: ApiError | None = None
 
-    def write(self, look: Pass, asked: Mapping[str, PlannedTopology]) -> Outcome:
+    def write(self, look: Pass, asked: Mapping[str, PlannedTopology]) -> WriteOutcome:
         """Write the plan of all topologies, given what each asks for by name. Raises KubeError."""
         complete = not look.excess
         plan = plan_of(look.supported, asked, look.nodes.placeholders, complete=complete)
         return self.keep(plan, look.topologies)
 
-    def keep(self, plan: NodePlan, topologies: Sequence[Topology]) -> Outcome:
+    def keep(self, plan: NodePlan, topologies: Sequence[Topology]) -> WriteOutcome:
         """Write the plan if it differs from what is there.
 
         `topologies` are all there are. Raises KubeError.
@@ -83,7 +83,7 @@ class NodePlanWriter:
             if self._refused is None or self._refused.message != error.message:
                 log.warning("the agents' plan is not written: %s", error)
             self._refused = error
-        return Outcome(due=self._due(), refusal=self._refused)
+        return WriteOutcome(due=self._due(), refusal=self._refused)
 
     def refusal(self, name: str) -> str:
         """Why agents cannot know what the topology of this name asks for; empty if they can."""

@@ -11,7 +11,7 @@ from toposcope.controller.findings import Findings
 from toposcope.controller.look import Pass
 from toposcope.controller.publishing.dry_run import DRY_RUN
 from toposcope.controller.wiring import Wiring
-from toposcope.controller.writers.writer import Outcome, Written
+from toposcope.controller.writers.writer import WriteOutcome, Written
 from toposcope.integrations.framework.published import Published
 from toposcope.integrations.framework.publishing.publisher import Publisher
 
@@ -30,13 +30,13 @@ class PublishedWriter:
         """What was logged last about each resource, by the topology's uid and the resource's
         handle."""
 
-    def write(self, _: Pass, findings: Findings) -> Outcome:
+    def write(self, _: Pass, findings: Findings) -> WriteOutcome:
         """Publish the levels of one topology. Raises KubeError."""
         written = self._publish(findings)
         due = self._due(written.resources)
         for resource in written.resources:
             self._log(findings.topology, resource)
-        return Outcome(due=due, written=written)
+        return WriteOutcome(due=due, written=written)
 
     def keep_only(self, uids: frozenset[str]) -> None:
         """Forget the topologies that are gone."""

@@ -17,7 +17,7 @@ from toposcope.controller.segments import (
     SegmentTopology,
     child_spec,
 )
-from toposcope.controller.writers.writer import Outcome, is_outage
+from toposcope.controller.writers.writer import WriteOutcome, is_outage
 from toposcope.hierarchy.segments import child_name
 from toposcope.integrations.framework.published import MANAGER, Target, owned_metadata
 from toposcope.kube.client import Caller, Request
@@ -37,13 +37,13 @@ class SegmentWriter:
         self._client = client
         self._runtime = runtime
 
-    def write(self, look: Pass, findings: Findings) -> Outcome:
+    def write(self, look: Pass, findings: Findings) -> WriteOutcome:
         """Bring the children in line with the segments.
 
         Raises KubeError if the server does not answer.
         """
         children = self._write_children(look, findings)
-        return Outcome(written=replace(findings.written, children=children))
+        return WriteOutcome(written=replace(findings.written, children=children))
 
     def _write_children(self, look: Pass, findings: Findings) -> Sequence[SegmentTopology]:
         """The children of the segments that the status lists, now that they are written."""

@@ -28,7 +28,7 @@ from toposcope.controller.status import (
 )
 from toposcope.controller.status_schema import StatusSchema
 from toposcope.controller.wiring import Wiring
-from toposcope.controller.writers.writer import Outcome
+from toposcope.controller.writers.writer import WriteOutcome
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.requests import apply
@@ -65,7 +65,7 @@ class StatusWriter:
         """Why the API server refuses a topology's status, by name, until it accepts a whole one."""
         self._logged_hints: set[tuple[str, str]] = set()
 
-    def write(self, look: Pass, findings: Findings) -> Outcome:
+    def write(self, look: Pass, findings: Findings) -> WriteOutcome:
         """Write the status if it has changed, or only its conditions where it is refused.
 
         Raises KubeError where nothing was written, but not if the topology is gone.
@@ -91,9 +91,9 @@ class StatusWriter:
             refusal = self._write(topology, status)
         if refusal is None:
             self.refused.pop(topology.name, None)
-            return Outcome(written=written)
+            return WriteOutcome(written=written)
         conditions = (*conditions[:-1], refused_summary(refusal))
-        return Outcome(refusal=refusal, written=replace(written, conditions=conditions))
+        return WriteOutcome(refusal=refusal, written=replace(written, conditions=conditions))
 
     def latest(self, topology: Topology) -> Topology:
         """The topology with the status that we wrote last.

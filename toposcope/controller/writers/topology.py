@@ -12,7 +12,7 @@ from toposcope.controller.writers.events import EventWriter
 from toposcope.controller.writers.published import PublishedWriter
 from toposcope.controller.writers.segments import SegmentWriter
 from toposcope.controller.writers.status import StatusWriter
-from toposcope.controller.writers.writer import Outcome, Writer
+from toposcope.controller.writers.writer import WriteOutcome, Writer
 from toposcope.kube.client import Caller
 
 
@@ -29,7 +29,7 @@ class TopologyWriter:
         )
         """What workloads wait for first."""
 
-    def write(self, look: Pass, findings: Findings) -> Outcome:
+    def write(self, look: Pass, findings: Findings) -> WriteOutcome:
         """Publish, write the status, record Events.
 
         Raises KubeError: then the writers after the one that failed wait for the next pass.
@@ -42,7 +42,7 @@ class TopologyWriter:
             refusal = refusal or outcome.refusal
             if outcome.due is not None:
                 due.append(outcome.due)
-        return Outcome(due=min(due, default=None), refusal=refusal, written=findings.written)
+        return WriteOutcome(due=min(due, default=None), refusal=refusal, written=findings.written)
 
     def keep_only(self, uids: frozenset[str]) -> None:
         """Forget the topologies that are gone."""

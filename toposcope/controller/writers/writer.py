@@ -44,7 +44,7 @@ NOTHING_WRITTEN: Final = Written()
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WriteOutcome:
     """When a writer wants another pass, what was refused, and what is written by now."""
 
     due: float | None = None
@@ -57,7 +57,7 @@ class Outcome:
 class Writer(Protocol[Found_contra]):
     """Brings one kind of object up to date."""
 
-    def write(self, look: Pass, findings: Found_contra, /) -> Outcome:
+    def write(self, look: Pass, findings: Found_contra, /) -> WriteOutcome:
         """Write what differs. Raises KubeError if the API server does not answer."""
 
 

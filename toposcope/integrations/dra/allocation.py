@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.dra.api import CLAIM, CLASS, TEMPLATE, text_at
 from toposcope.integrations.dra.compute_domains import CHANNEL_CLASS, COMPUTE_DOMAIN
-from toposcope.integrations.dra.devices import Device, DeviceId, NodeDevices
+from toposcope.integrations.dra.devices import DeviceId, DraDevice, NodeDevices
 from toposcope.integrations.dra.selectors import matches
 from toposcope.integrations.framework.constraints import ClaimRef
 from toposcope.integrations.framework.document import Field, kind_of, name_of, namespace_of
@@ -47,7 +47,7 @@ UNKNOWN: Final = Copies(0, MANY)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DeviceRequest:
     """One request of a claim, for `count` devices that all of `selectors` hold for."""
 
     name: str
@@ -55,7 +55,7 @@ class Request:
     count: int
     tolerations: tuple[Toleration, ...] = ()
 
-    def takes(self, device: Device) -> bool | None:
+    def takes(self, device: DraDevice) -> bool | None:
         """Whether it could get the device; None: a selector, asked before taints, is undecided."""
         for selector in self.selectors:
             matching = matches(selector, device)
@@ -77,7 +77,7 @@ class Request:
 class Claim:
     """What a claim asks for; `unclear` says why that cannot be judged."""
 
-    requests: tuple[Request, ...] = ()
+    requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[tuple[str, frozenset[str]], ...] = ()
     """Attributes whose values have to agree, and over which requests; empty: over all."""
     unclear: str = ""
@@ -170,7 +170,7 @@ class Claims:
         """What a claim asks for that is not made yet."""
         if ref.device_class not in self.classes:
             return Claim(unclear=f"DeviceClass {ref.device_class} is not known")
-        request = Request(ref.name, self.classes[ref.device_class], ref.devices)
+        request = DeviceRequest(ref.name, self.classes[ref.device_class], ref.devices)
         return Claim((request,))
 
     def read_spec(self, spec: Field) -> Claim:
@@ -189,7 +189,7 @@ class Claims:
 
         return Claim(tuple(requests), tuple(constraints))
 
-    def _read_request(self, request: Field) -> Request:
+    def _read_request(self, request: Field) -> DeviceRequest:
         """One request. Raises _UnclearError."""
         exactly = request / "exactly" or request  # v1beta1 has no `exactly`
         name = text_at(request, "name")
@@ -205,7 +205,7 @@ class Claims:
         tolerations = []
         for entry in (exactly / "tolerations").items():
             tolerations.append(toleration_of(entry))
-        return Request(
+        return DeviceRequest(
             name=name,
             selectors=(*self.classes[class_name], *_selectors(exactly)),
             count=(exactly / "count").number(1),
@@ -297,13 +297,13 @@ class _Constraint(NamedTuple):
 class _Need:
     """A request with its constraints, and the free devices that it could get."""
 
-    def __init__(self, request: Request, constraints: frozenset[_Constraint]) -> None:
+    def __init__(self, request: DeviceRequest, constraints: frozenset[_Constraint]) -> None:
         self.request = request
         self.constraints = constraints
-        self.devices: list[Device] = []
+        self.devices: list[DraDevice] = []
         self._attributes = _attributes(constraints)
 
-    def see(self, free: Sequence[Device]) -> bool:
+    def see(self, free: Sequence[DraDevice]) -> bool:
         """Find its devices among the free ones; whether that is certain."""
         certain = True
         self.devices = []
@@ -318,7 +318,7 @@ class _Need:
 
         return certain
 
-    def _has_attributes(self, device: Device) -> bool:
+    def _has_attributes(self, device: DraDevice) -> bool:
         for attribute in self._attributes:
             if device.attribute(attribute) is None:
                 return False
@@ -329,7 +329,7 @@ class _Need:
         """Equal for requests that could get the same devices."""
         return frozenset([device.id for device in self.devices])
 
-    def values(self, device: Device) -> tuple[Any, ...]:
+    def values(self, device: DraDevice) -> tuple[Any, ...]:
         """What the constraints compare, in an order of their own."""
         values = []
         for attribute in self._attributes:
@@ -337,7 +337,7 @@ class _Need:
             values.append(_typed(value))
         return tuple(values)
 
-    def by_constraint(self, device: Device) -> dict[_Constraint, Any]:
+    def by_constraint(self, device: DraDevice) -> dict[_Constraint, Any]:
         """What each constraint compares."""
         values = {}
         for constraint in self.constraints:

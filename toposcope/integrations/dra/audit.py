@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from toposcope.api.label_values import label_safe
 from toposcope.hardware.pci import normal_address
-from toposcope.integrations.dra.devices import BUS_ID, Device, NodeDevices
+from toposcope.integrations.dra.devices import BUS_ID, DraDevice, NodeDevices
 
 DRIVER: Final = "gpu.nvidia.com"
 PCIE_ROOT: Final = "resource.kubernetes.io/pcieRoot"
@@ -47,7 +47,7 @@ class DisagreementKind(Enum):
     """An attribute of a GPU differs."""
 
 
-class Disagreement(NamedTuple):
+class DriverDisagreement(NamedTuple):
     """One GPU or fact in which driver and hardware differ."""
 
     kind: DisagreementKind
@@ -101,10 +101,10 @@ def disagreements(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[str, ...
     return tuple([different.sentence for different in compare(seen, there)])
 
 
-def compare(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[Disagreement, ...]:
+def compare(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[DriverDisagreement, ...]:
     """Each GPU or fact in which they differ; none where the driver publishes nothing."""
-    whole: list[Device] = []
-    others: list[Device] = []
+    whole: list[DraDevice] = []
+    others: list[DraDevice] = []
     for device in there.devices:
         if device.driver != DRIVER:
             continue
@@ -122,7 +122,7 @@ def compare(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[Disagreement, 
 
 def _different_gpus(
     seen: Sequence[SeenGpu], published: "_Published", stand_ins: Collection[str | None]
-) -> Iterator[Disagreement]:
+) -> Iterator[DriverDisagreement]:
     """What differs for the GPUs that NVML shows."""
     for gpu in seen:
         device = published.device_of(gpu)
@@ -130,10 +130,10 @@ def _different_gpus(
             yield from _different_facts(gpu, device)
         # else its MIG devices, or a VM's, stand for it
         elif gpu.uuid not in stand_ins and gpu.pci not in stand_ins:
-            yield Disagreement(DisagreementKind.UNPUBLISHED, gpu=gpu.name, address=gpu.pci)
+            yield DriverDisagreement(DisagreementKind.UNPUBLISHED, gpu=gpu.name, address=gpu.pci)
 
 
-def _unseen(seen: Sequence[SeenGpu], published: "_Published") -> Iterator[Disagreement]:
+def _unseen(seen: Sequence[SeenGpu], published: "_Published") -> Iterator[DriverDisagreement]:
     """The GPUs that NVML does not show; none where it shows no GPU at all."""
     if not seen:
         return
@@ -147,27 +147,27 @@ def _unseen(seen: Sequence[SeenGpu], published: "_Published") -> Iterator[Disagr
     for device in published.devices:
         if device.id not in matched:
             uuid = _text(device.attribute("uuid"))
-            yield Disagreement(DisagreementKind.UNSEEN, device=device.name, uuid=uuid)
+            yield DriverDisagreement(DisagreementKind.UNSEEN, device=device.name, uuid=uuid)
 
 
 class _Published:
     """Whole GPUs of the driver, by UUID and by PCI address."""
 
-    def __init__(self, whole: Sequence[Device]) -> None:
+    def __init__(self, whole: Sequence[DraDevice]) -> None:
         self.devices = whole
-        self._by_uuid: dict[str, Device] = {}
-        self._by_address: dict[str | None, Device] = {}
+        self._by_uuid: dict[str, DraDevice] = {}
+        self._by_address: dict[str | None, DraDevice] = {}
         for device in whole:
             for uuid in device.texts("uuid"):
                 self._by_uuid[uuid] = device
             self._by_address[_address(device)] = device
 
-    def device_of(self, gpu: SeenGpu) -> Device | None:
+    def device_of(self, gpu: SeenGpu) -> DraDevice | None:
         """The device that stands for the GPU."""
         return self._by_uuid.get(gpu.uuid) or self._by_address.get(gpu.pci)
 
 
-def _stand_ins(others: Sequence[Device]) -> set[str | None]:
+def _stand_ins(others: Sequence[DraDevice]) -> set[str | None]:
     """UUIDs and PCI addresses of the GPUs that other devices are a part of, or stand for."""
     stand_ins: set[str | None] = set()
     for device in others:
@@ -176,10 +176,10 @@ def _stand_ins(others: Sequence[Device]) -> set[str | None]:
     return stand_ins
 
 
-def _different_facts(gpu: SeenGpu, device: Device) -> Iterator[Disagreement]:
+def _different_facts(gpu: SeenGpu, device: DraDevice) -> Iterator[DriverDisagreement]:
     for fact in _facts(gpu, device):
         if fact.differs:
-            yield Disagreement(
+            yield DriverDisagreement(
                 DisagreementKind.ATTRIBUTE,
                 gpu=gpu.name,
                 device=device.name,
@@ -190,7 +190,7 @@ def _different_facts(gpu: SeenGpu, device: Device) -> Iterator[Disagreement]:
             )
 
 
-def _facts(gpu: SeenGpu, device: Device) -> tuple[_Fact, ...]:
+def _facts(gpu: SeenGpu, device: DraDevice) -> tuple[_Fact, ...]:
     product = device.attribute("productName")
     product_label = label_safe(product) if isinstance(product, str) else None
     return (
@@ -202,7 +202,7 @@ def _facts(gpu: SeenGpu, device: Device) -> tuple[_Fact, ...]:
     )
 
 
-def _published(device: Device, name: str, seen: str | int | None) -> Any:
+def _published(device: DraDevice, name: str, seen: str | int | None) -> Any:
     """An attribute; of several values the one that the hardware shows, if it is among them."""
     published = device.attribute(name)
     if isinstance(published, tuple) and seen in published:
@@ -210,7 +210,7 @@ def _published(device: Device, name: str, seen: str | int | None) -> Any:
     return published
 
 
-def _numa_node(device: Device, seen: int | None) -> Any:
+def _numa_node(device: DraDevice, seen: int | None) -> Any:
     for name in _NUMA_NODES:
         published = _published(device, name, seen)
         if published is not None:
@@ -225,7 +225,7 @@ def _text(published: Any) -> str:
     return str(published)
 
 
-def _address(device: Device) -> str | None:
+def _address(device: DraDevice) -> str | None:
     """Its PCI address as sysfs writes it; what is none stays as it is, to be shown."""
     for name in _BUS_IDS:
         text = device.attribute(name)

@@ -29,7 +29,7 @@ part, such as `mig`.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Device:
+class DraDevice:
     """One device as its driver describes it."""
 
     driver: str
@@ -80,13 +80,13 @@ class Device:
 class NodeDevices:
     """The devices of one node."""
 
-    devices: tuple[Device, ...] = ()
+    devices: tuple[DraDevice, ...] = ()
     vague: bool = False
     """Whether more decides than which devices are in use: shared counters, shares, conditions, a
     pool without some of its slices."""
 
     @property
-    def gpus(self) -> tuple[Device, ...]:
+    def gpus(self) -> tuple[DraDevice, ...]:
         """The whole GPUs.
 
         A GPU that a second device stands for, for virtual machines, counts once.
@@ -98,7 +98,7 @@ class NodeDevices:
                 by_uuid[identity] = device
         return tuple(by_uuid.values())
 
-    def gpus_of(self, driver: str) -> tuple[Device, ...]:
+    def gpus_of(self, driver: str) -> tuple[DraDevice, ...]:
         """Every device of a driver that stands for a whole GPU."""
         gpus = []
         for device in self.devices:
@@ -126,14 +126,14 @@ class Inventory:
     @cached_property
     def gpus_taken(self) -> Mapping[str, Counter[str]]:
         """By node and driver: whole GPUs that claims hold, or a part of which they hold."""
-        held: dict[str, list[Device]] = {}
+        held: dict[str, list[DraDevice]] = {}
         for node, there in self.nodes.items():
             for gpu in there.gpus:
                 if self._is_held(gpu, there):
                     held.setdefault(node, []).append(gpu)
         return _by_driver(held)
 
-    def _is_held(self, gpu: Device, there: NodeDevices) -> bool:
+    def _is_held(self, gpu: DraDevice, there: NodeDevices) -> bool:
         """Whether the GPU, its other self or a part of it is allocated."""
         if gpu.id in self.taken:
             return True
@@ -146,7 +146,7 @@ class Inventory:
         return False
 
 
-def _names(device: Device) -> set[str]:
+def _names(device: DraDevice) -> set[str]:
     """What a device says that it is, or is a part of."""
     names: set[str] = set()
     for attribute in _SAME:
@@ -154,7 +154,7 @@ def _names(device: Device) -> set[str]:
     return names
 
 
-def _by_driver(devices: Mapping[str, Iterable[Device]]) -> dict[str, Counter[str]]:
+def _by_driver(devices: Mapping[str, Iterable[DraDevice]]) -> dict[str, Counter[str]]:
     """How many devices of each driver a node has; nodes without any are left out."""
     counts = {}
     for node, of_node in devices.items():
@@ -188,7 +188,7 @@ def inventory(documents: Iterable[Mapping[str, Any]]) -> Inventory:
             generation = (root / "spec" / "pool" / "generation").number(0)
             generations.setdefault(generation, []).append(root)
 
-    nodes: dict[str, list[Device]] = {}
+    nodes: dict[str, list[DraDevice]] = {}
     vague: set[str] = set()
     elsewhere = False
     for key, generations in pools.items():
@@ -246,14 +246,14 @@ def _read_pool(key: _PoolKey, slices: Sequence[Field]) -> NodeDevices:
     return NodeDevices(tuple(devices), vague)
 
 
-def _read_device(pool: _PoolKey, device: Field) -> Device:
+def _read_device(pool: _PoolKey, device: Field) -> DraDevice:
     attributes = {}
     for name, kinds in (device / "attributes").properties():
         for kind, value in kinds.properties():
             attributes[name] = _value(kind, value)
             break  # an attribute has one value, below the name of its type
 
-    return Device(
+    return DraDevice(
         driver=pool.driver,
         pool=pool.name,
         name=text_at(device, "name"),

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from toposcope.errors import ToposcopeError
-from toposcope.integrations.dra.devices import Device, Version
+from toposcope.integrations.dra.devices import DraDevice, Version
 
 _TOKEN: Final = re.compile(
     r"""\s+|"[^"\\\n]*"|'[^'\\\n]*'"""
@@ -40,7 +40,7 @@ class _UndecidedError(ToposcopeError):
     """An error in CEL, or something that is not understood here."""
 
 
-def matches(expression: str, device: Device) -> bool | None:
+def matches(expression: str, device: DraDevice) -> bool | None:
     """Whether the selector holds for the device; None: an error in CEL, or not known."""
     tree = _parsed(expression)
     if tree is None or any(isinstance(value, tuple) for value in device.attributes.values()):
@@ -114,7 +114,7 @@ def _folded(tokens: Iterable[str]) -> Iterator[str]:
             yield from words
 
 
-def _value(tree: ast.expr, device: Device) -> Any:
+def _value(tree: ast.expr, device: DraDevice) -> Any:
     found: Any = None
     match tree:
         case ast.BoolOp(op, parts):
@@ -137,7 +137,7 @@ def _value(tree: ast.expr, device: Device) -> Any:
     return found
 
 
-def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, device: Device) -> bool:
+def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, device: DraDevice) -> bool:
     """`==`, `!=`, and `in` a list or the attributes of a domain."""
     match left, op, right:
         case ast.Constant(str() as name), ast.In(), ast.Subscript() as domain:
@@ -152,7 +152,7 @@ def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, device: Device) ->
     raise _UndecidedError
 
 
-def _logical(parts: list[ast.expr], device: Device, *, decisive: bool) -> bool:
+def _logical(parts: list[ast.expr], device: DraDevice, *, decisive: bool) -> bool:
     """`||` is decided by a part that is true, `&&` by one that is false."""
     undecided = False
     for part in parts:
@@ -167,7 +167,7 @@ def _logical(parts: list[ast.expr], device: Device, *, decisive: bool) -> bool:
     return not decisive
 
 
-def _boolean(part: ast.expr, device: Device) -> bool:
+def _boolean(part: ast.expr, device: DraDevice) -> bool:
     found = _value(part, device)
     if not isinstance(found, bool):
         raise _UndecidedError
@@ -184,7 +184,7 @@ def _equal(a: Any, b: Any) -> bool:
     return type(a) is type(b) and a == b
 
 
-def _attribute(tree: ast.expr, device: Device) -> Any:
+def _attribute(tree: ast.expr, device: DraDevice) -> Any:
     """The value of `device.attributes["domain"].name` or `["name"]`; None: the device lacks it."""
     match tree:
         case ast.Attribute(ast.Subscript() as domain, name) | ast.Subscript(

@@ -17,7 +17,7 @@ from toposcope.hardware.matrix_annotation import GpuFault, MatrixError, parse
 from toposcope.integrations.dra.allocation import Claim, Claims, copies
 from toposcope.integrations.dra.api import GROUP
 from toposcope.integrations.dra.audit import DRIVER, NUMA_NODE, PCIE_ROOT
-from toposcope.integrations.dra.devices import BUS_ID, Device, DeviceId, Inventory, NodeDevices
+from toposcope.integrations.dra.devices import BUS_ID, DeviceId, DraDevice, Inventory, NodeDevices
 from toposcope.integrations.framework.document import Field
 from toposcope.text import plural
 
@@ -41,17 +41,17 @@ _ALTERNATIVES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class SuppliedNode:
     """A node's devices, and which of its GPUs are linked by NVLink."""
 
     node: str
     there: NodeDevices
     linked: frozenset[frozenset[DeviceId]]
-    named: Mapping[str, Device]
+    named: Mapping[str, DraDevice]
     """By the label that the matrix gives a GPU: `GPU3`."""
 
     @property
-    def gpus(self) -> tuple[Device, ...]:
+    def gpus(self) -> tuple[DraDevice, ...]:
         """Its whole GPUs, as NVIDIA's driver offers them to containers."""
         gpus = []
         for device in self.there.gpus_of(DRIVER):
@@ -59,7 +59,7 @@ class Machine:
                 gpus.append(device)
         return tuple(gpus)
 
-    def all_linked(self, some: Iterable[Device]) -> bool:
+    def all_linked(self, some: Iterable[DraDevice]) -> bool:
         """Whether each of them has an NVLink to each other."""
         for gpu, other in combinations(some, 2):
             pair = frozenset((gpu.id, other.id))
@@ -112,7 +112,7 @@ class _Wish:
 class _Cluster:
     """Where claims can be met."""
 
-    machines: Sequence[Machine]
+    machines: Sequence[SuppliedNode]
     offered: Inventory
     claims: Claims
 
@@ -149,12 +149,12 @@ class _Cluster:
         return tuple(nodes)
 
 
-def machine(node: str, there: NodeDevices, annotation: str | None) -> Machine:
+def machine(node: str, there: NodeDevices, annotation: str | None) -> SuppliedNode:
     """A node with the devices that drivers offer of it and the matrix that its agent wrote."""
     try:
         matrix = parse(annotation or "")
     except MatrixError:
-        return Machine(node, there, frozenset(), {})
+        return SuppliedNode(node, there, frozenset(), {})
 
     by_uuid = {device.attribute("uuid"): device for device in there.gpus_of(DRIVER)}
     gpus = []
@@ -166,11 +166,11 @@ def machine(node: str, there: NodeDevices, annotation: str | None) -> Machine:
             named[device.label] = gpu
 
     cells = matrix.links.cells if matrix.links else ()
-    return Machine(node, there, _linked(gpus, cells), named)
+    return SuppliedNode(node, there, _linked(gpus, cells), named)
 
 
 def _linked(
-    gpus: Sequence[Device | None], cells: Sequence[Sequence[str]]
+    gpus: Sequence[DraDevice | None], cells: Sequence[Sequence[str]]
 ) -> frozenset[frozenset[DeviceId]]:
     """The pairs of GPUs between which there is an NVLink."""
     linked = set()
@@ -183,7 +183,7 @@ def _linked(
 
 
 def supply(
-    machines: Sequence[Machine],
+    machines: Sequence[SuppliedNode],
     offered: Inventory,
     claims: Claims,
     *,
@@ -257,7 +257,7 @@ def _sharing(wish: _Wish, cluster: _Cluster, *, near: str, shared: str) -> Suppl
     )
 
 
-def _unsound_products(machines: Iterable[Machine], gpus: int, shared: str) -> dict[str, str]:
+def _unsound_products(machines: Iterable[SuppliedNode], gpus: int, shared: str) -> dict[str, str]:
     """Products of which a claim could select GPUs that are not linked, each with such a node."""
     unsound: dict[str, str] = {}
     for machine in machines:
@@ -295,13 +295,13 @@ def _devices(wish: _Wish, selectors: Sequence[str], *, near: str, shared: str) -
     return devices
 
 
-def _product(gpu: Device) -> str:
+def _product(gpu: DraDevice) -> str:
     return str(gpu.attribute("productName"))
 
 
-def _groups(machine: Machine, shared: str) -> Iterable[list[Device]]:
+def _groups(machine: SuppliedNode, shared: str) -> Iterable[list[DraDevice]]:
     """Its GPUs that share an attribute; all of them without one."""
-    groups: dict[Any, list[Device]] = {}
+    groups: dict[Any, list[DraDevice]] = {}
     for gpu in machine.gpus:
         value = gpu.attribute(shared) if shared else ""
         if value is not None:
@@ -314,11 +314,11 @@ def _groups(machine: Machine, shared: str) -> Iterable[list[Device]]:
 class _Addressed:
     """A machine's GPUs by PCI address."""
 
-    machine: Machine
+    machine: SuppliedNode
     addresses: Mapping[DeviceId, str]
 
     @classmethod
-    def of(cls, machine: Machine) -> "_Addressed":
+    def of(cls, machine: SuppliedNode) -> "_Addressed":
         """Those of its GPUs whose address is published."""
         addresses = {}
         for gpu in machine.gpus:
@@ -408,7 +408,7 @@ def _request(
 
 
 def taint_rules(
-    machines: Iterable[Machine], faults: Mapping[str, Sequence[GpuFault]]
+    machines: Iterable[SuppliedNode], faults: Mapping[str, Sequence[GpuFault]]
 ) -> Iterator[tuple[dict[str, Any], str]]:
     """A DeviceTaintRule for each fault of a GPU that a node's agent finds, and the fault."""
     for machine in machines:
@@ -418,7 +418,7 @@ def taint_rules(
                 yield _taint_rule(machine.node, gpu), fault.reason
 
 
-def _taint_rule(node: str, gpu: Device) -> dict[str, Any]:
+def _taint_rule(node: str, gpu: DraDevice) -> dict[str, Any]:
     selector = {"driver": gpu.driver, "pool": gpu.pool, "device": gpu.name}
     taint = {"key": f"{PREFIX}degraded", "value": "true", "effect": "NoSchedule"}
     return {

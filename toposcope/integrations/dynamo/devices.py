@@ -31,7 +31,7 @@ _GPU_TOLERATION: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Devices:
+class DeviceFields:
     """The fields of one component that say so."""
 
     component: Field

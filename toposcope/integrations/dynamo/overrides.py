@@ -16,8 +16,8 @@ from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.grove.constraint import (
-    Constraint,
-    Constraints,
+    GroveConstraints,
+    TopologyConstraint,
     check_schema,
     constraint_of,
     known_topology,
@@ -29,7 +29,7 @@ LEADER, WORKER = "leader", "worker"
 SUFFIXES: Final = {LEADER: "ldr", WORKER: "wkr"}
 """What the name of the clique of a role ends in."""
 _GROVE: Final = "grove.io/v1alpha1"
-OverriddenConstraint: TypeAlias = Constraint
+OverriddenConstraint: TypeAlias = TopologyConstraint
 _SET, _CLIQUE, _GROUP = "PodCliqueSet", "PodCliqueTemplateSpec", "PodCliqueScalingGroupConfig"
 _COMBINED: Final = (
     "cannot be combined with spec.topologyConstraint or components[].topologyConstraint; "
@@ -203,10 +203,10 @@ class Overrides:
 
     name: str | None
     topology: TopologyLevels | None
-    root: Constraint
-    components: dict[str, Constraint]
+    root: TopologyConstraint
+    components: dict[str, TopologyConstraint]
     """By the component's name."""
-    roles: dict[tuple[str, str], Constraint]
+    roles: dict[tuple[str, str], TopologyConstraint]
     """By the names of component and role."""
 
 
@@ -218,10 +218,10 @@ def read_overrides(
     `names` are those of the components.
     """
     top = constraint_of("PodCliqueSet", "", root.constraint)
-    own: dict[str, Constraint] = {}
-    roles: dict[tuple[str, str], Constraint] = {}
-    cliques: list[Constraint] = []
-    groups: list[Constraint] = []
+    own: dict[str, TopologyConstraint] = {}
+    roles: dict[tuple[str, str], TopologyConstraint] = {}
+    cliques: list[TopologyConstraint] = []
+    groups: list[TopologyConstraint] = []
     members: list[list[str]] = []
     for name, part in zip(names, components, strict=True):
         field = part.own.constraint
@@ -244,7 +244,7 @@ def read_overrides(
                 roles[name, role] = clique
                 cliques.append(clique)
 
-    constraints = Constraints(
+    constraints = GroveConstraints(
         top=top,
         groups=groups,
         members=members,
@@ -286,7 +286,7 @@ def check_overrides_unchanged(now: Overrides, then: Overrides) -> None:
             _check_unchanged(old, new)
 
 
-def _check_unchanged(old: Constraint, new: Constraint) -> None:
+def _check_unchanged(old: TopologyConstraint, new: TopologyConstraint) -> None:
     difference = change(old, new)
     if difference:
         text = f"{_LATER}: {difference}"

@@ -17,7 +17,7 @@ from toposcope.integrations.framework.waiting import Waiting
 from toposcope.text import shell
 
 
-def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
     """Whether the PodCliqueSet of a constrained deployment exists."""
     graph = next(workload.members(DEPLOYMENTS), None)
     if graph is None:
@@ -84,7 +84,7 @@ class _Dynamo(Waiting):
     hierarchy_rules = ("dynamo/hierarchy",)
     feature_rules = (PATHWAY_RULE,)
 
-    def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
+    def check(self, workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
         return _check(workload)
 
     def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:

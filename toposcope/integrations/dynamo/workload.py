@@ -17,7 +17,7 @@ from toposcope.api.label_keys import ALLOCATABLE_GPUS, HOSTNAME
 from toposcope.api.levels import Level
 from toposcope.integrations.dynamo import disaggregated, provider
 from toposcope.integrations.dynamo.api import DEPLOYMENTS, TOPOLOGY_NAMES, components
-from toposcope.integrations.dynamo.devices import Devices
+from toposcope.integrations.dynamo.devices import DeviceFields
 from toposcope.integrations.dynamo.groups import KIND as GROUP_KIND
 from toposcope.integrations.dynamo.groups import component_groups
 from toposcope.integrations.dynamo.names import NamedPart, check_names
@@ -42,8 +42,8 @@ from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.containers import amounts_of, requests_of
 from toposcope.integrations.framework.document import (
     Field,
+    FixSuggestion,
     Note,
-    Suggestion,
     handle_of,
     kind_of,
     name_of,
@@ -133,7 +133,7 @@ class _PodMaker:
 
     def __init__(self, component: Field, *, is_service: bool) -> None:
         self._main = _main_container(component) if is_service else None
-        self._devices = Devices(component, is_service)
+        self._devices = DeviceFields(component, is_service)
         self._volumes = claimed_volumes(component)
 
     def pods(self, name: str, count: int, spec: Field, labels: Field) -> Pods:
@@ -462,7 +462,7 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
     by_key = topology.level(domain)
     if by_key:
         taken = "Dynamo takes the domain"
-        return Suggestion(f"{taken}: write {by_key.domain!r}", taken)
+        return FixSuggestion(f"{taken}: write {by_key.domain!r}", taken)
     return did_you_mean(domain.lower(), topology.domains)
 
 

@@ -16,7 +16,7 @@ Severity = Literal["error", "warning", "advice"]
 """Refused, or would never run as meant; accepted but not what it seems; could be better."""
 
 
-class Suggestion(str):
+class FixSuggestion(str):
     """A fix that says what was probably meant.
 
     `anywhere` is as much of it as holds in any cluster.
@@ -247,7 +247,7 @@ class Field:
     ) -> None:
         """Note a finding; names and values in it are the document's, which may hold anything."""
         suggestion = None
-        if isinstance(fix, Suggestion):
+        if isinstance(fix, FixSuggestion):
             suggestion = escaped(fix.anywhere)
         value = ""
         if isinstance(self.value, str):

@@ -10,7 +10,7 @@ from typing import Final
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Holder, Pods
-from toposcope.integrations.framework.document import Field, Suggestion
+from toposcope.integrations.framework.document import Field, FixSuggestion
 from toposcope.integrations.framework.levels import did_you_mean, did_you_mean_key
 from toposcope.integrations.framework.node_affinity import Expression
 from toposcope.integrations.framework.system import ClusterFacts
@@ -43,7 +43,7 @@ def _fix(key: str, cluster: ClusterFacts) -> str:
     """What to do about a label that no node carries."""
     fix = f"no node carries the label {key!r}"
     meant = did_you_mean_key(key, cluster.topologies.values())
-    if not isinstance(meant, Suggestion) and len(cluster.node_labels) <= _MAX_LISTED:
+    if not isinstance(meant, FixSuggestion) and len(cluster.node_labels) <= _MAX_LISTED:
         meant = did_you_mean(key, cluster.node_labels)
     if meant:
         fix += f"; {meant}"

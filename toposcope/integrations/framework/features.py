@@ -166,7 +166,7 @@ def words_for(text: str, table: Iterable[tuple[re.Pattern[str], str]]) -> str:
     return ""
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """How a check went."""
 
     PASSED = "passed"
@@ -175,10 +175,10 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CheckStep:
     """The outcome of one check."""
 
-    outcome: Outcome
+    outcome: CheckOutcome
     message: str
     """What was found, in one sentence; for `unknown`, why it cannot be known."""
     details: tuple[str, ...] = ()
@@ -190,32 +190,32 @@ class Step:
     """Other steps that say the same with more detail, if they fail."""
 
 
-def passed(message: str, *details: str) -> Step:
+def passed(message: str, *details: str) -> CheckStep:
     """Nothing is wrong here."""
-    return Step(Outcome.PASSED, message, details)
+    return CheckStep(CheckOutcome.PASSED, message, details)
 
 
-def unknown(message: str, *details: str, commands: tuple[Command, ...] = ()) -> Step:
+def unknown(message: str, *details: str, commands: tuple[Command, ...] = ()) -> CheckStep:
     """The facts are missing."""
-    return Step(Outcome.UNKNOWN, message, details, commands)
+    return CheckStep(CheckOutcome.UNKNOWN, message, details, commands)
 
 
-def failed(message: str, *details: str, commands: tuple[Command, ...] = ()) -> Step:
+def failed(message: str, *details: str, commands: tuple[Command, ...] = ()) -> CheckStep:
     """This keeps the workload from running as intended."""
     known_details = []
     for detail in details:
         if detail:
             known_details.append(detail)
     different_commands = tuple(dict.fromkeys(commands))
-    return Step(Outcome.FAILED, message.strip(), tuple(known_details), different_commands)
+    return CheckStep(CheckOutcome.FAILED, message.strip(), tuple(known_details), different_commands)
 
 
-def explained(step: Step, by: frozenset[str]) -> Step:
+def explained(step: CheckStep, by: frozenset[str]) -> CheckStep:
     """The step, with the names of steps that say the same with more detail."""
     return replace(step, explained_by=by)
 
 
-class Resource(Protocol):
+class ReadResource(Protocol):
     """A published topology resource, as it was read."""
 
     @property
@@ -282,14 +282,14 @@ class WorkloadObjects(Protocol):
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind that belong to the workload."""
 
-    def resource(self, workload: Workload) -> Resource | None:
+    def resource(self, workload: Workload) -> ReadResource | None:
         """The topology resource that the workload's system reads.
 
         None where it is missing or cannot be read.
         """
 
-    def all_published(self, kind: Kind) -> Iterator[Resource]:
+    def all_published(self, kind: Kind) -> Iterator[ReadResource]:
         """The topology resources of one kind."""
 
-    def published(self, name: str, *kinds: Kind) -> Resource | None:
+    def published(self, name: str, *kinds: Kind) -> ReadResource | None:
         """The topology resource of this name and one of these kinds."""

@@ -14,7 +14,7 @@ import msgspec
 from toposcope.api.levels import Level, level_problems
 from toposcope.errors import ToposcopeError
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
-from toposcope.integrations.framework.document import Suggestion
+from toposcope.integrations.framework.document import FixSuggestion
 
 _T = TypeVar("_T")
 _NOT_IN_A_DOMAIN: Final = re.compile(r"[^a-z0-9]+")
@@ -83,7 +83,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     ordered = sorted(set(choices))
     close = get_close_matches(name, ordered, 1, cutoff=0.75)
     if close:
-        return Suggestion(f"did you mean {close[0]!r}?")
+        return FixSuggestion(f"did you mean {close[0]!r}?")
     if not ordered:
         return ""
     return f"there are: {', '.join(ordered)}"
@@ -96,7 +96,7 @@ def did_you_mean_key(name: str, topologies: Iterable[TopologyLevels]) -> str:
         level = topology.by_domain(name)
         if level is not None:
             taken = "label keys are taken here"
-            return Suggestion(f"{taken}: write {level.key!r}", taken)
+            return FixSuggestion(f"{taken}: write {level.key!r}", taken)
         keys += topology.keys
     return did_you_mean(name, keys)
 

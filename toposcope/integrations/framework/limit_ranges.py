@@ -24,7 +24,7 @@ _OF_CONTAINER: Final = "Container"
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class LimitBounds:
     """One entry of a LimitRange: its defaults and bounds for each container, or for each pod."""
 
     name: str
@@ -49,7 +49,7 @@ class Violation:
     message: str
 
 
-def bounds_for(root: Field) -> tuple[Bounds, ...]:
+def bounds_for(root: Field) -> tuple[LimitBounds, ...]:
     """The entries of the LimitRanges in the document's namespace, as far as they are known."""
     bounds = []
     namespace = namespace_of(root)
@@ -64,7 +64,7 @@ def bounds_for(root: Field) -> tuple[Bounds, ...]:
     return tuple(bounds)
 
 
-def _bounds(name: str, kind: str, entry: Field) -> Bounds:
+def _bounds(name: str, kind: str, entry: Field) -> LimitBounds:
     most = written_amounts((entry / "max").value)
     least = written_amounts((entry / "min").value)
     default = written_amounts((entry / "default").value)
@@ -74,7 +74,7 @@ def _bounds(name: str, kind: str, entry: Field) -> Bounds:
     if kind == _OF_CONTAINER:
         limits = {**most, **default}
         requests = {**least, **limits, **default_request}
-    return Bounds(
+    return LimitBounds(
         name=name,
         kind=kind,
         limits=limits,
@@ -97,7 +97,9 @@ def _ratios(written: Any) -> dict[str, float]:
     return ratios
 
 
-def with_defaults(containers: Sequence[Container], bounds: Sequence[Bounds]) -> list[Container]:
+def with_defaults(
+    containers: Sequence[Container], bounds: Sequence[LimitBounds]
+) -> list[Container]:
     """The containers with what the ranges add where they say nothing themselves."""
     if not bounds:
         return list(containers)
@@ -119,7 +121,7 @@ def with_defaults(containers: Sequence[Container], bounds: Sequence[Bounds]) -> 
 
 
 def violations(
-    spec: Field, containers: Sequence[Container], whole: Container, bounds: Sequence[Bounds]
+    spec: Field, containers: Sequence[Container], whole: Container, bounds: Sequence[LimitBounds]
 ) -> Iterator[Violation]:
     """Why the API server refuses the pod; `whole` has the resources of the pod as a whole."""
     for entry in bounds:
@@ -133,7 +135,7 @@ def violations(
 
 
 def _against(
-    entry: Bounds, where: Field, requests: Requests, limits: Requests
+    entry: LimitBounds, where: Field, requests: Requests, limits: Requests
 ) -> Iterator[Violation]:
     for bounds, check in (
         (entry.least, _below),

@@ -20,7 +20,7 @@ from toposcope.integrations.framework.constraints import (
     Workload,
 )
 from toposcope.integrations.framework.document import Field, Finding
-from toposcope.integrations.framework.features import Resource
+from toposcope.integrations.framework.features import ReadResource
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.node_terms import node_filter_of
 from toposcope.integrations.framework.pod_rules import (
@@ -88,7 +88,7 @@ class ViewedPod(Protocol):
         """The ports of its node that it takes."""
 
 
-class ViewedResource(Resource, Protocol):
+class ViewedResource(ReadResource, Protocol):
     """A published topology resource with its levels."""
 
     @property
@@ -166,7 +166,7 @@ class PodsBeside(Protocol):
 
 
 @dataclass(frozen=True)
-class Question:
+class PlacementQuestion:
     """Whether a workload fits, and what its scheduler's own procedure needs to know."""
 
     workload: Workload
@@ -277,7 +277,7 @@ class Placement:
         del workload, cluster, view
         yield from ()
 
-    def decide(self, verdict: Verdict, question: Question) -> Verdict:
+    def decide(self, verdict: Verdict, question: PlacementQuestion) -> Verdict:
         """What its own procedure makes of the verdict that a search for a place led to."""
         del question
         return verdict

@@ -28,7 +28,7 @@ from toposcope.integrations.framework.published import PublishedKind
 from toposcope.kube.discovery import Kind
 
 
-class Part(StrEnum):
+class PluginPart(StrEnum):
     """A part of a system, by the name of its file."""
 
     WORKLOAD = "workload"
@@ -135,7 +135,7 @@ class Plugin:
     exclusive_pod_labels: tuple[str, ...] = ()
     """Pods with one of these labels keep pods of other groups out of their domain."""
 
-    def part(self, part: Part) -> ModuleType | None:
+    def part(self, part: PluginPart) -> ModuleType | None:
         """The file of this part, imported; None where the system has none."""
         return _imported(f"{self.package}.{part}")
 

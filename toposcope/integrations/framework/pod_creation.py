@@ -21,7 +21,7 @@ from toposcope.integrations.framework.limit_ranges import bounds_for, violations
 from toposcope.integrations.framework.node_affinity import NodeFilter, VolumePlace
 from toposcope.integrations.framework.node_terms import node_filter_of, toleration_of
 from toposcope.integrations.framework.priorities import priority_of
-from toposcope.integrations.framework.runtime_classes import Runtime, runtime_of
+from toposcope.integrations.framework.runtime_classes import RuntimeEffect, runtime_of
 from toposcope.integrations.framework.volumes import volumes_of
 from toposcope.kube.pod_resources import Requests
 
@@ -112,7 +112,7 @@ def _volume_places(spec: Field, count: int, holds: list[Hold]) -> tuple[VolumePl
     return tuple(places)
 
 
-def _filter(spec: Field, runtime: Runtime, places: tuple[VolumePlace, ...]) -> NodeFilter:
+def _filter(spec: Field, runtime: RuntimeEffect, places: tuple[VolumePlace, ...]) -> NodeFilter:
     """The nodes that the pod may use."""
     own = node_filter_of(spec)
     selector = {**dict(own.selector), **runtime.selector}

@@ -16,7 +16,7 @@ _MISSING: Hold = Hold("never", "the API server refuses its pods")
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
+class RuntimeEffect:
     """What becomes of a pod by its RuntimeClass."""
 
     overhead: Requests = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Runtime:
     hold: Hold | None = None
 
 
-def runtime_of(spec: Field) -> Runtime:
+def runtime_of(spec: Field) -> RuntimeEffect:
     """What the RuntimeClass of a pod spec adds; what the API server refuses becomes findings."""
     overhead = amounts_of(spec / "overhead")
     where = spec / "runtimeClassName"
@@ -33,7 +33,7 @@ def runtime_of(spec: Field) -> Runtime:
     if not name:
         if overhead:
             _warn_of_overhead(spec / "overhead")
-        return Runtime(overhead)
+        return RuntimeEffect(overhead)
 
     for document in spec.surroundings.each(RUNTIME_CLASSES):
         if name_of(Field(document)) == name:
@@ -43,11 +43,11 @@ def runtime_of(spec: Field) -> Runtime:
             f"RuntimeClass {name} was not read, so the overhead, node selector and tolerations "
             "that it adds are not known"
         )
-        return Runtime(overhead, hold=Hold("unclear", reason, may_open_nodes=True))
+        return RuntimeEffect(overhead, hold=Hold("unclear", reason, may_open_nodes=True))
 
     message = f'pod rejected: RuntimeClass "{name}" not found'
     where.error("pods/runtime-class-exists", message, "create it, or name one that exists")
-    return Runtime(overhead, hold=_MISSING)
+    return RuntimeEffect(overhead, hold=_MISSING)
 
 
 def _warn_of_overhead(overhead: Field) -> None:
@@ -56,12 +56,12 @@ def _warn_of_overhead(overhead: Field) -> None:
     overhead.warn("pods/overhead", message, "leave it out: the RuntimeClass sets it")
 
 
-def _with_class(spec: Field, runtime_class: Field, written: Requests) -> Runtime:
+def _with_class(spec: Field, runtime_class: Field, written: Requests) -> RuntimeEffect:
     overhead = written_amounts((runtime_class / "overhead" / "podFixed").value)
     if written and written != overhead:
         message = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
         (spec / "overhead").error("pods/overhead", message, "leave it out")
-        return Runtime(overhead, hold=_MISSING)
+        return RuntimeEffect(overhead, hold=_MISSING)
 
     scheduling = runtime_class / "scheduling"
     selector = (scheduling / "nodeSelector").texts()
@@ -74,5 +74,5 @@ def _with_class(spec: Field, runtime_class: Field, written: Requests) -> Runtime
                 f"pod.spec.nodeSelector[{key}] = {mine}"
             )
             (own / key).error("pods/runtime-class-selector", message, f"write {value}")
-            return Runtime(overhead, hold=_MISSING)
-    return Runtime(overhead, selector, scheduling / "tolerations")
+            return RuntimeEffect(overhead, hold=_MISSING)
+    return RuntimeEffect(overhead, selector, scheduling / "tolerations")

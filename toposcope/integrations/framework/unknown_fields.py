@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toposcope.api.yaml_text import load
-from toposcope.integrations.framework.document import Field, Suggestion
+from toposcope.integrations.framework.document import Field, FixSuggestion
 from toposcope.integrations.framework.levels import did_you_mean
 
 _STRICT: Final = "*strict*"
@@ -59,7 +59,7 @@ def _note_unknown(
     message = f'unknown field "{field.path}"'
     fix = f"{version} has no such field: kubectl refuses it, Helm loses it"
     close = did_you_mean(name, known)
-    if isinstance(close, Suggestion):
+    if isinstance(close, FixSuggestion):
         field.error(rule, message, f"{close} {fix}")
     elif _OPEN in known:
         return

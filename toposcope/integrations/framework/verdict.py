@@ -89,7 +89,7 @@ class Best:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LevelStep:
     """One level's part in the answer: its domains, and how many have room for a copy."""
 
     group: Group
@@ -118,7 +118,7 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class UnusableNodes:
     """Nodes that no pod of the workload can use, all for the same reason."""
 
     exclusion: Exclusion
@@ -138,8 +138,8 @@ class Verdict:
     """The one that would be taken; None where there is no such level."""
     shortage: Shortage | None = None
     remedies: tuple[Remedy, ...] = ()
-    steps: tuple[Step, ...] = ()
-    excluded: tuple[LeftOut, ...] = ()
+    steps: tuple[LevelStep, ...] = ()
+    excluded: tuple[UnusableNodes, ...] = ()
     """Nodes that do not count."""
     limitation: str = ""
     """Why the scheduler does not find a placement though there is one; empty: it does."""

@@ -8,10 +8,10 @@ from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.features import (
+    CheckStep,
+    ReadResource,
     Ref,
-    Resource,
     SchedulerMessage,
-    Step,
     WorkloadObjects,
 )
 from toposcope.integrations.framework.placement import ViewedPod
@@ -135,7 +135,7 @@ class Waiting:
         del pod
         return None
 
-    def check(self, workload: WorkloadObjects) -> Iterator[Step]:
+    def check(self, workload: WorkloadObjects) -> Iterator[CheckStep]:
         """Whether everything is enabled that keeps the pods together."""
         del workload
         yield from ()
@@ -145,17 +145,17 @@ class Waiting:
         del finding, workload
         return False
 
-    def check_nodes(self, workload: WaitingWorkload) -> Step | None:
+    def check_nodes(self, workload: WaitingWorkload) -> CheckStep | None:
         """Nodes that its queue or scheduler has chosen and that cannot run the pods any more."""
         del workload
         return None
 
-    def check_room(self, workload: WaitingWorkload) -> Step | None:
+    def check_room(self, workload: WaitingWorkload) -> CheckStep | None:
         """The step about the domain that pods which run leave to those that wait."""
         del workload
         return None
 
-    def check_drift(self, resource: Resource, describe: Command) -> Step | None:
+    def check_drift(self, resource: ReadResource, describe: Command) -> CheckStep | None:
         """Drift that the system itself reports of a topology resource.
 
         `describe` is the command that shows the resource.
@@ -163,7 +163,7 @@ class Waiting:
         del resource, describe
         return None
 
-    def made_from(self, resource: Resource) -> tuple[str, Kind] | None:
+    def made_from(self, resource: ReadResource) -> tuple[str, Kind] | None:
         """Name and kind of the topology resource that its pods are scheduled by instead."""
         del resource
         return None

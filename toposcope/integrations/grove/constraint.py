@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from toposcope.integrations.framework.document import Field, Note, Suggestion
+from toposcope.integrations.framework.document import Field, FixSuggestion, Note
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.grove.api import clique_names
@@ -23,7 +23,7 @@ _ONE_NAME: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
+class TopologyConstraint:
     """One `topologyConstraint`; empty strings for what it does not say."""
 
     owner: str
@@ -57,13 +57,13 @@ class Constraint:
         return bool(self.field)
 
 
-def constraint_of(owner: str, name: str, field: Field) -> Constraint:
+def constraint_of(owner: str, name: str, field: Field) -> TopologyConstraint:
     """The constraint in a field, which may not be set; `name` is that of the owner."""
     pack = field / "pack"
     full_owner = owner
     if name:
         full_owner = f"{owner} '{name}'"
-    return Constraint(
+    return TopologyConstraint(
         owner=full_owner,
         name=name,
         field=field,
@@ -75,17 +75,17 @@ def constraint_of(owner: str, name: str, field: Field) -> Constraint:
 
 
 @dataclass(frozen=True)
-class Constraints:
+class GroveConstraints:
     """All places of a PodCliqueSet that can have one."""
 
-    top: Constraint
-    groups: Sequence[Constraint]
+    top: TopologyConstraint
+    groups: Sequence[TopologyConstraint]
     members: Sequence[Sequence[str]]
     """The cliques of each of the groups."""
-    cliques: Sequence[Constraint]
+    cliques: Sequence[TopologyConstraint]
 
     @classmethod
-    def of(cls, template: Field) -> "Constraints":
+    def of(cls, template: Field) -> "GroveConstraints":
         """The constraints of a set's template."""
         groups = list((template / "podCliqueScalingGroups").items())
         cliques = (template / "cliques").items()
@@ -96,13 +96,13 @@ class Constraints:
             cliques=[_constraint_of_part("PodClique", clique) for clique in cliques],
         )
 
-    def __iter__(self) -> Iterator[Constraint]:
+    def __iter__(self) -> Iterator[TopologyConstraint]:
         """The constraints that are set, in the order of Grove's checks."""
         for constraint in (self.top, *self.cliques, *self.groups):
             if constraint:
                 yield constraint
 
-    def clique(self, name: str) -> Constraint | None:
+    def clique(self, name: str) -> TopologyConstraint | None:
         """The place of a clique."""
         for clique in self.cliques:
             if clique.name == name:
@@ -151,7 +151,7 @@ class Constraints:
             if whole and part:
                 _check_order(whole, part, topology, note)
 
-    def _nested(self) -> Iterator[tuple[Constraint, Constraint]]:
+    def _nested(self) -> Iterator[tuple[TopologyConstraint, TopologyConstraint]]:
         """The constraints with those inside of them, in the order of Grove's checks."""
         for part in (*self.cliques, *self.groups):
             yield self.top, part
@@ -162,7 +162,7 @@ class Constraints:
                     yield group, clique
 
 
-def _constraint_of_part(kind: str, part: Field) -> Constraint:
+def _constraint_of_part(kind: str, part: Field) -> TopologyConstraint:
     name = (part / "name").text() or ""
     return constraint_of(kind, name, part / "topologyConstraint")
 
@@ -176,7 +176,7 @@ class _Names:
         self.resolved: list[str] = []
         self.problems = 0
 
-    def resolve(self, constraint: Constraint, inherited: str) -> str:
+    def resolve(self, constraint: TopologyConstraint, inherited: str) -> str:
         """The topology's name of one constraint, its own or inherited.
 
         It is empty where the constraint is not set, has no name, or another than the one above.
@@ -201,7 +201,7 @@ class _Names:
         return ""
 
 
-def _check_domains(constraint: Constraint, topology: TopologyLevels, note: Note) -> bool:
+def _check_domains(constraint: TopologyConstraint, topology: TopologyLevels, note: Note) -> bool:
     """Whether every domain of a constraint is a level of the topology; others are noted."""
     all_exist = True
     pack_domain = constraint.field / "packDomain"
@@ -219,7 +219,9 @@ def _check_domains(constraint: Constraint, topology: TopologyLevels, note: Note)
     return all_exist
 
 
-def _check_order(whole: Constraint, part: Constraint, topology: TopologyLevels, note: Note) -> None:
+def _check_order(
+    whole: TopologyConstraint, part: TopologyConstraint, topology: TopologyLevels, note: Note
+) -> None:
     """Note parts that are kept together more broadly than the whole; Grove reports it on the whole.
 
     Required levels are compared with required ones, preferred with preferred ones.
@@ -247,7 +249,7 @@ def _check_order(whole: Constraint, part: Constraint, topology: TopologyLevels, 
 
 
 def check_schema(
-    constraints: Constraints,
+    constraints: GroveConstraints,
     topology: TopologyLevels | None,
     old: Sequence[object],
     *,
@@ -268,7 +270,7 @@ def check_schema(
         _check_pack(constraint, is_new=is_new, note=note)
 
 
-def _check_pack(constraint: Constraint, *, is_new: bool, note: Note) -> None:
+def _check_pack(constraint: TopologyConstraint, *, is_new: bool, note: Note) -> None:
     """Note a `pack` that is missing or empty, and a `packDomain` where it may not be."""
     pack = constraint.field / "pack"
     required = pack / "required"
@@ -294,7 +296,7 @@ def _check_pack(constraint: Constraint, *, is_new: bool, note: Note) -> None:
         note(deprecated, "grove/pack-domain", text, fix)
 
 
-def _is_misspelt(constraint: Constraint) -> bool:
+def _is_misspelt(constraint: TopologyConstraint) -> bool:
     """Whether it has fields that nobody knows: one of these may be what it lacks."""
     inside = f"{constraint.field.path}."
     for finding in constraint.field.findings:
@@ -327,12 +329,12 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
     by_key = topology.level(domain)
     if by_key:
         taken = "Grove takes the domain"
-        return Suggestion(f"{taken}: write {by_key.domain!r}", taken)
+        return FixSuggestion(f"{taken}: write {by_key.domain!r}", taken)
     return did_you_mean(domain, topology.domains)
 
 
 def known_topology(
-    constraints: Constraints, cluster: ClusterFacts, note: Note
+    constraints: GroveConstraints, cluster: ClusterFacts, note: Note
 ) -> tuple[str | None, TopologyLevels | None]:
     """The name of the topology that all constraints name, and its levels if it exists."""
     if not any(constraints):

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.grove.constraint import Constraint, Constraints
+from toposcope.integrations.grove.constraint import GroveConstraints, TopologyConstraint
 
 RECREATE: Final = "leave it as it is, or delete the PodCliqueSet and create it again"
 _IMMUTABLE: Final = "field is immutable"
 _ORDERED: Final = ("CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit")
 
 
-def is_repair(old: Constraints) -> bool:
+def is_repair(old: GroveConstraints) -> bool:
     """Whether the set comes from a Grove without `topologyName`.
 
     Then Grove checks its levels like a new one's.
@@ -37,7 +37,9 @@ def _ignored(*_: object) -> None:
     """Notes nothing."""
 
 
-def check_unchanged(template: Field, before: Field, new: Constraints, old: Constraints) -> None:
+def check_unchanged(
+    template: Field, before: Field, new: GroveConstraints, old: GroveConstraints
+) -> None:
     """Note everything that may not change once the set exists."""
     _check_cliques(template, before)
     _check_groups(template, before)
@@ -56,22 +58,24 @@ def check_unchanged(template: Field, before: Field, new: Constraints, old: Const
         _check_same(then, now, repair=repair)
 
 
-def _pairs(old: Constraints, new: Constraints) -> Iterator[tuple[Constraint, Constraint]]:
+def _pairs(
+    old: GroveConstraints, new: GroveConstraints
+) -> Iterator[tuple[TopologyConstraint, TopologyConstraint]]:
     """The places of cliques, then of scaling groups, that are in both."""
     yield from _in_both(old.cliques, new.cliques)
     yield from _in_both(old.groups, new.groups)
 
 
 def _in_both(
-    old: Iterable[Constraint], new: Iterable[Constraint]
-) -> Iterator[tuple[Constraint, Constraint]]:
+    old: Iterable[TopologyConstraint], new: Iterable[TopologyConstraint]
+) -> Iterator[tuple[TopologyConstraint, TopologyConstraint]]:
     by_name = {constraint.name: constraint for constraint in old}
     for constraint in new:
         if constraint.name in by_name:
             yield by_name[constraint.name], constraint
 
 
-def _check_same(then: Constraint, now: Constraint, *, repair: bool) -> None:
+def _check_same(then: TopologyConstraint, now: TopologyConstraint, *, repair: bool) -> None:
     text = change(then, now)
     if not text:
         return
@@ -80,7 +84,7 @@ def _check_same(then: Constraint, now: Constraint, *, repair: bool) -> None:
     now.field.error("grove/immutable", text, RECREATE)
 
 
-def _values(constraint: Constraint) -> tuple[object, ...]:
+def _values(constraint: TopologyConstraint) -> tuple[object, ...]:
     return (
         bool(constraint),
         constraint.topology,
@@ -90,7 +94,7 @@ def _values(constraint: Constraint) -> tuple[object, ...]:
     )
 
 
-def _repairs(old: Constraint, new: Constraint) -> bool:
+def _repairs(old: TopologyConstraint, new: TopologyConstraint) -> bool:
     """Whether all that changes is that a legacy constraint gets the name of its topology."""
     if not old.pack_domain or old.topology:
         return False
@@ -99,13 +103,13 @@ def _repairs(old: Constraint, new: Constraint) -> bool:
     return new.pack_domain == old.pack_domain
 
 
-def _moves(old: Constraint, new: Constraint) -> bool:
+def _moves(old: TopologyConstraint, new: TopologyConstraint) -> bool:
     if not old.pack_domain or new.pack_domain:
         return False
     return bool(new.pack_required)
 
 
-def _migrates(old: Constraint, new: Constraint) -> bool:
+def _migrates(old: TopologyConstraint, new: TopologyConstraint) -> bool:
     """Whether all that changes is that `packDomain` becomes `pack.required`."""
     if old.topology != new.topology:
         return False
@@ -116,7 +120,7 @@ def _migrates(old: Constraint, new: Constraint) -> bool:
     return _moves(old, new)
 
 
-def change(old: Constraint, new: Constraint) -> str:
+def change(old: TopologyConstraint, new: TopologyConstraint) -> str:
     """What Grove says of a change; empty where it allows it.
 
     It does where nothing changes, and where `packDomain` alone becomes `pack.required`.

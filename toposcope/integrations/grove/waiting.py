@@ -68,7 +68,7 @@ _SYSTEM: Final = "Grove"
 _OPERATOR: Final = shell("kubectl get pods -A -l app.kubernetes.io/name=grove-operator")
 
 
-def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
     """What Grove reports on the PodCliqueSet and what it created from it."""
     if not workload.asks_for_levels:
         return
@@ -80,7 +80,7 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
             yield from _check_gangs(workload)
 
 
-def _check_condition(ref: features.Ref, reported: Condition | None) -> features.Step:
+def _check_condition(ref: features.Ref, reported: Condition | None) -> features.CheckStep:
     describe = shell("kubectl describe pcs {} -n {}", ref.name, ref.namespace)
     if reported is None:
         return features.unknown(
@@ -107,7 +107,7 @@ def _check_condition(ref: features.Ref, reported: Condition | None) -> features.
     return features.passed("Grove's topology-aware scheduling is enabled")
 
 
-def _check_gangs(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check_gangs(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
     """PodGangs without the constraint: they lack it while topology or level are missing.
 
     They get it once both are there. Since v0.1.0-alpha.9 Grove looks at a set again whenever its
@@ -135,7 +135,7 @@ def _reads_older_topology(workload: features.WorkloadObjects) -> bool:
     return False
 
 
-def _check_scheduler(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check_scheduler(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
     """Whether the pods' scheduler is the only one of Grove's that keeps them together."""
     others = sorted(workload.schedulers - {backend.SCHEDULER})
     if not others:
@@ -158,7 +158,7 @@ def _packs(value: Any) -> bool:
     return False
 
 
-def _check_topologies(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check_topologies(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
     """Whether the scheduler has a Topology for each binding that the workload uses."""
     for demand in workload.workloads:
         if demand.system not in ("Dynamo", "Grove"):
@@ -174,7 +174,7 @@ def _check_topologies(workload: features.WorkloadObjects) -> Iterator[features.S
 
 def _check_topology(
     workload: features.WorkloadObjects, name: str, creator: str, commands: tuple[Command, ...]
-) -> features.Step:
+) -> features.CheckStep:
     """Whether the scheduler has the Topology of this name.
 
     `creator` says, in a sentence, who is expected to create it.
@@ -194,7 +194,7 @@ def _check_topology(
     return features.failed(text, creator, commands=(get, *commands))
 
 
-def _creator(binding: features.Resource, named: str) -> str:
+def _creator(binding: features.ReadResource, named: str) -> str:
     if not named:
         return (
             "Grove creates it from the binding while its operator runs "
@@ -217,7 +217,7 @@ def topology_named_by(binding: features.Object) -> str:
     return ""
 
 
-def _check_drift(binding: features.Resource, describe: Command) -> features.Step | None:
+def _check_drift(binding: features.ReadResource, describe: Command) -> features.CheckStep | None:
     """Grove's own comparison of a binding with the backends' topologies; None: no drift.
 
     `describe` is the command that shows the binding.
@@ -233,7 +233,7 @@ def _check_drift(binding: features.Resource, describe: Command) -> features.Step
     return features.unknown(message, *details, commands=(describe,))
 
 
-def _drift_details(binding: features.Resource) -> list[str]:
+def _drift_details(binding: features.ReadResource) -> list[str]:
     """What Grove says of each backend's topology that is not in sync."""
     statuses = Field(binding.document) / "status" / "schedulerTopologyStatuses"
     details = []
@@ -377,7 +377,7 @@ class _Grove(Waiting):
         backend.TOPOLOGY_RULE,
     )
 
-    def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
+    def check(self, workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
         yield from _check(workload)
         yield from _check_topologies(workload)
 
@@ -385,10 +385,12 @@ class _Grove(Waiting):
         # the pods say who it is
         return finding.rule == "grove/scheduler-default" and bool(workload.schedulers)
 
-    def check_drift(self, resource: features.Resource, describe: Command) -> features.Step | None:
+    def check_drift(
+        self, resource: features.ReadResource, describe: Command
+    ) -> features.CheckStep | None:
         return _check_drift(resource, describe)
 
-    def made_from(self, resource: features.Resource) -> tuple[str, Kind] | None:
+    def made_from(self, resource: features.ReadResource) -> tuple[str, Kind] | None:
         if kind_of(resource.document) != BINDINGS.key:
             return None
         return topology_named_by(resource.document) or resource.name, backend.TOPOLOGIES

@@ -43,8 +43,8 @@ from toposcope.integrations.grove.api import (
     clique_replicas,
 )
 from toposcope.integrations.grove.constraint import (
-    Constraint,
-    Constraints,
+    GroveConstraints,
+    TopologyConstraint,
     check_schema,
     known_topology,
 )
@@ -152,10 +152,10 @@ class _Set:
         self._template = root / "spec" / "template"
         self._cluster = cluster
         self._before = before
-        self.constraints = Constraints.of(self._template)
-        self._old: Constraints | None = None
+        self.constraints = GroveConstraints.of(self._template)
+        self._old: GroveConstraints | None = None
         if before is not None:
-            self._old = Constraints.of(before / "spec" / "template")
+            self._old = GroveConstraints.of(before / "spec" / "template")
         self.topology_name: str | None = None
         self.topology: TopologyLevels | None = None
 
@@ -290,7 +290,7 @@ SYSTEM: Final = System(
 READERS: Final = (SYSTEM,)
 
 
-def _check_preferred(constraints: Constraints, topology: TopologyLevels | None) -> bool:
+def _check_preferred(constraints: GroveConstraints, topology: TopologyLevels | None) -> bool:
     """Warn of preferred levels that are not narrower than the required; whether one is broader."""
     redundant = False
     for constraint in constraints:
@@ -384,7 +384,9 @@ class _Claims:
         return replace(pods, claims=tuple(claims))
 
 
-def _constrained(group: Group, constraint: Constraint, topology: TopologyLevels | None) -> Group:
+def _constrained(
+    group: Group, constraint: TopologyConstraint, topology: TopologyLevels | None
+) -> Group:
     """The group with its levels; a preferred one that is broader has no effect."""
     if topology is None:
         return replace(group, required=None, preferred=None)

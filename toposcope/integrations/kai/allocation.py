@@ -33,7 +33,7 @@ Why = Literal["narrower", "largest", "order"]
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class NodeLeaf:
     """One node: its domains in the topology, and what is free on it (`pods` included)."""
 
     path: Path | None
@@ -60,7 +60,7 @@ class Unplaced:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class NodeAssignment:
     """Some pods of a group on one node."""
 
     group: Group
@@ -70,7 +70,7 @@ class Assignment:
     count: int
 
 
-class TooLargeError(ToposcopeError):
+class AllocationTooLargeError(ToposcopeError):
     """The allocation takes too long to follow."""
 
 
@@ -192,11 +192,11 @@ class Allocator:
     """Allocates gangs on one topology; what one takes is gone for those that follow."""
 
     levels: Sequence[Level]
-    leaves: Sequence[Leaf]
+    leaves: Sequence[NodeLeaf]
     looks: int = LOOKS
     beside: PodsBeside | None = None
     """The rules between its pods; None: they have none."""
-    assignments: list[Assignment] = field(default_factory=list)
+    assignments: list[NodeAssignment] = field(default_factory=list)
     _failures: list[Unplaced] = field(default_factory=list)
     _resources: Sequence[str] = ()
     _free: list[list[int]] = field(default_factory=list)
@@ -232,7 +232,7 @@ class Allocator:
             return None, 0
 
         leaf = self.assignments.pop().leaf
-        assignment = Assignment(group, kind, leaf, count=1)
+        assignment = NodeAssignment(group, kind, leaf, count=1)
         self.assignments.append(assignment)
         domain = self._required_domain(group, leaf)
         nodes: Sequence[int] = all_nodes
@@ -332,7 +332,7 @@ class Allocator:
             placed = min(left, room)
             if placed:
                 self._take(number, amounts, placed)
-                assignment = Assignment(group, pods, number, placed)
+                assignment = NodeAssignment(group, pods, number, placed)
                 self.assignments.append(assignment)
                 left -= placed
             if not left:
@@ -350,7 +350,7 @@ class Allocator:
                 break
             self._take(number, self._amounts(pods), 1)
             self._note(pods, number, 1)
-            self.assignments.append(Assignment(group, pods, number, 1))
+            self.assignments.append(NodeAssignment(group, pods, number, 1))
             placed += 1
         return placed
 
@@ -552,7 +552,7 @@ class Allocator:
     def _count_looks(self, count: int) -> None:
         self.looks -= count
         if self.looks < 0:
-            raise TooLargeError(
+            raise AllocationTooLargeError(
                 f"KAI's allocation was not followed to its end: more than {LOOKS} looks at nodes"
             )
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.framework.features import Step, failed, passed
+from toposcope.integrations.framework.features import CheckStep, failed, passed
 from toposcope.integrations.framework.waiting import WaitingWorkload, tree_command
 from toposcope.integrations.kai.api import BATCH_MIN_MEMBER
 from toposcope.integrations.kai.gang_size import JOB
@@ -19,7 +19,7 @@ _SYSTEM: Final = "KAI"
 _Path = tuple[str, ...]
 
 
-def check_bound(explained: WaitingWorkload) -> Step | None:
+def check_bound(explained: WaitingWorkload) -> CheckStep | None:
     """Whether the waiting pods find room in the domain that holds the others; None: none does."""
     for workload in explained.workloads:
         gang = _bound_gang(explained, workload)
@@ -89,7 +89,7 @@ def _domain(explained: WaitingWorkload, name: str, upper: tuple[Level, ...]) -> 
     return tuple(path)
 
 
-def _step(explained: WaitingWorkload, gang: _BoundGang) -> Step:
+def _step(explained: WaitingWorkload, gang: _BoundGang) -> CheckStep:
     placed = len(explained.placed)
     left = len(explained.waiting)
     total = placed + left

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.framework.document import Field, Suggestion
+from toposcope.integrations.framework.document import Field, FixSuggestion
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean, did_you_mean_key
 from toposcope.integrations.framework.system import ClusterFacts
 
@@ -29,18 +29,18 @@ class WrittenConstraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
+class KaiConstraint:
     """A constraint, understood."""
 
     required: Level | None = None
     preferred: Level | None = None
 
 
-NONE: Final = Constraint()
+NONE: Final = KaiConstraint()
 
 
 @dataclass(slots=True)
-class Constraints:
+class KaiConstraints:
     """Understands the constraints of one workload, and remembers the topologies that they name."""
 
     cluster: ClusterFacts
@@ -74,10 +74,10 @@ class Constraints:
     def read(
         self,
         written: WrittenConstraint,
-        above: Constraint = NONE,
+        above: KaiConstraint = NONE,
         *,
         dropped_without_level: bool = False,
-    ) -> Constraint:
+    ) -> KaiConstraint:
         """Understand a constraint; `above` is that of the group around it.
 
         A topology without levels is an error of the scheduler's, except where the grouper drops it
@@ -120,7 +120,7 @@ class Constraints:
         )
         written.topology.error("kai/no-level", text, fix)
 
-    def _in_topology(self, written: WrittenConstraint, topology: TopologyLevels) -> Constraint:
+    def _in_topology(self, written: WrittenConstraint, topology: TopologyLevels) -> KaiConstraint:
         """The levels that the constraint names; notes those that the topology lacks."""
         required = _level(written.owner, "required", written.required, topology)
         preferred = _level(written.owner, "preferred", written.preferred, topology)
@@ -129,7 +129,7 @@ class Constraints:
                 self._invalid = True
 
         if required is None or preferred is None:
-            return Constraint(required, preferred)
+            return KaiConstraint(required, preferred)
         if topology.rank(preferred) < topology.rank(required):
             self._invalid = True
             text = (
@@ -138,7 +138,7 @@ class Constraints:
             )
             fix = f"prefer {required.key} or a narrower level, or remove {written.preferred.path}"
             written.preferred.error("kai/preferred-broader", text, fix)
-        return Constraint(required, preferred)
+        return KaiConstraint(required, preferred)
 
 
 def _warn_of_no_level(topology: Field) -> None:
@@ -156,8 +156,8 @@ def _warn_of_no_topology(topology: Field, level: Field, known: Collection[str]) 
 
 def _check_against_parent(
     written: WrittenConstraint,
-    constraint: Constraint,
-    above: Constraint,
+    constraint: KaiConstraint,
+    above: KaiConstraint,
     topology: TopologyLevels,
 ) -> None:
     """Note a required level that is broader than that of the group around it."""
@@ -197,6 +197,6 @@ def _meant(key: str, topology: TopologyLevels) -> str:
     """The alias or the label key that was probably meant."""
     if topology.aliases:
         alias = did_you_mean(key, dict(topology.aliases))
-        if isinstance(alias, Suggestion):
+        if isinstance(alias, FixSuggestion):
             return alias
     return did_you_mean_key(key, (topology,))

@@ -29,7 +29,7 @@ from toposcope.integrations.framework.placement import (
     KnownLevels,
     OfferedShares,
     Placement,
-    Question,
+    PlacementQuestion,
     ViewedPod,
     ViewedResource,
     kind_of_pod,
@@ -39,9 +39,9 @@ from toposcope.integrations.framework.topologies import aliases_of
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
 from toposcope.integrations.kai.allocation import (
     VERSION,
+    AllocationTooLargeError,
     Allocator,
-    Leaf,
-    TooLargeError,
+    NodeLeaf,
     Unplaced,
 )
 from toposcope.integrations.kai.api import GROUP_OF, QUEUES, SUB_GROUP_OF
@@ -127,7 +127,7 @@ class _Placement(Placement):
         if workload.gang is not None and _is_spread(workload.groups):
             yield _NO_SPREAD
 
-    def decide(self, verdict: Verdict, question: Question) -> Verdict:
+    def decide(self, verdict: Verdict, question: PlacementQuestion) -> Verdict:
         """The verdict by KAI's own allocation, then by its queues."""
         if question.workload.gang is None:
             return verdict
@@ -142,7 +142,7 @@ def _times(member: PodGroupMember, count: int) -> PodGroupMember:
     return replace(member, pods=pods)
 
 
-def allocated(verdict: Verdict, question: Question) -> Verdict:
+def allocated(verdict: Verdict, question: PlacementQuestion) -> Verdict:
     """The verdict that KAI's own allocation leads to.
 
     The verdict stays as it is where the allocation is too large to follow.
@@ -153,7 +153,7 @@ def allocated(verdict: Verdict, question: Question) -> Verdict:
     topology = _Topology(question, groups)
     try:
         followed = place(verdict, groups, topology)
-    except TooLargeError:
+    except AllocationTooLargeError:
         followed = verdict
         if topology.has_rules and verdict.fits:
             return verdict.limited("unclear", _TOO_LARGE)
@@ -175,7 +175,7 @@ def _shares_in_several_ways(workload: Workload) -> bool:
     return len(shares) > 1 or bool(shares and has_gpus)
 
 
-def _surely(verdict: Verdict, question: Question) -> Verdict:
+def _surely(verdict: Verdict, question: PlacementQuestion) -> Verdict:
     """The verdict where pods that share GPUs fit without sharing any; else nothing is known."""
     workload = question.workload
     groups = in_whole_gpus(workload.pod_groups or workload.groups)
@@ -183,7 +183,7 @@ def _surely(verdict: Verdict, question: Question) -> Verdict:
     try:
         if topology.allocator().place(groups) is None:
             return verdict
-    except TooLargeError:
+    except AllocationTooLargeError:
         pass
     limitation = (
         "which GPUs its pods share is not known: they ask for different parts of GPUs, "
@@ -195,7 +195,7 @@ def _surely(verdict: Verdict, question: Question) -> Verdict:
 class _Topology:
     """The nodes of the cluster as KAI sees them."""
 
-    def __init__(self, question: Question, groups: Sequence[Group]) -> None:
+    def __init__(self, question: PlacementQuestion, groups: Sequence[Group]) -> None:
         self.levels = question.levels
         self.nodes = question.nodes
         self._question = question
@@ -211,14 +211,14 @@ class _Topology:
         return Allocator(self.levels, leaves, beside=beside)
 
 
-def leaf_of(node: OfferedNode, levels: Sequence[Level], *, emptied: bool) -> Leaf:
+def leaf_of(node: OfferedNode, levels: Sequence[Level], *, emptied: bool) -> NodeLeaf:
     """A node as KAI sees it; `emptied`: as if no pod ran on it, Ready and not cordoned."""
     free = node.free
     is_closed = bool(node.obstacle)
     if emptied:
         free = node.total
         is_closed = False
-    return Leaf(
+    return NodeLeaf(
         path=_path_of(node, levels),
         free=free,
         cpu_only=not node.total.get(ALLOCATABLE_GPUS),
@@ -358,7 +358,7 @@ def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
     )
 
 
-def in_queue(verdict: Verdict, question: Question) -> Verdict:
+def in_queue(verdict: Verdict, question: PlacementQuestion) -> Verdict:
     """The verdict where a limit or a quota of its queue, or of one above, keeps it waiting."""
     workload = question.workload
     wanted = _wanted(workload.pod_groups or workload.groups, question.nodes)

@@ -34,7 +34,12 @@ from toposcope.integrations.framework.surroundings import Surroundings
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System, is_change
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
 from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, PREEMPTIBLE, SUB_GROUP_OF
-from toposcope.integrations.kai.constraints import NONE, Constraint, Constraints, WrittenConstraint
+from toposcope.integrations.kai.constraints import (
+    NONE,
+    KaiConstraint,
+    KaiConstraints,
+    WrittenConstraint,
+)
 from toposcope.integrations.kai.gang_size import keeps_its_group
 from toposcope.integrations.kai.pod_shares import with_share_at
 
@@ -77,7 +82,7 @@ def _check_policy(policy: Field, cluster: ClusterFacts) -> None:
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     if before is None or is_change(root, before):  # what is in the cluster has passed the schema
         _check_schema(root, cluster)
-    constraints = Constraints(cluster)
+    constraints = KaiConstraints(cluster)
     spec = root / "spec"
     name = name_of(root, "PodGroup")
     members = cluster.pod_groups.get((namespace_of(root), name), ())
@@ -123,7 +128,7 @@ class _Tree:
     """Builds the tree of one PodGroup."""
 
     def __init__(
-        self, spec: Field, constraints: Constraints, members: Sequence[PodGroupMember]
+        self, spec: Field, constraints: KaiConstraints, members: Sequence[PodGroupMember]
     ) -> None:
         self._members = members
         self.gang = True
@@ -283,7 +288,7 @@ class _Tree:
                 fix = f"write at most {len(children)}"
             minimum.error(rule, text, fix)
 
-    def _subgroup(self, name: str, above: Constraint) -> Group:
+    def _subgroup(self, name: str, above: KaiConstraint) -> Group:
         subgroup = self._by_name[name]
         handle = f"sub-group {name}"
         own = self._constraint(handle, subgroup, above)
@@ -303,7 +308,7 @@ class _Tree:
             preferred=own.preferred,
         )
 
-    def _below(self, parent: str, minimum: Field, above: Constraint) -> tuple[Group, ...]:
+    def _below(self, parent: str, minimum: Field, above: KaiConstraint) -> tuple[Group, ...]:
         """The sub-groups inside one, or inside the PodGroup itself."""
         names = self._first(parent, minimum)
         return tuple([self._subgroup(name, above) for name in names])
@@ -328,7 +333,7 @@ class _Tree:
         )
         return first
 
-    def _constraint(self, owner: str, group: Field, above: Constraint) -> Constraint:
+    def _constraint(self, owner: str, group: Field, above: KaiConstraint) -> KaiConstraint:
         field = group / "topologyConstraint"
         written = WrittenConstraint(
             owner,

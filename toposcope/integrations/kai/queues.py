@@ -37,7 +37,7 @@ _QUOTA: Final = _Bound("quota", "allocatedNonPreemptible")
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
+class QueueExcess:
     """What a gang asks for beyond what a queue has left."""
 
     queue: str
@@ -133,7 +133,7 @@ def excess(
     own: Mapping[str, int],
     *,
     preemptible: bool,
-) -> Excess | None:
+) -> QueueExcess | None:
     """The first limit or quota that `wanted` goes beyond.
 
     `own` is what the workload itself has in it already.
@@ -155,7 +155,7 @@ def excess(
 
 def _excess(
     queue: Field, bound: _Bound, wanted: Mapping[str, float], own: Mapping[str, int]
-) -> Excess | None:
+) -> QueueExcess | None:
     """What goes beyond one bound of one queue."""
     resources = queue / "spec" / "resources"
     used = amounts_of(queue / "status" / bound.counted)
@@ -164,7 +164,7 @@ def _excess(
         asked = _total(wanted, name)
         held = max(_total(used, name) - _total(own, name), 0)
         if asked and most >= 0 and held + asked > most:
-            return Excess(
+            return QueueExcess(
                 queue=name_of(queue),
                 what=bound.what,
                 resource=ALLOCATABLE_GPUS if name == "gpu" else name,

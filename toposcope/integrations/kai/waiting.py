@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from toposcope.integrations.framework import features
-from toposcope.integrations.framework.features import Ref, Step
+from toposcope.integrations.framework.features import CheckStep, Ref
 from toposcope.integrations.framework.placement import ViewedPod
 from toposcope.integrations.framework.waiting import Waiting, WaitingWorkload
 from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, TOPOLOGIES
@@ -64,7 +64,7 @@ class _Kai(Waiting):
             name=name,
         )
 
-    def check_room(self, workload: WaitingWorkload) -> Step | None:
+    def check_room(self, workload: WaitingWorkload) -> CheckStep | None:
         return check_bound(workload)
 
     def messages(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:

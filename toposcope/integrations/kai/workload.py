@@ -25,7 +25,7 @@ from toposcope.integrations.framework.pods import (
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kai import api, gang_size, grouped_pods, pod_group
 from toposcope.integrations.kai.allocation import in_name_order
-from toposcope.integrations.kai.constraints import Constraint, Constraints, WrittenConstraint
+from toposcope.integrations.kai.constraints import KaiConstraint, KaiConstraints, WrittenConstraint
 from toposcope.integrations.kai.pod_shares import check_shares, with_share_at
 from toposcope.integrations.kai.queues import is_preemptible, queue_of
 from toposcope.integrations.lws.workload import LEADER_EXCLUDED, sub_group_policy, sub_groups
@@ -82,7 +82,7 @@ def is_for_kai(document: Mapping[str, Any]) -> bool:
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # KAI allows any change
-    constraints = Constraints(cluster)
+    constraints = KaiConstraints(cluster)
     structure = _with_shares(structure_of(root) or Structure(()))
     gang_size.check_submission(root, structure)
     tree = _Tree(root, structure, constraints)
@@ -135,7 +135,7 @@ READERS: Final = (SYSTEM, pod_group.SYSTEM, grouped_pods.SYSTEM)
 class _Tree:
     """Builds the tree of one workload."""
 
-    def __init__(self, root: Field, structure: Structure, constraints: Constraints) -> None:
+    def __init__(self, root: Field, structure: Structure, constraints: KaiConstraints) -> None:
         self._root = root
         self._structure = structure
         self._constraints = constraints
@@ -170,7 +170,7 @@ class _Tree:
             pods = self._all_at_once()
         return Group(name, pods, below, above.required, above.preferred, copies)
 
-    def _sub_groups(self, above: Constraint) -> tuple[Group, ...]:
+    def _sub_groups(self, above: KaiConstraint) -> tuple[Group, ...]:
         """What KAI makes sub-groups of, for the kinds that it knows."""
         if self._kind == LEADER_WORKER_SET:
             return self._leader_worker_set(above)
@@ -190,7 +190,7 @@ class _Tree:
             minimum = gang_size.training_minimum(self._root, self._kind, total)
         return self._some(structure.whole, minimum)
 
-    def _separate(self, above: Constraint) -> Group:
+    def _separate(self, above: KaiConstraint) -> Group:
         pod_set = self._structure.sets[0]
         if above.required or above.preferred:
             text = (
@@ -207,12 +207,12 @@ class _Tree:
             copies=pod_set.count,
         )
 
-    def _annotation_of(self, above: Constraint) -> Field:
+    def _annotation_of(self, above: KaiConstraint) -> Field:
         """The workload's annotation that a constraint comes from."""
         key = api.REQUIRED if above.required else api.PREFERRED
         return self._own / key
 
-    def _one_by_one(self, above: Constraint) -> tuple[Pods, ...]:
+    def _one_by_one(self, above: KaiConstraint) -> tuple[Pods, ...]:
         """The pods that start together; all of them where none do."""
         whole = [pods for pods in self._structure.whole if pods.count]
         total = sum(pods.count for pods in whole)
@@ -224,7 +224,7 @@ class _Tree:
             self._check_no_gang(above, total)
         return self._some(whole, minimum or total)
 
-    def _check_no_gang(self, above: Constraint, total: int) -> None:
+    def _check_no_gang(self, above: KaiConstraint, total: int) -> None:
         """Warn of a level for pods that start one by one."""
         if above.required is None and above.preferred is None:
             return
@@ -246,7 +246,7 @@ class _Tree:
                 some.append(replace(pods, count=count))
         return tuple(some)
 
-    def _jobs(self, above: Constraint) -> tuple[Group, ...]:
+    def _jobs(self, above: KaiConstraint) -> tuple[Group, ...]:
         """A JobSet's Jobs: each is a sub-group, and those of one kind are one around them."""
         created = [pod_set.name for pod_set in self._structure.sets]
         gang_size.check_startup_order(self._root, created, self._own / api.REQUIRED)
@@ -266,7 +266,7 @@ class _Tree:
             groups.append(self._job(pod_set, above))
         return tuple(groups)
 
-    def _job(self, pod_set: PodSet, above: Constraint) -> Group:
+    def _job(self, pod_set: PodSet, above: KaiConstraint) -> Group:
         job = pod_set.job or pod_set.template
         annotations = job / "metadata" / "annotations"
         written = _written(f"sub-group {pod_set.name}", annotations)
@@ -285,7 +285,7 @@ class _Tree:
             copies=pod_set.jobs,
         )
 
-    def _pytorch(self, above: Constraint) -> tuple[Group, ...]:
+    def _pytorch(self, above: KaiConstraint) -> tuple[Group, ...]:
         """A PyTorchJob's masters, all of which start at once, and the workers needed at first."""
         total = _total(self._structure.sets)
         minimum = gang_size.training_minimum(self._root, self._kind, total)
@@ -303,7 +303,7 @@ class _Tree:
             groups.append(self._workers(workers, max(0, minimum), above))
         return tuple(groups)
 
-    def _workers(self, workers: PodSet, minimum: int, above: Constraint) -> Group:
+    def _workers(self, workers: PodSet, minimum: int, above: KaiConstraint) -> Group:
         name = workers.name
         annotations = workers.annotations
         size = self._segment_size(annotations / api.SEGMENT_SIZE, workers.count)
@@ -315,7 +315,7 @@ class _Tree:
         segments = _in_name_order(own, workers, size, minimum)
         return Group(name, groups=tuple(segments))
 
-    def _ray(self, pod_set: PodSet, above: Constraint) -> Group:
+    def _ray(self, pod_set: PodSet, above: KaiConstraint) -> Group:
         annotations = pod_set.annotations
         placement = _placement_of(annotations)
         if placement is not None and not (annotations / api.TOPOLOGY).text():
@@ -368,7 +368,7 @@ class _Tree:
                 return group
         return None
 
-    def _leader_worker_set(self, above: Constraint) -> tuple[Group, ...]:
+    def _leader_worker_set(self, above: KaiConstraint) -> tuple[Group, ...]:
         """The leader, and the workers or their segments."""
         structure = self._structure
         total = _total(structure.sets)
@@ -410,7 +410,7 @@ class _Tree:
             annotation = workers.annotations / api.SEGMENT_SIZE
         return self._segment_size(annotation, total)
 
-    def _check_leader_first(self, above: Constraint, *, workers: int) -> None:
+    def _check_leader_first(self, above: KaiConstraint, *, workers: int) -> None:
         """Warn of workers that come after their leader has a place."""
         startup = (self._root / "spec" / "startupPolicy").text()
         if startup != "LeaderReady" or above.required is None or not workers:
@@ -616,7 +616,7 @@ def _written(owner: str, annotations: Field) -> WrittenConstraint:
     )
 
 
-def _segment(own: Constraint, pods: tuple[Pods, ...], times: int) -> Group:
+def _segment(own: KaiConstraint, pods: tuple[Pods, ...], times: int) -> Group:
     return Group(
         "segment",
         pods,
@@ -639,7 +639,7 @@ def _ray_name(pod_set: PodSet) -> str:
     return _RAY_HEAD if pod_set.name == "head" else pod_set.name
 
 
-def _in_name_order(own: Constraint, pod_set: PodSet, size: int, minimum: int) -> Iterator[Group]:
+def _in_name_order(own: KaiConstraint, pod_set: PodSet, size: int, minimum: int) -> Iterator[Group]:
     """The segments that hold the first `minimum` pods.
 
     The last may be smaller, and stands where its name does.

@@ -46,7 +46,7 @@ from toposcope.integrations.kubernetes.api import (
     templates_of,
 )
 from toposcope.integrations.kubernetes.gang_priority import check_priorities
-from toposcope.integrations.kubernetes.hierarchy import Tree, around, parent_of
+from toposcope.integrations.kubernetes.hierarchy import TreeBuilder, around, parent_of
 from toposcope.kube.discovery import Kind
 
 NAME: Final = "kube-scheduler"
@@ -314,7 +314,7 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
         members.extend(cluster.gangs.get((namespace, name_of(pod_group)), ()))
         return _of_group(root, pod_group, cluster)
 
-    tree = Tree(
+    tree = TreeBuilder(
         composites,
         pod_groups,
         level=lambda spec: _level(spec, cluster),

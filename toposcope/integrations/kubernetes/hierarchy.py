@@ -43,7 +43,7 @@ def around(group: Field, composites: Mapping[str, Field]) -> tuple[Field, str]:
     return above, name
 
 
-class Tree:
+class TreeBuilder:
     """Builds the groups of one tree, and collects what keeps its room from being checked.
 
     `level` reads the constraint of a group's spec, `leaf` a PodGroup.

@@ -22,7 +22,7 @@ _SCHEDULED: Final = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 """What says whether it found nodes: from Kubernetes 1.37 on, and before."""
 
 
-def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
     """Whether kube-scheduler has looked at the PodGroups.
 
     With a feature gate off it places their pods one by one.
@@ -40,7 +40,7 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
             yield _not_looked_at(ref)
 
 
-def _no_pod_group(workload: features.WorkloadObjects) -> features.Step:
+def _no_pod_group(workload: features.WorkloadObjects) -> features.CheckStep:
     why = workload.store.why_unknown(POD_GROUPS)
     if why:
         return features.unknown(f"cannot read its PodGroup: {why}")
@@ -53,7 +53,7 @@ def _is_looked_at(document: features.Object) -> bool:
     return any(features.condition(document, kind) for kind in _SCHEDULED)
 
 
-def _not_looked_at(ref: Ref) -> features.Step:
+def _not_looked_at(ref: Ref) -> features.CheckStep:
     expected = _SCHEDULED[-1]
     describe = shell(
         "kubectl describe {} {} -n {}",
@@ -97,7 +97,7 @@ class _Kubernetes(Waiting):
             return None
         return Ref(POD_GROUPS.group, POD_GROUPS.kind, pod.namespace, name)
 
-    def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
+    def check(self, workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
         return _check(workload)
 
     def refusals(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:

@@ -12,7 +12,7 @@ from typing import Final
 from toposcope.integrations.framework.constraints import Decision, OfferedNode, Pods
 from toposcope.integrations.framework.packing import Path, add_pods, times_by_name
 from toposcope.integrations.kueue.api import VERSION
-from toposcope.integrations.kueue.assignment import Assigner, Assignment
+from toposcope.integrations.kueue.assignment import Assigner, LeafAssignment
 from toposcope.integrations.kueue.queues import Flavor
 
 _COARSE: Final = (
@@ -31,7 +31,7 @@ class OnTopology:
 
     flavor: Flavor
     assigner: Assigner
-    assignments: list[Assignment]
+    assignments: list[LeafAssignment]
 
     def give_back(self) -> None:
         """Free what was assigned."""
@@ -47,7 +47,7 @@ class WithoutTopology:
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AdmittedCopy:
     """What one copy got."""
 
     on_topologies: list[OnTopology]
@@ -77,7 +77,7 @@ def nodes_of(
 
 
 def with_places(
-    decision: Decision, copies: Sequence[Admitted], nodes: Sequence[OfferedNode]
+    decision: Decision, copies: Sequence[AdmittedCopy], nodes: Sequence[OfferedNode]
 ) -> Decision:
     """The decision with the nodes of all pods, as far as they are known.
 

@@ -5,7 +5,7 @@ from typing import Final, Literal, NamedTuple
 
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.features import Object, Ref, Step, condition, failed
+from toposcope.integrations.framework.features import CheckStep, Object, Ref, condition, failed
 from toposcope.integrations.framework.waiting import NodeState, WaitingWorkload
 from toposcope.integrations.kueue.api import WORKLOAD
 from toposcope.integrations.kueue.queues import AssignedDomain, assigned_domains
@@ -67,7 +67,7 @@ class _LostDomain(NamedTuple):
         return f"{self.nodes[0]} ({HOSTNAME}={value})"
 
 
-def check_assignment(explained: WaitingWorkload) -> Step | None:
+def check_assignment(explained: WaitingWorkload) -> CheckStep | None:
     """A domain of a Workload's topologyAssignment that cannot run its pods; None: none is known."""
     if explained.finished or not explained.cluster_nodes:
         return None
@@ -133,7 +133,7 @@ def _state(nodes: Sequence[NodeState]) -> _State | None:
     return None
 
 
-def _step(ref: Ref, workload: Object, lost: Sequence[_LostDomain]) -> Step:
+def _step(ref: Ref, workload: Object, lost: Sequence[_LostDomain]) -> CheckStep:
     first, *others = lost
     domain = first.domain
     if first.is_node:

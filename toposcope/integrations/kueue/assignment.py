@@ -79,7 +79,7 @@ class Unassigned:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class LeafAssignment:
     """Pods of a pod set on one leaf."""
 
     pod_set: OrderedPods
@@ -169,13 +169,13 @@ class _Together:
     workers: OrderedPods
     leader: OrderedPods | None = None
 
-    def assignments(self, domains: Iterable[_Domain]) -> Iterator[Assignment]:
+    def assignments(self, domains: Iterable[_Domain]) -> Iterator[LeafAssignment]:
         """What these domains got."""
         for domain in domains:
             if domain.pods:
-                yield Assignment(self.workers, domain.leaf, domain.pods)
+                yield LeafAssignment(self.workers, domain.leaf, domain.pods)
             if self.leader and domain.leaders:
-                yield Assignment(self.leader, domain.leaf, domain.leaders)
+                yield LeafAssignment(self.leader, domain.leaf, domain.leaders)
 
 
 class Assigner:
@@ -209,9 +209,9 @@ class Assigner:
             self._usable[node_filter] = usable
         return usable
 
-    def assign(self, pod_sets: Iterable[OrderedPods]) -> list[Assignment] | Unassigned:
+    def assign(self, pod_sets: Iterable[OrderedPods]) -> list[LeafAssignment] | Unassigned:
         """Assign all of them, or none: the first that finds no room ends it."""
-        assigned: list[Assignment] = []
+        assigned: list[LeafAssignment] = []
         for together in _in_groups(pod_sets):
             domains = _Search(self, together).run()
             if isinstance(domains, Unassigned):
@@ -222,12 +222,12 @@ class Assigner:
                 assigned.append(assignment)
         return assigned
 
-    def give_back(self, assignments: Iterable[Assignment]) -> None:
+    def give_back(self, assignments: Iterable[LeafAssignment]) -> None:
         """Free the leaves of what was assigned."""
         for assignment in assignments:
             self._add(assignment, -assignment.count)
 
-    def _add(self, assignment: Assignment, count: int) -> None:
+    def _add(self, assignment: LeafAssignment, count: int) -> None:
         free = self.leaves[assignment.leaf].free
         add_pods(free, assignment.pod_set.pods.requests, -count)
 

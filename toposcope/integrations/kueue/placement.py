@@ -17,7 +17,7 @@ from toposcope.integrations.framework.placement import (
     ClusterView,
     KnownLevels,
     Placement,
-    Question,
+    PlacementQuestion,
     ViewedPod,
 )
 from toposcope.integrations.framework.system import ClusterFacts, Held
@@ -85,7 +85,7 @@ class _Placement(Placement):
         if topology is not None:
             yield from named_like_their_domain(topology, view)
 
-    def decide(self, verdict: Verdict, question: Question) -> Verdict:
+    def decide(self, verdict: Verdict, question: PlacementQuestion) -> Verdict:
         """The verdict that the procedure leads to."""
         workload = question.workload
         decision = question.decision
@@ -98,7 +98,7 @@ class _Placement(Placement):
 
 
 def _decided(
-    verdict: Verdict, question: Question, admission: Admission, decision: Decision
+    verdict: Verdict, question: PlacementQuestion, admission: Admission, decision: Decision
 ) -> Verdict:
     if decision.doubt:
         return verdict if verdict.refuses else verdict.limited("unclear", decision.doubt)
@@ -114,7 +114,9 @@ def _decided(
     return _admitted(verdict, decision)
 
 
-def _is_in_another_flavor(verdict: Verdict, question: Question, decision: Decision) -> bool:
+def _is_in_another_flavor(
+    verdict: Verdict, question: PlacementQuestion, decision: Decision
+) -> bool:
     """Whether pods go to nodes of another flavor than that for which the verdict found a place."""
     filters = {}
     for placed in verdict.placed:
@@ -158,7 +160,7 @@ def _bound_nodes(view: ClusterView) -> BoundNodes:
 
 
 def _refused(
-    verdict: Verdict, question: Question, admission: Admission, decision: Decision
+    verdict: Verdict, question: PlacementQuestion, admission: Admission, decision: Decision
 ) -> Verdict:
     refusal = decision.refusal
     if decision.no_flavor:
@@ -180,7 +182,7 @@ def _refused(
     return verdict.limited("full", refusal)
 
 
-def _is_possible(admission: Admission, question: Question) -> bool:
+def _is_possible(admission: Admission, question: PlacementQuestion) -> bool:
     """Whether it would be admitted were nothing else running or admitted."""
     decision = admission.decide(question.nodes, emptied=True)
     return not decision.refusal

@@ -43,7 +43,7 @@ _MAX_NAME: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
-class NamedLevel:
+class RequestedLevel:
     """A level that the request names, and where."""
 
     key: str
@@ -54,19 +54,19 @@ class NamedLevel:
 class Slices:
     """Pods of the set in slices of `size`, each kept together at a level."""
 
-    level: NamedLevel
+    level: RequestedLevel
     size: int
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PodSetRequest:
     """What one pod set requests."""
 
     pod_set: PodSet
     where: Field
     """The annotations, or the topologyRequest."""
-    required: NamedLevel | None = None
-    preferred: NamedLevel | None = None
+    required: RequestedLevel | None = None
+    preferred: RequestedLevel | None = None
     slices: tuple[Slices, ...] = ()
     """Broadest first; the inner ones divide the outer ones."""
     group: str | None = None
@@ -78,17 +78,17 @@ class Request:
     """What it asks for that is not modelled, and why that matters."""
 
     @property
-    def level(self) -> NamedLevel | None:
+    def level(self) -> RequestedLevel | None:
         """The level for the whole set, required or preferred."""
         return self.required or self.preferred
 
 
-def annotated(pod_set: PodSet) -> Request:
+def annotated(pod_set: PodSet) -> PodSetRequest:
     """The request in the annotations of a pod template."""
     return _Reader(pod_set, pod_set.annotations, ANNOTATIONS).request()
 
 
-def of_workload(pod_set: PodSet, topology_request: Field) -> Request:
+def of_workload(pod_set: PodSet, topology_request: Field) -> PodSetRequest:
     """The request of a pod set in a Kueue Workload."""
     return _Reader(pod_set, topology_request, FIELDS).request()
 
@@ -104,7 +104,7 @@ class _Reader:
         """Annotations are strings, fields have types."""
         self._doubts: list[str] = []
 
-    def request(self) -> Request:
+    def request(self) -> PodSetRequest:
         """All of it; invalid values become findings and are left out."""
         self._check_one()
         is_refused = self._check_unconstrained()
@@ -115,7 +115,7 @@ class _Reader:
         if not self._at(REQUIRED):
             preferred = self._named(self._at(PREFERRED))
         slices = self._layers() if self._at(SLICE_LAYERS) else self._one_layer()
-        return Request(
+        return PodSetRequest(
             pod_set=self._set,
             where=self._where,
             required=required,
@@ -177,7 +177,7 @@ class _Reader:
                 "(TASTopologySpreading), which is not checked"
             )
 
-    def _named(self, field: Field) -> NamedLevel | None:
+    def _named(self, field: Field) -> RequestedLevel | None:
         """The label key that it names; None where there is none, or no label key."""
         rule = "kueue/label-name"
         key = field.text()
@@ -190,7 +190,7 @@ class _Reader:
         if mistake:
             field.error(rule, mistake, "name a node label")
             return None
-        return NamedLevel(key, field)
+        return RequestedLevel(key, field)
 
     def _group(self) -> str | None:
         """The name of the group of pod sets."""
@@ -357,16 +357,16 @@ def _check_repeated(field: Field, key: str, index_of: Mapping[str, int]) -> None
         field.error(_LAYERS_RULE, message, "name each level once")
 
 
-def _grouped(requests: Iterable[Request]) -> dict[str, list[Request]]:
+def _grouped(requests: Iterable[PodSetRequest]) -> dict[str, list[PodSetRequest]]:
     """The requests of each group of pod sets."""
-    groups: dict[str, list[Request]] = {}
+    groups: dict[str, list[PodSetRequest]] = {}
     for request in requests:
         if request.group:
             groups.setdefault(request.group, []).append(request)
     return groups
 
 
-def check_groups(requests: Iterable[Request], *, by_webhook: bool) -> None:
+def check_groups(requests: Iterable[PodSetRequest], *, by_webhook: bool) -> None:
     """Note what is wrong with the groups that pod sets form, of a leader and its workers.
 
     `by_webhook`: whether the webhook of the workload's kind refuses what is no such group.
@@ -382,7 +382,7 @@ def check_groups(requests: Iterable[Request], *, by_webhook: bool) -> None:
             _note_no_pair(name, members)
 
 
-def doubted_groups(requests: Iterable[Request]) -> list[str]:
+def doubted_groups(requests: Iterable[PodSetRequest]) -> list[str]:
     """Groups that no webhook refuses, and that are no leader with its workers.
 
     A group of one pod set is placed as if it were in none.
@@ -400,21 +400,21 @@ def doubted_groups(requests: Iterable[Request]) -> list[str]:
     return doubts
 
 
-def _note_no_pair(name: str, members: Sequence[Request]) -> None:
+def _note_no_pair(name: str, members: Sequence[PodSetRequest]) -> None:
     text = f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)"
     fix = f"let two pod sets have the group name {name!r}"
     for request in members:
         _group_name(request).error("kueue/group-pair", text, fix)
 
 
-def _check_pair(name: str, one: Request, other: Request) -> None:
+def _check_pair(name: str, one: PodSetRequest, other: PodSetRequest) -> None:
     _check_has_leader(one, other)
     if _keys(one) != _keys(other):
         _note_level_unlike(name, one, other)
         _note_level_unlike(name, other, one)
 
 
-def _check_has_leader(one: Request, other: Request) -> None:
+def _check_has_leader(one: PodSetRequest, other: PodSetRequest) -> None:
     """Note a group in which no pod set is a single pod."""
     count, other_count = one.pod_set.count, other.pod_set.count
     if count == 1 or other_count == 1:
@@ -428,7 +428,7 @@ def _check_has_leader(one: Request, other: Request) -> None:
         field.error("kueue/group-leader", text, "one of the two is the leader, a single pod")
 
 
-def _check_same_nodes(one: Request, other: Request) -> None:
+def _check_same_nodes(one: PodSetRequest, other: PodSetRequest) -> None:
     """Note a leader that asks for other nodes than its workers."""
     leader, workers = one.pod_set, other.pod_set
     if leader.count >= workers.count:
@@ -444,7 +444,7 @@ def _check_same_nodes(one: Request, other: Request) -> None:
     )
 
 
-def _note_level_unlike(name: str, request: Request, partner: Request) -> None:
+def _note_level_unlike(name: str, request: PodSetRequest, partner: PodSetRequest) -> None:
     """Note that the two pod sets of a group name different levels."""
     request.where.error(
         "kueue/group-levels",
@@ -454,7 +454,7 @@ def _note_level_unlike(name: str, request: Request, partner: Request) -> None:
     )
 
 
-def _keys(request: Request) -> tuple[str | None, str | None]:
+def _keys(request: PodSetRequest) -> tuple[str | None, str | None]:
     required, preferred = request.required, request.preferred
     return (
         required.key if required else None,
@@ -462,5 +462,5 @@ def _keys(request: Request) -> tuple[str | None, str | None]:
     )
 
 
-def _group_name(request: Request) -> Field:
+def _group_name(request: PodSetRequest) -> Field:
     return request.where / GROUP_NAME or request.where / FIELDS[GROUP_NAME]

@@ -18,7 +18,7 @@ from toposcope.integrations.framework.node_affinity import NodeFilter
 from toposcope.integrations.framework.packing import PODS, Path
 from toposcope.integrations.framework.system import Held
 from toposcope.integrations.kueue.admitted import (
-    Admitted,
+    AdmittedCopy,
     OnTopology,
     WithoutTopology,
     nodes_of,
@@ -116,7 +116,7 @@ class KueueAdmission:
         trial = _Trial(self, nodes, emptied=emptied)
         notes = self.queue.notes
         copies = self._copies_to_try(len(nodes))
-        admitted: list[Admitted] = []
+        admitted: list[AdmittedCopy] = []
 
         for copy in range(copies):
             result = trial.admit()
@@ -169,7 +169,7 @@ class _Cycle:
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     busy: _Refusal | None = None
     """What lacks now and may be there later."""
-    result: "Admitted | _Refusal" = _Refusal("")
+    result: "AdmittedCopy | _Refusal" = _Refusal("")
 
     def use(self, member: int, flavor: Flavor, resource: str, amount: int) -> None:
         """Have a pod set take so much of a resource from a flavor."""
@@ -231,7 +231,7 @@ class _Trial:
         self.notes: list[str] = []
         """On copies that are admitted with fewer pods."""
 
-    def admit(self) -> Admitted | _Refusal:
+    def admit(self) -> AdmittedCopy | _Refusal:
         """Admit one copy; flavor after flavor, as long as one is left to try."""
         pod_sets = self._admission.pod_sets
         counts = [pod_set.pods.count for pod_set in pod_sets]
@@ -253,7 +253,7 @@ class _Trial:
                 break
         return _most_telling(refusals)
 
-    def _reduced(self, counts: Sequence[int], tried: _Tried) -> Admitted | _Refusal | None:
+    def _reduced(self, counts: Sequence[int], tried: _Tried) -> AdmittedCopy | _Refusal | None:
         """Admit it with as many pods as fit, where it allows fewer; None: that does not help."""
         fewer = self._most_that_fit(counts, tried)
         if fewer is None:
@@ -321,7 +321,7 @@ class _Trial:
         cycle.result = self._run(cycle)
         return cycle
 
-    def _run(self, cycle: _Cycle) -> Admitted | _Refusal:
+    def _run(self, cycle: _Cycle) -> AdmittedCopy | _Refusal:
         for members in self._groups():
             refusal = self._choose_flavors(cycle, members)
             if refusal:
@@ -333,7 +333,7 @@ class _Trial:
             return result
         self._last = cycle.usage
         _add(self._used, cycle.usage)
-        return Admitted(result, list(self._without_topology(cycle)))
+        return AdmittedCopy(result, list(self._without_topology(cycle)))
 
     def _without_topology(self, cycle: _Cycle) -> Iterator[WithoutTopology]:
         """The pod sets that get no nodes, with the flavor of what they request."""

@@ -9,7 +9,7 @@ from typing import Final
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.document import Field, Finding
-from toposcope.integrations.framework.features import Step
+from toposcope.integrations.framework.features import CheckStep
 from toposcope.integrations.framework.placement import ViewedPod
 from toposcope.integrations.framework.waiting import CopyName, Pin, Waiting, WaitingWorkload
 from toposcope.integrations.kueue.api import (
@@ -40,7 +40,7 @@ _GATES: Final = {
 }
 
 
-def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
     """From the workload's queue name to the flavors of its ClusterQueue."""
     if not any(demand.system == "Kueue" for demand in workload.workloads):
         return
@@ -67,7 +67,7 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
 
 def _missing(
     workload: features.WorkloadObjects, kind: Kind, *, which: str, where: str, command: Command
-) -> features.Step:
+) -> features.CheckStep:
     commands = (command,)
     why = workload.store.why_unknown(kind)
     if why:
@@ -77,7 +77,7 @@ def _missing(
     return features.failed(text, commands=commands)
 
 
-def _check_cluster_queue(workload: features.WorkloadObjects, name: str) -> features.Step:
+def _check_cluster_queue(workload: features.WorkloadObjects, name: str) -> features.CheckStep:
     queue = workload.store.find(CLUSTER_QUEUE, name)
     if queue is None:
         return _missing(
@@ -98,7 +98,7 @@ def _check_cluster_queue(workload: features.WorkloadObjects, name: str) -> featu
 
 def _check_flavors(
     workload: features.WorkloadObjects, name: str, queue: features.Object
-) -> features.Step:
+) -> features.CheckStep:
     """Whether a flavor of the ClusterQueue has a topology."""
     flavors = _flavor_names(queue)
     why = workload.store.why_unknown(FLAVORS)
@@ -153,7 +153,7 @@ class _Kueue(Waiting):
         "kueue/wrong-place",
     )
 
-    def check(self, workload: features.WorkloadObjects) -> Iterator[Step]:
+    def check(self, workload: features.WorkloadObjects) -> Iterator[CheckStep]:
         return _check(workload)
 
     def settles(self, finding: Finding, workload: features.WorkloadObjects) -> bool:
@@ -161,7 +161,7 @@ class _Kueue(Waiting):
             return False
         return is_managed(workload)  # an owner names the queue
 
-    def check_nodes(self, workload: WaitingWorkload) -> Step | None:
+    def check_nodes(self, workload: WaitingWorkload) -> CheckStep | None:
         return check_assignment(workload)
 
     def copy_namer(self, system: str, group: Group) -> CopyName | None:

@@ -37,8 +37,8 @@ from toposcope.integrations.kueue.queues import (
     queue_of,
 )
 from toposcope.integrations.kueue.request import (
-    NamedLevel,
-    Request,
+    PodSetRequest,
+    RequestedLevel,
     Slices,
     annotated,
     check_groups,
@@ -181,7 +181,7 @@ class _Submitted:
 
     root: Field
     structure: Structure
-    requests: list[Request]
+    requests: list[PodSetRequest]
     cluster: ClusterFacts
     is_order_known: bool = True
 
@@ -210,7 +210,7 @@ class _Submitted:
             is_order_known=self.is_order_known,
         )
 
-    def _ordered_pods(self, request: Request) -> OrderedPods:
+    def _ordered_pods(self, request: PodSetRequest) -> OrderedPods:
         pod_set = request.pod_set
         count = 1 if self.structure.separate else pod_set.count
         pods = replace(pod_set.some(count), name=pod_set.name)
@@ -249,7 +249,7 @@ class _Submitted:
             return Group("pod", groups=tuple(single_pods), copies=copies)
 
         below = []
-        grouped: dict[str, list[Request]] = {}
+        grouped: dict[str, list[PodSetRequest]] = {}
         for request in requests:
             if request.group:
                 grouped.setdefault(request.group, []).append(request)
@@ -341,7 +341,7 @@ def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> R
 
 
 def _of_any_queue(
-    requests: list[Request], cluster: ClusterFacts, notes: list[str]
+    requests: list[PodSetRequest], cluster: ClusterFacts, notes: list[str]
 ) -> list[_KnownPlace]:
     """Every topology that has all levels, where the queue is not known."""
     topologies = _candidates(requests, cluster, notes)
@@ -355,7 +355,7 @@ def _of_any_queue(
     return places
 
 
-def _any_queue(flavor: Flavor, requests: list[Request]) -> Queue:
+def _any_queue(flavor: Flavor, requests: list[PodSetRequest]) -> Queue:
     """A queue that stands for an unknown one: its flavor has more quota than there can be."""
     quota: dict[tuple[str, str], int] = {}
     for request in requests:
@@ -382,7 +382,7 @@ class _FlavorsOfQueue:
 
 
 def _flavors(
-    requests: list[Request], queue: Queue, cluster: ClusterFacts, notes: list[str]
+    requests: list[PodSetRequest], queue: Queue, cluster: ClusterFacts, notes: list[str]
 ) -> _FlavorsOfQueue:
     """The flavors whose topologies have every level that is named, in order.
 
@@ -401,7 +401,9 @@ def _flavors(
     return _FlavorsOfQueue([place for place in complete if place.topology in ordered])
 
 
-def _complete(requests: Iterable[Request], places: Sequence[_KnownPlace]) -> list[_KnownPlace]:
+def _complete(
+    requests: Iterable[PodSetRequest], places: Sequence[_KnownPlace]
+) -> list[_KnownPlace]:
     """The flavors that have every level; a level that none has is noted."""
     named = [asked.level for asked in _asked_levels(requests)]
     for level in named:
@@ -417,7 +419,7 @@ def _topologies_of(places: Iterable[_KnownPlace]) -> list[TopologyLevels]:
     return list(topologies)
 
 
-def _have_flavors(requests: Iterable[Request], topologies: Iterable[TopologyLevels]) -> bool:
+def _have_flavors(requests: Iterable[PodSetRequest], topologies: Iterable[TopologyLevels]) -> bool:
     """Whether each pod set has a topology with all levels that it names, in the right order.
 
     False where none names a level.
@@ -456,14 +458,14 @@ def _known_places(
     return places
 
 
-def _has_all(topology: TopologyLevels, levels: Iterable[NamedLevel]) -> bool:
+def _has_all(topology: TopologyLevels, levels: Iterable[RequestedLevel]) -> bool:
     for level in levels:
         if topology.by_key(level.key) is None:
             return False
     return True
 
 
-def _check_level(level: NamedLevel, places: Sequence[_KnownPlace]) -> None:
+def _check_level(level: RequestedLevel, places: Sequence[_KnownPlace]) -> None:
     """Note a level that no flavor has."""
     texts = []
     topologies = []
@@ -477,7 +479,7 @@ def _check_level(level: NamedLevel, places: Sequence[_KnownPlace]) -> None:
         level.field.error("kueue/level-exists", ", ".join(texts), fix)
 
 
-def _note_no_topology(requests: list[Request], queue: Queue) -> None:
+def _note_no_topology(requests: list[PodSetRequest], queue: Queue) -> None:
     """Note that a pod set asks for a topology, and no flavor has one."""
     texts = []
     for flavor in queue.flavors:
@@ -490,7 +492,7 @@ def _note_no_topology(requests: list[Request], queue: Queue) -> None:
             return
 
 
-def _workload(root: Field) -> tuple[Structure, list[Request]]:
+def _workload(root: Field) -> tuple[Structure, list[PodSetRequest]]:
     """A Kueue Workload names its pod sets itself."""
     requests = []
     written_sets = root / "spec" / "podSets"
@@ -561,7 +563,7 @@ def _check_alone(pod_set: PodSet, kind: str) -> None:
             )
 
 
-def _check_remainders(requests: Iterable[Request]) -> None:
+def _check_remainders(requests: Iterable[PodSetRequest]) -> None:
     """Note pods that are left over when a pod set is cut into slices."""
     for request in requests:
         if not request.slices:
@@ -582,11 +584,11 @@ def _check_remainders(requests: Iterable[Request]) -> None:
 class _AskedLevel:
     """A level that is named, for the whole set or for its slices."""
 
-    level: NamedLevel
+    level: RequestedLevel
     of_slices: bool = False
 
 
-def _asked_levels(requests: Iterable[Request]) -> Iterator[_AskedLevel]:
+def _asked_levels(requests: Iterable[PodSetRequest]) -> Iterator[_AskedLevel]:
     """Every level that is named."""
     for request in requests:
         if request.level:
@@ -596,7 +598,7 @@ def _asked_levels(requests: Iterable[Request]) -> Iterator[_AskedLevel]:
 
 
 def _candidates(
-    requests: list[Request], cluster: ClusterFacts, notes: list[str]
+    requests: list[PodSetRequest], cluster: ClusterFacts, notes: list[str]
 ) -> list[TopologyLevels]:
     """The topologies that have every level that is named, in the right order."""
     asked = list(_asked_levels(requests))
@@ -639,7 +641,7 @@ def _check_levels(asked: Iterable[_AskedLevel], topologies: Sequence[TopologyLev
     return missing
 
 
-def _warn_no_common_topology(named: Sequence[NamedLevel]) -> None:
+def _warn_no_common_topology(named: Sequence[RequestedLevel]) -> None:
     keys = dict.fromkeys([level.key for level in named])
     named[-1].field.warn(
         "kueue/one-topology",
@@ -649,7 +651,7 @@ def _warn_no_common_topology(named: Sequence[NamedLevel]) -> None:
     )
 
 
-def _ordered(requests: list[Request], complete: list[TopologyLevels]) -> list[TopologyLevels]:
+def _ordered(requests: list[PodSetRequest], complete: list[TopologyLevels]) -> list[TopologyLevels]:
     """The topologies whose order the requests keep to.
 
     Where there is none, an error says what is wrong.
@@ -671,8 +673,8 @@ def _ordered(requests: list[Request], complete: list[TopologyLevels]) -> list[To
 class _Disorder:
     """An inner level that is broader than the outer one."""
 
-    inner: NamedLevel
-    outer: NamedLevel
+    inner: RequestedLevel
+    outer: RequestedLevel
 
     def note(self) -> None:
         """Say so where the inner one is named."""
@@ -684,7 +686,7 @@ class _Disorder:
         )
 
 
-def _disorder(request: Request, topology: TopologyLevels) -> _Disorder | None:
+def _disorder(request: PodSetRequest, topology: TopologyLevels) -> _Disorder | None:
     """Two levels of a request in the wrong order; layers of slices may not even be equal."""
     outer = request.level
     may_be_equal = True
@@ -701,7 +703,7 @@ def _disorder(request: Request, topology: TopologyLevels) -> _Disorder | None:
     return None
 
 
-def _rank(topology: TopologyLevels, named: NamedLevel) -> int:
+def _rank(topology: TopologyLevels, named: RequestedLevel) -> int:
     level = topology.by_key(named.key)
     return topology.rank(level) if level else -1
 
@@ -745,7 +747,7 @@ def _min_parallelism(annotation: Field, count: int) -> int | None:
     return None
 
 
-def _set(request: Request, count: int, topology: TopologyLevels | None) -> Group:
+def _set(request: PodSetRequest, count: int, topology: TopologyLevels | None) -> Group:
     """`count` pods of a pod set, in its slices."""
     pod_set = request.pod_set
     level = _level_of(request, topology)
@@ -758,7 +760,9 @@ def _set(request: Request, count: int, topology: TopologyLevels | None) -> Group
     return replace(group, required=level.required, preferred=level.preferred)
 
 
-def _together(name: str, members: Sequence[Request], topology: TopologyLevels | None) -> Group:
+def _together(
+    name: str, members: Sequence[PodSetRequest], topology: TopologyLevels | None
+) -> Group:
     """Pod sets that share the level of the first one."""
     pods = [member.pod_set.some(member.pod_set.count) for member in members]
     level = _level_of(members[0], topology)
@@ -778,7 +782,7 @@ class _GroupLevel:
     preferred: Level | None = None
 
 
-def _level_of(request: Request, topology: TopologyLevels | None) -> _GroupLevel:
+def _level_of(request: PodSetRequest, topology: TopologyLevels | None) -> _GroupLevel:
     if topology is None:
         return _GroupLevel()
     required, preferred = request.required, request.preferred

@@ -11,7 +11,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from toposcope.hardware.matrix import LinkMatrix, nv_links
-from toposcope.hardware.matrix_annotation import Device, NodeMatrix
+from toposcope.hardware.matrix_annotation import MatrixDevice, NodeMatrix
 from toposcope.hardware.pci import PIX, PXB
 from toposcope.hardware.ranges import parse_list
 from toposcope.hardware.topology import Interconnect
@@ -92,7 +92,7 @@ def write(
     return NcclTopology(text + "\n", unknown)
 
 
-def _check_addresses(node: str, devices: Sequence[Device]) -> None:
+def _check_addresses(node: str, devices: Sequence[MatrixDevice]) -> None:
     """Raises ExportError when a device has no PCI address."""
     nameless = []
     for device in devices:
@@ -134,7 +134,7 @@ def _comment(node: str, unknown: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DeviceGroup:
     """Devices below one port of a CPU, by their position in the matrix."""
 
     numa: int
@@ -143,7 +143,7 @@ class Group:
     """The devices that share a switch; several such switches hang from one above them."""
 
 
-def groups_of(devices: Sequence[Device], links: LinkMatrix) -> list[Group]:
+def groups_of(devices: Sequence[MatrixDevice], links: LinkMatrix) -> list[DeviceGroup]:
     """The devices by the switches that they share (PIX) and those above these (PXB)."""
     groups = []
     everything = range(len(devices))
@@ -152,12 +152,12 @@ def groups_of(devices: Sequence[Device], links: LinkMatrix) -> list[Group]:
         switches = []
         for positions in _joined(members, links, {PIX}):
             switches.append(tuple(positions))
-        group = Group(_numa_of(behind), tuple(switches))
+        group = DeviceGroup(_numa_of(behind), tuple(switches))
         groups.append(group)
     return groups
 
 
-def _numa_of(devices: Iterable[Device]) -> int:
+def _numa_of(devices: Iterable[MatrixDevice]) -> int:
     """The NUMA node of devices behind the same switch, -1 if none tells it.
 
     Firmware may not tell it of each card.
@@ -192,7 +192,7 @@ class _Writer:
     def __init__(
         self,
         root: ET.Element,
-        devices: Sequence[Device],
+        devices: Sequence[MatrixDevice],
         links: LinkMatrix,
         interconnect: str | None,
         pcie: int | None,
@@ -226,7 +226,7 @@ class _Writer:
                 return device.cpus
         return ""
 
-    def _group(self, cpu: ET.Element, group: Group) -> None:
+    def _group(self, cpu: ET.Element, group: DeviceGroup) -> None:
         """Hang a single device from the CPU, devices behind a switch from that switch.
 
         Several switches hang from one above them.

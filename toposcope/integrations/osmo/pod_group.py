@@ -18,7 +18,7 @@ from toposcope.integrations.framework.levels import TopologyLevels
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class TopologyRequirement:
     """One entry of a resource's `topology`."""
 
     field: Field
@@ -30,12 +30,12 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class OsmoTask:
     """One task: one pod."""
 
     name: str
     pods: Pods
-    requirements: tuple[Requirement, ...]
+    requirements: tuple[TopologyRequirement, ...]
 
 
 @dataclass(slots=True)
@@ -46,9 +46,9 @@ class Branch:
     """
 
     path: tuple[str, ...] = ()
-    requirements: list[Requirement] = field(default_factory=list)
+    requirements: list[TopologyRequirement] = field(default_factory=list)
     """One of each of its tasks."""
-    tasks: list[Task] = field(default_factory=list)
+    tasks: list[OsmoTask] = field(default_factory=list)
     """The tasks that ask for nothing narrower."""
     below: dict[str, "Branch"] = field(default_factory=dict)
 
@@ -72,11 +72,11 @@ class Branch:
             yield from branch.walk()
 
 
-def tree_of(tasks: Sequence[Task], pool: TopologyLevels) -> Branch:
+def tree_of(tasks: Sequence[OsmoTask], pool: TopologyLevels) -> Branch:
     """The tree of tasks whose requirements all have a level of the pool."""
     root = Branch()
 
-    def rank(requirement: Requirement) -> int:
+    def rank(requirement: TopologyRequirement) -> int:
         return pool.rank(requirement.level) if requirement.level else 0
 
     for task in tasks:

@@ -26,8 +26,8 @@ from toposcope.integrations.framework.node_affinity import (
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.osmo import scheduler
 from toposcope.integrations.osmo.pod_group import (
-    Requirement,
-    Task,
+    OsmoTask,
+    TopologyRequirement,
     check_differences,
     group_of,
     tree_of,
@@ -222,7 +222,7 @@ class _Workflow:
     def _workload(
         self,
         group: _TaskGroup,
-        tasks: Sequence[Task],
+        tasks: Sequence[OsmoTask],
         *,
         alone: bool,
         topology_ready: bool,
@@ -275,7 +275,7 @@ class _Workflow:
             notes.append(f"to submit this template, --set {names} too; no task is placed by it")
         return tuple(notes)
 
-    def _task(self, task: Field) -> Task:
+    def _task(self, task: Field) -> OsmoTask:
         resource = task / "resource"
         name = resource.text() or _DEFAULT
         # Without a section there is one resource, the default one, that requests nothing.
@@ -290,13 +290,13 @@ class _Workflow:
             resource.error("osmo/resource-found", text, "add it to workflow.resources")
 
         without_requests = Pods(name, 1, ())
-        return Task(
+        return OsmoTask(
             name=(task / "name").text() or task.path,
             pods=self._pods.get(name, without_requests),
             requirements=self._requirements.get(name, ()),
         )
 
-    def _read_topology(self, resource: str, field: Field) -> tuple[Requirement, ...]:
+    def _read_topology(self, resource: str, field: Field) -> tuple[TopologyRequirement, ...]:
         requirements = []
         keys: set[str] = set()
         for entry in (field / "topology").items():
@@ -315,12 +315,12 @@ class _Workflow:
             requirements.append(self._requirement(entry, key, resource))
         return tuple(requirements)
 
-    def _requirement(self, entry: Field, key: str, resource: str) -> Requirement:
+    def _requirement(self, entry: Field, key: str, resource: str) -> TopologyRequirement:
         kind = entry / "requirementType"
         if kind and kind.value not in _TYPES:
             text = "Input should be 'required' or 'preferred'"
             kind.error("osmo/requirement-type", text, did_you_mean(str(kind.value), _TYPES))
-        return Requirement(
+        return TopologyRequirement(
             field=entry,
             key=key,
             group=(entry / "group").text() or _DEFAULT,
@@ -349,7 +349,7 @@ class _Workflow:
         return None
 
 
-def _have_levels(tasks: Sequence[Task]) -> bool:
+def _have_levels(tasks: Sequence[OsmoTask]) -> bool:
     """Whether it is known for each requirement which level it means."""
     for task in tasks:
         for requirement in task.requirements:
@@ -358,8 +358,8 @@ def _have_levels(tasks: Sequence[Task]) -> bool:
     return True
 
 
-def _without_requirements(tasks: Sequence[Task]) -> list[Task]:
-    return [Task(task.name, task.pods, ()) for task in tasks]
+def _without_requirements(tasks: Sequence[OsmoTask]) -> list[OsmoTask]:
+    return [OsmoTask(task.name, task.pods, ()) for task in tasks]
 
 
 def _check_fields(entry: Field) -> None:
@@ -418,7 +418,7 @@ def _nodes(resource: Field) -> NodeFilter:
     return NodeFilter(terms=((expression,),))
 
 
-def _check_same_keys(field: Field, tasks: Sequence[Task]) -> bool:
+def _check_same_keys(field: Field, tasks: Sequence[OsmoTask]) -> bool:
     key_sets = set()
     for task in tasks:
         keys = sorted([requirement.key for requirement in task.requirements])

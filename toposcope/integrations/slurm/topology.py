@@ -31,7 +31,7 @@ _Order = list[tuple[tuple[str, ...], tuple[int, ...], str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class SlurmSwitch:
     """One switch of topology/tree: it has either other switches or nodes below it."""
 
     name: str
@@ -48,10 +48,10 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class SwitchTree:
     """The switches, broadest first."""
 
-    switches: tuple[Switch, ...]
+    switches: tuple[SlurmSwitch, ...]
     left_out: tuple[str, ...]
     """Nodes that lack one of the levels."""
 
@@ -83,7 +83,7 @@ def inner_levels(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
     return tuple(inner)
 
 
-def tree(levels: Sequence[Level], table: Table) -> Tree:
+def tree(levels: Sequence[Level], table: Table) -> SwitchTree:
     """The hierarchy as switches, with a root where there would be several.
 
     Raises ExportError when there is no node.
@@ -98,10 +98,10 @@ def tree(levels: Sequence[Level], table: Table) -> Tree:
     taken = _node_names(table) | {ROOT}
     names = names_of(domains, named_levels(inner, domains, taken))
 
-    def switch(name: str, path: Path) -> Switch:
+    def switch(name: str, path: Path) -> SlurmSwitch:
         below = children.get(path, ())
         nodes = members.get(path, ())
-        return Switch(
+        return SlurmSwitch(
             name=name,
             children=tuple([names[child] for child in below]),
             nodes=tuple(nodes),
@@ -114,7 +114,7 @@ def tree(levels: Sequence[Level], table: Table) -> Tree:
     for path in sorted(domains, key=_broadest_first):
         switches.append(switch(names[path], path))
 
-    return Tree(tuple(switches), tuple(left_out))
+    return SwitchTree(tuple(switches), tuple(left_out))
 
 
 def _children(paths: Iterable[Path]) -> dict[Path, dict[Path, None]]:
@@ -328,7 +328,7 @@ def _no_nodes(levels: Sequence[Level]) -> str:
     return f"no node carries all levels ({names}); toposcope levels shows which are missing where"
 
 
-def topology_yaml(name: str, tree: Tree, blocks: Blocks | None) -> list[dict[str, Any]]:
+def topology_yaml(name: str, tree: SwitchTree, blocks: Blocks | None) -> list[dict[str, Any]]:
     """The document of `topology.yaml`.
 
     The tree is the cluster's default; the blocks stand beside it if there are any.
@@ -352,7 +352,7 @@ def topology_yaml(name: str, tree: Tree, blocks: Blocks | None) -> list[dict[str
     return documents
 
 
-def _switch(switch: Switch) -> dict[str, str]:
+def _switch(switch: SlurmSwitch) -> dict[str, str]:
     """A switch of `topology.yaml`."""
     entry = {"switch": switch.name}
     if switch.children:
@@ -373,7 +373,7 @@ def _block_plan(blocks: Blocks) -> dict[str, Any]:
     return {"block_sizes": list(blocks.sizes), "blocks": listed}
 
 
-def tree_conf(tree: Tree) -> list[str]:
+def tree_conf(tree: SwitchTree) -> list[str]:
     """The lines of `topology.conf` for topology/tree, leaves first."""
     lines = []
     for switch in reversed(tree.switches):

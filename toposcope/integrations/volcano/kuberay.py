@@ -9,7 +9,7 @@ from typing import Final
 
 from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.pods import Structure
-from toposcope.integrations.volcano.tasks import Task, Tasks
+from toposcope.integrations.volcano.tasks import Tasks, VolcanoTask
 
 _GROUP: Final = "ray.io"
 _LABELS: Final = "volcano.sh/"
@@ -39,7 +39,7 @@ def tasks_of_cluster(root: Field, structure: Structure) -> Tasks:
     """Head and workers; any of them count where there may be more than the gang needs."""
     tasks = []
     for pod_set in structure.sets:
-        tasks.append(Task(pod_set.template, pod_set, least=pod_set.count, after=()))
+        tasks.append(VolcanoTask(pod_set.template, pod_set, least=pod_set.count, after=()))
     job = Tasks(tuple(tasks), sum(task.least for task in tasks))
     spec = root / "spec"
     cluster = spec

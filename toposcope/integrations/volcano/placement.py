@@ -9,7 +9,7 @@ from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.placement import (
     KnownLevels,
     Placement,
-    Question,
+    PlacementQuestion,
     ViewedResource,
 )
 from toposcope.integrations.framework.verdict import Verdict
@@ -68,7 +68,7 @@ class _Placement(Placement):
             topologies[whole.name] = whole
         return topologies
 
-    def decide(self, verdict: Verdict, question: Question) -> Verdict:
+    def decide(self, verdict: Verdict, question: PlacementQuestion) -> Verdict:
         """What the queue leaves, and what the form of the tree makes of it."""
         if question.workload.system != NAME:
             return verdict
@@ -98,7 +98,7 @@ class _Placement(Placement):
         return topologies
 
 
-def _in_tree(verdict: Verdict, question: Question) -> Verdict:
+def _in_tree(verdict: Verdict, question: PlacementQuestion) -> Verdict:
     """Nothing is placed by HyperNodes that form no tree, and some nodes may not be known."""
     name = question.workload.topology
     if name is None:
@@ -114,7 +114,7 @@ def _in_tree(verdict: Verdict, question: Question) -> Verdict:
     return verdict
 
 
-def _in_queue(verdict: Verdict, question: Question) -> Verdict:
+def _in_queue(verdict: Verdict, question: PlacementQuestion) -> Verdict:
     """The verdict where the capability of the queue counts."""
     workload = question.workload
     beyond = excess(workload.queue, workload.groups, question.cluster, question.own)

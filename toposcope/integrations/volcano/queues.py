@@ -102,7 +102,7 @@ def unread_of(name: str, field: str, cluster: ClusterFacts) -> tuple[UnreadField
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
+class CapabilityExcess:
     """What a gang requests beyond the capability of a queue."""
 
     queue: str
@@ -128,7 +128,7 @@ class Excess:
 
 def excess(
     name: str, groups: Iterable[Group], cluster: ClusterFacts, own: Mapping[str, int]
-) -> Excess | None:
+) -> CapabilityExcess | None:
     """What is beyond the capability of a queue or one above it; None: nothing, or not known.
 
     `own` is what pods of this very workload hold already.
@@ -141,7 +141,7 @@ def excess(
         for resource, requested in group.total().items():
             wanted[resource] += requested * group.copies
 
-    first: Excess | None = None
+    first: CapabilityExcess | None = None
     for queue in _upwards(name, queues):
         for found in _beyond(queue, queues[queue], wanted, own):
             if found.is_lasting:
@@ -163,7 +163,7 @@ def _upwards(name: str, queues: _Queues) -> Sequence[str]:
 
 def _beyond(
     name: str, queue: Field, wanted: Mapping[str, int], own: Mapping[str, int]
-) -> Iterator[Excess]:
+) -> Iterator[CapabilityExcess]:
     """The resources of which one queue has too little left."""
     capability = amounts_of(queue / "spec" / "capability")
     allocated = amounts_of(queue / "status" / "allocated")
@@ -171,7 +171,7 @@ def _beyond(
         used = max(0, allocated.get(resource, 0) - own.get(resource, 0))
         requested = wanted.get(resource, 0)
         if requested and requested + used > most:
-            yield Excess(name, resource, requested, used, most)
+            yield CapabilityExcess(name, resource, requested, used, most)
 
 
 def kept(queue: Mapping[str, Any]) -> Mapping[str, Any]:

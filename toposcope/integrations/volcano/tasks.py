@@ -27,7 +27,7 @@ _ANYWHERE: Final = NodeFilter(tolerations=(Toleration(operator="Exists"),))
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class VolcanoTask:
     """One task of a Job."""
 
     field: Field
@@ -47,12 +47,12 @@ class Task:
 class Tasks:
     """The tasks of one Job."""
 
-    all: tuple[Task, ...]
+    all: tuple[VolcanoTask, ...]
     total: int
     """How many pods of the Job must start together."""
 
     @property
-    def first(self) -> tuple[Task, ...]:
+    def first(self) -> tuple[VolcanoTask, ...]:
         """Those whose pods are created at once."""
         return tuple(task for task in self.all if not task.after)
 
@@ -80,7 +80,7 @@ def tasks_of(root: Field) -> Tasks:
     tasks = []
     for field, pod_set in zip((spec / "tasks").items(), structure.sets, strict=True):
         least = _least(field, pod_set.count)
-        tasks.append(Task(field, pod_set, least, _after(field)))
+        tasks.append(VolcanoTask(field, pod_set, least, _after(field)))
 
     field = spec / "minAvailable"
     total = field.number(0) or sum(task.least for task in tasks)
@@ -106,7 +106,7 @@ def _after(task: Field) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_names(spec: Field, tasks: Sequence[Task]) -> None:
+def _check_names(spec: Field, tasks: Sequence[VolcanoTask]) -> None:
     """Note a Job without tasks, and two tasks of one name."""
     if not tasks:
         text = "No task specified in job spec"
@@ -140,12 +140,12 @@ def _check_order(spec: Field, job: Tasks) -> None:
     (spec / "minAvailable").error(_DEPENDS_ON, text, fix)
 
 
-def _stuck(tasks: Iterable[Task]) -> list[Task]:
+def _stuck(tasks: Iterable[VolcanoTask]) -> list[VolcanoTask]:
     """The tasks whose dependencies never run."""
     created: set[str] = set()
     waiting = list(tasks)
     while waiting:
-        later: list[Task] = []
+        later: list[VolcanoTask] = []
         for task in waiting:
             if created.issuperset(task.after):
                 created.add(task.name)
@@ -157,7 +157,7 @@ def _stuck(tasks: Iterable[Task]) -> list[Task]:
     return []
 
 
-def _refuse_dependency(task: Task, names: Sequence[str]) -> None:
+def _refuse_dependency(task: VolcanoTask, names: Sequence[str]) -> None:
     """Note that a task depends on one that is not there, or in a circle."""
     dependencies = task.field / "dependsOn"
     for name in task.after:

@@ -17,7 +17,7 @@ from toposcope.text import shell
 _SCHEDULER: Final = "Volcano"
 
 
-def _check(workload: features.WorkloadObjects) -> Iterator[features.Step]:
+def _check(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
     """Whether each HyperNode has one parent.
 
     Else the scheduler holds back all jobs with a topology.
@@ -64,7 +64,7 @@ class _Volcano(Waiting):
     topology_rules = ("volcano/topology-exists",)
     level_rules = ("volcano/level-exists",)
 
-    def check(self, workload: features.WorkloadObjects) -> Iterator[features.Step]:
+    def check(self, workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
         return _check(workload)
 
     def refusals(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:

@@ -42,8 +42,8 @@ from toposcope.integrations.volcano.queues import (
 )
 from toposcope.integrations.volcano.tasks import (
     REFUSED,
-    Task,
     Tasks,
+    VolcanoTask,
     beside_all_others,
     least_demanding,
     merged,
@@ -319,7 +319,7 @@ def _group_of(gang: _Gang, job: Tasks, topology: TopologyLevels | None) -> Group
     return _kept(whole, gang.limit, topology)
 
 
-def _partitions_of(task: Task, count: int) -> Group:
+def _partitions_of(task: VolcanoTask, count: int) -> Group:
     """The partitions of a task that hold so many of its pods."""
     policy = task.field / "partitionPolicy"
     size_field = policy / "partitionSize"

@@ -13,17 +13,17 @@ import msgspec
 from msgspec.structs import replace
 
 from toposcope.simulator.apiserver import fields, reads, requests, statuses
-from toposcope.simulator.apiserver.requests import Request, Response, Route
+from toposcope.simulator.apiserver.requests import HttpRequest, Response, Route
 from toposcope.simulator.apiserver.resources import (
     CRDS,
     Catalog,
-    Resource,
+    ServedResource,
     complete_crd,
     crd_resources,
 )
 from toposcope.simulator.apiserver.statuses import NoSuchPathError, Object, StatusError
 from toposcope.simulator.apiserver.store import Store, Stored, stored
-from toposcope.simulator.apiserver.views import View
+from toposcope.simulator.apiserver.views import ObjectView
 
 _APPLY = "application/apply-patch+yaml"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -40,7 +40,7 @@ _SYSTEM_OWNED = (
 )
 _LONGEST_MANAGER = 128  # characters of a field manager's name
 
-_Handler = Callable[[Request, Route, View], Response]
+_Handler = Callable[[HttpRequest, Route, ObjectView], Response]
 
 
 class Api:
@@ -81,7 +81,7 @@ class Api:
             if resource is CRDS:
                 self.serve_crds()
 
-    def handle(self, request: Request) -> Response:
+    def handle(self, request: HttpRequest) -> Response:
         """Answer a request; failures become `Status` responses."""
         try:
             return self._dispatch(request)
@@ -94,7 +94,7 @@ class Api:
                 StatusError(500, "InternalError", f"Internal error occurred: {error!r}")
             )
 
-    def _dispatch(self, request: Request) -> Response:
+    def _dispatch(self, request: HttpRequest) -> Response:
         parts = tuple(part for part in request.path.split("/") if part)
         document = self.catalog.document(parts)
         if document is not None:
@@ -104,7 +104,7 @@ class Api:
         route = _route(self.catalog, parts)
         accept = request.headers.get("accept", "")
         now = self._runtime.now()
-        view = View.negotiate(accept, now)
+        view = ObjectView.negotiate(accept, now)
         if request.method == "GET":
             return self._read(request, route, view)
 
@@ -120,7 +120,7 @@ class Api:
         with self._store.lock:
             return handler(request, route, view)
 
-    def _read(self, request: Request, route: Route, view: View) -> Response:
+    def _read(self, request: HttpRequest, route: Route, view: ObjectView) -> Response:
         if request.flag("watch"):
             return reads.open_watch(
                 self._store, request, route, view, bookmark_interval=self._bookmark_interval
@@ -152,7 +152,7 @@ class Api:
 
     # Each of the writing verbs runs with the store locked.
 
-    def _create(self, request: Request, route: Route, view: View) -> Response:
+    def _create(self, request: HttpRequest, route: Route, view: ObjectView) -> Response:
         resource = route.resource
         obj = request.object()
         check_type(resource, obj)
@@ -183,7 +183,7 @@ class Api:
         item = self._save_new(request, named_route, owned)
         return _respond(named_route, view, item, code=201, unknown=unknown)
 
-    def _save_new(self, request: Request, route: Route, obj: Object) -> Stored:
+    def _save_new(self, request: HttpRequest, route: Route, obj: Object) -> Stored:
         resource = route.resource
         if resource.namespaced and not self._namespace_exists(route.namespace):
             namespaces = self.catalog.find("", "v1", "namespaces")
@@ -211,7 +211,7 @@ class Api:
         key = ("", name)
         return self._store.get("namespaces", key) is not None
 
-    def _replace(self, request: Request, route: Route, view: View) -> Response:
+    def _replace(self, request: HttpRequest, route: Route, view: ObjectView) -> Response:
         resource = route.resource
         obj = request.object()
         check_type(resource, obj)
@@ -230,7 +230,7 @@ class Api:
             raise requests.invalid(resource, route.name, [cause])
         return self._update(request, route, view, live, obj)
 
-    def _patch(self, request: Request, route: Route, view: View) -> Response:
+    def _patch(self, request: HttpRequest, route: Route, view: ObjectView) -> Response:
         content_type = request.headers.get("content-type", "")
         kind, _, _ = content_type.partition(";")
         kind = kind.strip()
@@ -258,7 +258,7 @@ class Api:
         return self._update(request, route, view, live, obj)
 
     def _update(
-        self, request: Request, route: Route, view: View, live: Object, obj: Object
+        self, request: HttpRequest, route: Route, view: ObjectView, live: Object, obj: Object
     ) -> Response:
         resource = route.resource
         obj = _untyped(obj)
@@ -269,7 +269,7 @@ class Api:
         item = self._save(request, route, owned, live)
         return _respond(route, view, item, unknown=unknown)
 
-    def _apply(self, request: Request, route: Route, view: View) -> Response:
+    def _apply(self, request: HttpRequest, route: Route, view: ObjectView) -> Response:
         resource = route.resource
         if not request.query.get("fieldManager"):
             problem = "fieldManager: Required value: is required for apply patch"
@@ -301,7 +301,7 @@ class Api:
         saved = self._save(request, route, new, live)
         return _respond(route, view, saved)
 
-    def _apply_new(self, request: Request, route: Route, config: Object) -> Stored:
+    def _apply_new(self, request: HttpRequest, route: Route, config: Object) -> Stored:
         resource = route.resource
         if route.subresource:
             raise requests.not_found(resource, route.name)
@@ -320,7 +320,7 @@ class Api:
         _settle(resource, obj)
         return self._save_new(request, route, obj)
 
-    def _delete(self, request: Request, route: Route, view: View) -> Response:
+    def _delete(self, request: HttpRequest, route: Route, view: ObjectView) -> Response:
         live = self._existing(route).decode()
         metadata = live["metadata"]
         options: Object = {}
@@ -348,7 +348,7 @@ class Api:
         text = msgspec.json.encode(success)
         return Response(200, [text, b"\n"])
 
-    def _delete_collection(self, request: Request, route: Route, view: View) -> Response:
+    def _delete_collection(self, request: HttpRequest, route: Route, view: ObjectView) -> Response:
         resource = route.resource
         selects = reads.predicate(resource, request.query)
         revision, items = self._store.snapshot(resource.storage)
@@ -367,7 +367,7 @@ class Api:
         chunks = view.many(resource, selected, metadata)
         return Response(200, chunks)
 
-    def _delete_item(self, request: Request, route: Route, item: Stored) -> None:
+    def _delete_item(self, request: HttpRequest, route: Route, item: Stored) -> None:
         live = item.decode()
         if not live["metadata"].get("finalizers"):
             self._remove(route.resource, live)
@@ -375,7 +375,7 @@ class Api:
         namespace, name = item.key
         self._mark_deleted(request, replace(route, namespace=namespace, name=name), live)
 
-    def _mark_deleted(self, request: Request, route: Route, live: Object) -> Stored:
+    def _mark_deleted(self, request: HttpRequest, route: Route, live: Object) -> Stored:
         metadata = {
             "deletionTimestamp": self._now(),
             "deletionGracePeriodSeconds": 0,
@@ -383,7 +383,7 @@ class Api:
         }
         return self._save(request, route, {**live, "metadata": metadata}, live)
 
-    def _remove(self, resource: Resource, obj: Object) -> None:
+    def _remove(self, resource: ServedResource, obj: Object) -> None:
         self._store.remove(resource.storage, obj)
         if resource is not CRDS:
             return
@@ -399,7 +399,7 @@ class Api:
         self.serve_crds()
 
     def _save(
-        self, request: Request, route: Route, obj: Object, live: Object | None = None
+        self, request: HttpRequest, route: Route, obj: Object, live: Object | None = None
     ) -> Stored:
         """Check and store an object if it differs from the live one.
 
@@ -425,12 +425,12 @@ class Api:
 
     def serve_crds(self) -> None:
         """Serve the kinds of those CRDs that are stored."""
-        resources: list[Resource] = []
+        resources: list[ServedResource] = []
         for item in self._store.collection(CRDS.storage).objects.values():
             resources += crd_resources(item.decode())
         self.catalog.replace_custom(resources)
 
-    def _writer(self, request: Request, route: Route) -> fields.Writer:
+    def _writer(self, request: HttpRequest, route: Route) -> fields.FieldWriter:
         """Who makes a request, for ownership: an endpoint does not own what it leaves alone."""
         program = request.headers.get("user-agent", "").partition("/")[0]
         name = request.query.get("fieldManager") or program or "unknown"
@@ -439,7 +439,7 @@ class Api:
             ignored = ("spec", "metadata")
         elif route.resource.status and route.resource is not CRDS:
             ignored = ("status",)
-        return fields.Writer(
+        return fields.FieldWriter(
             name=name[:_LONGEST_MANAGER],
             version=route.resource.group_version,
             now=self._now(),
@@ -508,7 +508,7 @@ def _may_go(metadata: Mapping[str, Any]) -> bool:
 
 
 def _respond(
-    route: Route, view: View, item: Stored, *, code: int = 200, unknown: Iterable[str] = ()
+    route: Route, view: ObjectView, item: Stored, *, code: int = 200, unknown: Iterable[str] = ()
 ) -> Response:
     body = view.one(route.resource, item)
     return Response(
@@ -525,7 +525,7 @@ def _check_precondition(route: Route, label: str, given: str | None, live: str) 
     raise requests.conflict(route.resource, route.name, why)
 
 
-def check_type(resource: Resource, obj: Object) -> None:
+def check_type(resource: ServedResource, obj: Object) -> None:
     """Raise `StatusError` (400) when an object is not of the kind that its path names."""
     version = obj.get("apiVersion") or resource.group_version
     kind = obj.get("kind") or resource.kind
@@ -540,7 +540,7 @@ def check_type(resource: Resource, obj: Object) -> None:
         )
 
 
-def _check_applied_type(resource: Resource, config: Object) -> None:
+def _check_applied_type(resource: ServedResource, config: Object) -> None:
     """The same of an applied configuration, which has to name its kind."""
     version = config.get("apiVersion", "")
     kind = config.get("kind", "")
@@ -555,7 +555,7 @@ def _untyped(obj: Object) -> Object:
     return _without(obj, "apiVersion", "kind")
 
 
-def _settle(resource: Resource, obj: Object) -> list[str]:
+def _settle(resource: ServedResource, obj: Object) -> list[str]:
     """Normalise an object sent by a client, in place; return the paths of dropped fields."""
     metadata = obj.setdefault("metadata", {})
     for name, value in list(metadata.items()):
@@ -597,7 +597,7 @@ def _system_owned(metadata: Object) -> Object:
     return {key: metadata[key] for key in _SYSTEM_OWNED if key in metadata}
 
 
-def _counts_generations(resource: Resource) -> bool:
+def _counts_generations(resource: ServedResource) -> bool:
     return resource.custom or resource is CRDS
 
 

@@ -400,7 +400,7 @@ def without(value: Any, paths: Paths, schema: Schema, path: Path = ()) -> Any:
 # Ownership
 
 
-class Writer(msgspec.Struct, frozen=True):
+class FieldWriter(msgspec.Struct, frozen=True):
     """Who writes, in which version and when, and the fields that the endpoint leaves alone."""
 
     name: str
@@ -472,7 +472,9 @@ class _Claim:
         return text
 
 
-def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force: bool) -> Object:
+def apply(
+    live: Object, config: Object, schema: Schema, writer: FieldWriter, *, force: bool
+) -> Object:
     """Merge an applied configuration into the live object.
 
     Fields that only this manager applied before and no longer lists are removed; a field that is
@@ -542,7 +544,7 @@ def _shared_items(dropped: Paths, before: Values, owned_by_others: Paths) -> Pat
     return shared
 
 
-def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
+def update(live: Object, new: Object, schema: Schema, writer: FieldWriter) -> Object:
     """Record a create, update or patch.
 
     Its manager owns what it changes from now on; nobody owns what it drops.
@@ -595,7 +597,7 @@ def _claims(obj: Object) -> list[_Claim]:
     return claims
 
 
-def _mine(claims: list[_Claim], writer: Writer, operation: str) -> tuple[_Claim, list[_Claim]]:
+def _mine(claims: list[_Claim], writer: FieldWriter, operation: str) -> tuple[_Claim, list[_Claim]]:
     """The writer's claim, an empty one where it has none, and those of others."""
     new = _Claim(writer.entry(operation), set())
     mine = None

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from toposcope.simulator.apiserver.requests import Request, Response, Route
-from toposcope.simulator.apiserver.resources import Resource
+from toposcope.simulator.apiserver.requests import HttpRequest, Response, Route
+from toposcope.simulator.apiserver.resources import ServedResource
 from toposcope.simulator.apiserver.statuses import Object, StatusError, bad_request, expired
-from toposcope.simulator.apiserver.store import Change, Key, Store, Stored, stored
-from toposcope.simulator.apiserver.views import View
+from toposcope.simulator.apiserver.store import Key, Store, Stored, StoredChange, stored
+from toposcope.simulator.apiserver.views import ObjectView
 
 Predicate = Callable[[Stored], bool]
 _FIRST: Key = ("", "")
@@ -35,7 +35,7 @@ _EXPIRED_TOKEN = (
 )
 
 
-def predicate(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
+def predicate(resource: ServedResource, query: Mapping[str, str]) -> Predicate | None:
     """Return the selection a request asks for, None for everything. Raises `StatusError` (400)."""
     tests = []
     label_selector = query.get("labelSelector", "")
@@ -94,7 +94,7 @@ def _set_test(match: re.Match[str]) -> Predicate:
     return lambda item: (item.labels.get(key) in values) is is_inside
 
 
-def _field_test(resource: Resource, text: str) -> Predicate:
+def _field_test(resource: ServedResource, text: str) -> Predicate:
     match = _EQUALITY.fullmatch(text)
     if not match:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
@@ -124,7 +124,7 @@ def _field_text(item: Stored, names: Sequence[str]) -> str:
 # Lists
 
 
-def list_objects(store: Store, request: Request, route: Route, view: View) -> Response:
+def list_objects(store: Store, request: HttpRequest, route: Route, view: ObjectView) -> Response:
     """Answer a list: a page of it, a selection, or an older version."""
     resource = route.resource
     limit = request.number("limit")
@@ -176,7 +176,7 @@ def _token(revision: int, last: Stored) -> str:
 
 
 def open_watch(
-    store: Store, request: Request, route: Route, view: View, *, bookmark_interval: float
+    store: Store, request: HttpRequest, route: Route, view: ObjectView, *, bookmark_interval: float
 ) -> Response:
     """Answer a watch; a version that is too old becomes an ERROR event under HTTP 200."""
     query = dict(request.query)
@@ -234,8 +234,8 @@ class _Watch:
     `namespace` is empty for all. Times are in seconds, and infinite without bookmarks.
     """
 
-    resource: Resource
-    view: View
+    resource: ServedResource
+    view: ObjectView
     selects: Predicate | None
     namespace: str
     initial_events: bool
@@ -261,7 +261,7 @@ class _Watch:
             metadata["annotations"] = annotations
         return b'{"type":"BOOKMARK","object":%s}\n' % self.view.bookmark(self.resource, metadata)
 
-    def event(self, change: Change) -> bytes:
+    def event(self, change: StoredChange) -> bytes:
         """Write a change as this client sees it.
 
         For it, an object that stops matching is deleted.
@@ -330,7 +330,7 @@ def _initial_chunks(watch: _Watch, initial: Sequence[Stored], revision: int) -> 
 
 def _next_changes(
     store: Store, watch: _Watch, position: int, patience: float
-) -> tuple[list[Change], int]:
+) -> tuple[list[StoredChange], int]:
     """The changes from a position on, waited for once, and the store's revision with them."""
     storage = watch.resource.storage
     changed = store.collection(storage).changed

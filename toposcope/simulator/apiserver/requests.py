@@ -7,7 +7,7 @@ from typing import Self
 import msgspec
 
 from toposcope.simulator.apiserver import protobuf
-from toposcope.simulator.apiserver.resources import Resource
+from toposcope.simulator.apiserver.resources import ServedResource
 from toposcope.simulator.apiserver.statuses import Object, StatusError, bad_request
 
 _MODIFIED = (
@@ -16,7 +16,7 @@ _MODIFIED = (
 _YES = ("1", "true", "t", "TRUE", "True", "T")
 
 
-class Request(msgspec.Struct, frozen=True):
+class HttpRequest(msgspec.Struct, frozen=True):
     """One HTTP request; header names are lower case."""
 
     method: str
@@ -81,13 +81,13 @@ class Response:
 class Route(msgspec.Struct, frozen=True):
     """What a path names; empty parts are absent."""
 
-    resource: Resource
+    resource: ServedResource
     namespace: str
     name: str
     subresource: str
 
 
-def not_found(resource: Resource, name: str) -> StatusError:
+def not_found(resource: ServedResource, name: str) -> StatusError:
     """404 for an object that does not exist."""
     return StatusError(
         404,
@@ -97,7 +97,7 @@ def not_found(resource: Resource, name: str) -> StatusError:
     )
 
 
-def already_exists(resource: Resource, name: str) -> StatusError:
+def already_exists(resource: ServedResource, name: str) -> StatusError:
     """409 on create."""
     return StatusError(
         409,
@@ -107,7 +107,7 @@ def already_exists(resource: Resource, name: str) -> StatusError:
     )
 
 
-def conflict(resource: Resource, name: str, why: str = _MODIFIED) -> StatusError:
+def conflict(resource: ServedResource, name: str, why: str = _MODIFIED) -> StatusError:
     """409: the caller's idea of the object is out of date."""
     return StatusError(
         409,
@@ -117,7 +117,7 @@ def conflict(resource: Resource, name: str, why: str = _MODIFIED) -> StatusError
     )
 
 
-def invalid(resource: Resource, name: str, causes: Iterable[tuple[str, str]]) -> StatusError:
+def invalid(resource: ServedResource, name: str, causes: Iterable[tuple[str, str]]) -> StatusError:
     """422 with one cause for each wrong field: its path, and what is wrong with it."""
     texts = []
     for path, message in causes:
@@ -137,7 +137,7 @@ def invalid(resource: Resource, name: str, causes: Iterable[tuple[str, str]]) ->
     )
 
 
-def details(resource: Resource, name: str) -> Object:
+def details(resource: ServedResource, name: str) -> Object:
     """What a `Status` says of the object it is about."""
     about = {}
     if name:

@@ -76,7 +76,7 @@ def _object_schema(spec: Mapping[str, Any]) -> Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """One column of `kubectl get`: `path` is the JSONPath of a CRD's printer column."""
 
     name: str
@@ -85,12 +85,12 @@ class Column:
     wide: bool = False
 
 
-NAME = Column("Name", "string", ".metadata.name")
-AGE = Column("Age", "date", ".metadata.creationTimestamp")
+NAME = PrinterColumn("Name", "string", ".metadata.name")
+AGE = PrinterColumn("Age", "date", ".metadata.creationTimestamp")
 
 
 @dataclass(frozen=True)
-class Resource:
+class ServedResource:
     """One kind in one version: its names, its rules, and where its objects are stored."""
 
     group: str
@@ -104,7 +104,7 @@ class Resource:
     # CRDs only: schema-checked, pruned, counted in `metadata.generation`, listed with their type.
     custom: bool = False
     schema: Schema = ANY
-    columns: tuple[Column, ...] = (AGE,)
+    columns: tuple[PrinterColumn, ...] = (AGE,)
     # What an object of this kind has at least.
     zero: Mapping[str, Any] = field(default_factory=dict)
     selectable: tuple[str, ...] = ()
@@ -139,17 +139,17 @@ class Resource:
 
 def _built_in(
     *, columns: Iterable[tuple[str, str, str]] = (), short: str = "", **rest: Any
-) -> Resource:
+) -> ServedResource:
     """Describe a built-in kind, whose only version is v1."""
     status = _struct(
         addresses=_keyed("type"),
         conditions=_keyed("type"),
     )
-    shown = tuple(Column(*column) for column in columns)
+    shown = tuple(PrinterColumn(*column) for column in columns)
     if not shown:
         shown = (AGE,)
     short_names = tuple(short.split())
-    return Resource(
+    return ServedResource(
         version="v1",
         short_names=short_names,
         schema=_object_schema(_struct(status=status)),
@@ -197,7 +197,7 @@ def complete_crd(crd: Object, now: str) -> None:
     status["storedVersions"] = [version["name"] for version in storing]
 
 
-def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
+def crd_resources(crd: Mapping[str, Any]) -> Iterator[ServedResource]:
     """What a definition adds, one resource for each served version."""
     spec = crd["spec"]
     names = spec["names"]
@@ -217,7 +217,7 @@ def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
         subresources = version.get("subresources") or {}
         schema = version["schema"]["openAPIV3Schema"]
 
-        yield Resource(
+        yield ServedResource(
             group=spec["group"],
             version=version["name"],
             plural=names["plural"],
@@ -232,8 +232,8 @@ def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
         )
 
 
-def _printer_column(spec: Mapping[str, Any]) -> Column:
-    return Column(
+def _printer_column(spec: Mapping[str, Any]) -> PrinterColumn:
+    return PrinterColumn(
         name=spec["name"],
         type=spec["type"],
         path=spec["jsonPath"],
@@ -248,19 +248,19 @@ class Catalog:
     """Everything served now: the built-in resources and those of CRDs."""
 
     def __init__(self) -> None:
-        self._resources: dict[tuple[str, str], dict[str, Resource]] = {}
+        self._resources: dict[tuple[str, str], dict[str, ServedResource]] = {}
         self.replace_custom(())
 
-    def replace_custom(self, custom: Iterable[Resource]) -> None:
+    def replace_custom(self, custom: Iterable[ServedResource]) -> None:
         """Serve exactly these custom resources from now on."""
-        resources: dict[tuple[str, str], dict[str, Resource]] = {}
+        resources: dict[tuple[str, str], dict[str, ServedResource]] = {}
         for resource in (*_BUILT_IN, *custom):
             version = resource.group, resource.version
             of_version = resources.setdefault(version, {})
             of_version[resource.plural] = resource
         self._resources = resources
 
-    def find(self, group: str, version: str, plural: str) -> Resource:
+    def find(self, group: str, version: str, plural: str) -> ServedResource:
         """Return the resource.
 
         Raises `StatusError` (404) or `NoSuchPathError` where the real server does.
@@ -272,7 +272,7 @@ class Catalog:
             raise NoSuchPathError
         raise not_served()
 
-    def by_kind(self, group: str, version: str, kind: str) -> Resource:
+    def by_kind(self, group: str, version: str, kind: str) -> ServedResource:
         """Return the resource of a kind; raises `LookupError` when none is served."""
         for resource in self._resources.get((group, version), {}).values():
             if resource.kind == kind:
@@ -365,7 +365,7 @@ class Catalog:
             "preferredVersion": entries[0],
         }
 
-    def _served(self, group: str, version: str) -> dict[str, Resource]:
+    def _served(self, group: str, version: str) -> dict[str, ServedResource]:
         if (group, version) not in self._resources:
             raise NoSuchPathError
         return self._resources[group, version]
@@ -407,7 +407,7 @@ class Catalog:
         }
 
 
-def _entries(resource: Resource) -> Iterator[Object]:
+def _entries(resource: ServedResource) -> Iterator[Object]:
     shared = {"namespaced": resource.namespaced, "kind": resource.kind}
     names = {
         "name": resource.plural,

@@ -20,7 +20,7 @@ import yaml
 from toposcope.errors import ToposcopeError
 from toposcope.kube.runtime import REAL, Runtime, Thread
 from toposcope.simulator.apiserver.api import Api
-from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.requests import HttpRequest, Response
 from toposcope.simulator.apiserver.statuses import StatusError
 from toposcope.simulator.apiserver.store import Store
 
@@ -50,11 +50,11 @@ class _Rejection:
     code: int
     left: int
     retry_after: int | None
-    applies: Callable[[Request], bool]
+    applies: Callable[[HttpRequest], bool]
 
 
 @dataclass
-class Faults:
+class ServerFaults:
     """Faults of one server, and the requests it has seen as (method, path)."""
 
     store: Store
@@ -74,7 +74,7 @@ class Faults:
         times: int = 1,
         *,
         retry_after: int | None = None,
-        applies: Callable[[Request], bool] = lambda _request: True,
+        applies: Callable[[HttpRequest], bool] = lambda _request: True,
     ) -> None:
         """Answer the next `times` requests that `applies` accepts with an error.
 
@@ -109,7 +109,7 @@ class Faults:
         """Block as long as the server is frozen."""
         self._thawed.wait()
 
-    def answer(self, request: Request) -> Response | None:
+    def answer(self, request: HttpRequest) -> Response | None:
         """Count the request; return the failure it meets, if any."""
         with self._lock:
             self.requests[request.method, request.path] += 1
@@ -158,7 +158,7 @@ class EmbeddedApiServer:
         runtime: Runtime = REAL,
     ) -> None:
         self.store = Store(history, runtime)
-        self.faults = Faults(self.store)
+        self.faults = ServerFaults(self.store)
         self.api = Api(self.store, bookmark_interval=bookmark_interval)
         self._tls = tls
         self._http = _HttpServer(port, self.api, self.faults, tls)
@@ -229,7 +229,7 @@ class _HttpServer(ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = 128
 
-    def __init__(self, port: int, api: Api, faults: Faults, tls: Certificates | None) -> None:
+    def __init__(self, port: int, api: Api, faults: ServerFaults, tls: Certificates | None) -> None:
         self.api = api
         self.faults = faults
         self.stopping = False
@@ -282,7 +282,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         split = urlsplit(self.path)
-        request = Request(
+        request = HttpRequest(
             self.command,
             unquote(split.path),
             dict(parse_qsl(split.query, keep_blank_values=True)),

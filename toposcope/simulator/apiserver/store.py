@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from toposcope.kube.runtime import Condition, Runtime
+from toposcope.kube.runtime import ConditionVariable, Runtime
 from toposcope.simulator.apiserver.statuses import expired
 
 Key = tuple[str, str]  # namespace ("" for cluster scope), name
@@ -64,7 +64,7 @@ def stored(obj: Mapping[str, Any], revision: int) -> Stored:
     )
 
 
-class Change(msgspec.Struct, frozen=True):
+class StoredChange(msgspec.Struct, frozen=True):
     """One write: `before` is None for a creation, `after` for a deletion, `last` is for watches."""
 
     revision: int
@@ -82,9 +82,9 @@ class Collection:
     watches of its own collection and no others.
     """
 
-    changed: Condition
+    changed: ConditionVariable
     objects: dict[Key, Stored] = field(default_factory=dict)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[StoredChange] = field(default_factory=list)
     start: int = 0
     compacted: int = 0
     ordered: list[Stored] | None = None
@@ -131,7 +131,7 @@ class Store:
             collection = self.collection(storage)
             before = collection.objects.get(after.key)
             collection.objects[after.key] = after
-            self._record(collection, Change(self.revision, before, after, after))
+            self._record(collection, StoredChange(self.revision, before, after, after))
             return after
 
     def remove(self, storage: str, obj: Mapping[str, Any]) -> Stored:
@@ -141,10 +141,10 @@ class Store:
             last = stored(obj, self.revision)
             collection = self.collection(storage)
             before = collection.objects.pop(last.key)
-            self._record(collection, Change(self.revision, before, None, last))
+            self._record(collection, StoredChange(self.revision, before, None, last))
             return last
 
-    def _record(self, collection: Collection, change: Change) -> None:
+    def _record(self, collection: Collection, change: StoredChange) -> None:
         collection.ordered = None
         collection.changes.append(change)
         # Forgotten in batches: dropping the head of a list one by one would copy it every time.
@@ -193,7 +193,7 @@ class Store:
             after = bisect_right(collection.changes, revision, key=lambda change: change.revision)
             return collection.start + after
 
-    def changes_from(self, storage: str, position: int) -> list[Change]:
+    def changes_from(self, storage: str, position: int) -> list[StoredChange]:
         """Return the changes from an absolute position on.
 
         Raises `StatusError` (410) when some are forgotten.

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from toposcope.simulator.apiserver.resources import NAME, Column, Resource
+from toposcope.simulator.apiserver.resources import NAME, PrinterColumn, ServedResource
 from toposcope.simulator.apiserver.statuses import Object, StatusError
 from toposcope.simulator.apiserver.store import Stored
 
@@ -49,21 +49,21 @@ class _Metadata(msgspec.Struct):
 _metadata_decoder = msgspec.json.Decoder(_Metadata)
 
 
-class View(msgspec.Struct, frozen=True):
+class ObjectView(msgspec.Struct, frozen=True):
     """How objects of a resource are written out; ages are counted to `now`."""
 
     form: Form
     now: datetime
 
     @classmethod
-    def negotiate(cls, accept: str, now: datetime) -> "View":
+    def negotiate(cls, accept: str, now: datetime) -> "ObjectView":
         """Choose the first form of an Accept header that is known.
 
         Raises `StatusError` (406) for none.
         """
         return cls(_form(accept), now)
 
-    def one(self, resource: Resource, item: Stored) -> bytes:
+    def one(self, resource: ServedResource, item: Stored) -> bytes:
         """Write one object, as GET and watch events carry it."""
         if self.form == "table":
             return b"".join(self.many(resource, [item], {"resourceVersion": str(item.revision)}))
@@ -72,7 +72,7 @@ class View(msgspec.Struct, frozen=True):
         return resource.type_prefix + item.body
 
     def many(
-        self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]
+        self, resource: ServedResource, items: Sequence[Stored], metadata: Mapping[str, Any]
     ) -> Iterator[bytes]:
         """Write a list in pieces.
 
@@ -98,7 +98,7 @@ class View(msgspec.Struct, frozen=True):
             separator = b","
         yield b"]}"
 
-    def bookmark(self, resource: Resource, metadata: Mapping[str, Any]) -> bytes:
+    def bookmark(self, resource: ServedResource, metadata: Mapping[str, Any]) -> bytes:
         """Write the empty object that a bookmark carries."""
         if self.form == "metadata":
             return _METADATA + msgspec.json.encode(metadata) + b"}"
@@ -109,7 +109,7 @@ class View(msgspec.Struct, frozen=True):
         )
 
     def _table(
-        self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]
+        self, resource: ServedResource, items: Sequence[Stored], metadata: Mapping[str, Any]
     ) -> Object:
         columns = (NAME, *resource.columns)
         rows = []
@@ -126,7 +126,7 @@ class View(msgspec.Struct, frozen=True):
         }
 
 
-def _definition(column: Column) -> Object:
+def _definition(column: PrinterColumn) -> Object:
     return {
         "name": column.name,
         "type": column.type,
@@ -166,7 +166,7 @@ def _metadata_of(item: Stored) -> bytes:
     return _METADATA + bytes(_metadata_decoder.decode(b"{" + item.body).metadata) + b"}"
 
 
-def _cell(column: Column, obj: Object, now: datetime) -> Any:
+def _cell(column: PrinterColumn, obj: Object, now: datetime) -> Any:
     """What `kubectl get` shows in a column."""
     values = _values(obj, column.path)
     if not values or values[0] is None:
