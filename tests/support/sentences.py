@@ -1,6 +1,7 @@
 """A test build of the product in which each sentence is a code, so that what decides by a sentence decides otherwise.
 
-tools/docgen/sentences.py says what a sentence is. A sentence becomes the place where it is written, as `<placement.verdict:120:15>`, with the values in it behind that.
+tools/docgen/sentences.py says what a sentence is. It becomes the place where it is written, as
+`<placement.verdict:120:15>`, with the values in it behind that.
 What is left as it is written, and why:
 
 - docstrings and annotations: nobody reads them at run time;
