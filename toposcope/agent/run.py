@@ -96,10 +96,8 @@ def run(options: AgentOptions, probe: ProbeProcess) -> int:
             planned = _read_plan(client, options, agent.plan_changed)
             synced = agent.sync()
             return 0 if planned and synced else 1
-        topology_file = _topology_file(options)
-        if topology_file:
-            topology_file.start()
-        _run_forever(agent, probe, _Watches(client, options, publisher, metrics, topology_file))
+        watches = _Watches(client, options, publisher, metrics, _topology_file(options))
+        _run_forever(agent, probe, watches)
     # The labels stay: they describe the node, not this process.
     return 0
 
@@ -152,6 +150,8 @@ class _Watches(NamedTuple):
     ) -> None:
         """Watch the Node and, if the agent follows it, the controller's plan."""
         topology_file = self.topology_file
+        if topology_file:
+            topology_file.start()
         NodeWatch(
             self.client,
             self.options.node_name,

@@ -105,24 +105,34 @@ def kept_placement(snapshot: Snapshot, required: RequiredDomain) -> KeptPlacemen
             continue
         by_path.setdefault(tuple(path.values()), []).append(pod)
 
-    domains = []
-    for names in sorted(by_path, key=lambda names: (-len(by_path[names]), names)):
-        domains.append(SharedDomain(names, tuple(by_path[names])))
+    domains = _fullest_first(by_path)
     is_split = any(len(names) > 1 for names in values.values())
     is_known = bool(required.levels and domains) and not unread
     is_whole = len(required.placed) >= required.expected
-    result = KeptResult.UNOBSERVABLE
-    if is_split:
-        result = KeptResult.VIOLATION
-    elif is_known and is_whole:
-        result = KeptResult.MATCH
     return KeptPlacement(
-        result=result,
-        domains=tuple(domains) if required.levels else (),
+        result=_result(is_split=is_split, is_known=is_known and is_whole),
+        domains=domains if required.levels else (),
         unread=tuple(unread),
         placed=len(required.placed),
         expected=required.expected,
     )
+
+
+def _fullest_first(
+    by_path: Mapping[tuple[str, ...], Sequence[PodView]],
+) -> tuple[SharedDomain, ...]:
+    domains = []
+    for path, pods in by_path.items():
+        domains.append(SharedDomain(path, tuple(pods)))
+    domains.sort(key=lambda domain: (-len(domain.pods), domain.path))
+    return tuple(domains)
+
+
+def _result(*, is_split: bool, is_known: bool) -> KeptResult:
+    """Two domains are a violation, whatever else is unknown."""
+    if is_split:
+        return KeptResult.VIOLATION
+    return KeptResult.MATCH if is_known else KeptResult.UNOBSERVABLE
 
 
 def _path(
