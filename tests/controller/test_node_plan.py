@@ -428,7 +428,7 @@ def test_topologies_for_which_the_plan_has_no_room_are_named() -> None:
     assert len(text.encode()) <= 768 << 10
     assert not decode(text).complete
     assert writer.refusal("t00000") == ""
-    assert "has no room for it: 768 KiB" in writer.refusal("t07999")
+    assert "is full: its 768 KiB" in writer.refusal("t07999")
 
 
 # Pure.

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--once",
         action="store_true",
-        help="probe and publish once, then exit: 0 when both went well",
+        help="probe and publish once, then exit: 0 if both succeeded",
     )
     parser.add_argument(
         "--interval", type=float, metavar="SECONDS", help="time between probes; default: 60"
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="remove all our labels and annotations from this node, then exit",
     )
     about = (
-        "also write nvidia.com/gpu.clique and others that no other program writes; "
+        "also write nvidia.com/gpu.clique and other labels of NVIDIA's that nothing else writes; "
         "the admission policy must allow it"
     )
     parser.add_argument("--nvidia-labels", action="store_true", help=about)
@@ -128,7 +128,7 @@ def add_sysfs_argument(parser: argparse.ArgumentParser) -> None:
 def add_vf_rails_argument(parser: argparse.ArgumentParser) -> None:
     """Declare `--vf-rails`."""
     about = (
-        "take virtual functions of NICs (SR-IOV) for NICs too, where pods get these as their rails"
+        "also count virtual functions (SR-IOV) as NICs, for clusters where pods get them as rails"
     )
     parser.add_argument("--vf-rails", action="store_true", help=about)
 

@@ -267,7 +267,7 @@ def follow(
             happened = event(left)
             woken(0.0)
         if happened:
-            log.info("probing at once: %s", happened)
+            log.info("probing immediately: %s", happened)
             while not stopping() and (left := agent.min_pause()) > 0 and woken(left):
                 pass
 

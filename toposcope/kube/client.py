@@ -395,8 +395,8 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
         # Followed, it would carry our token to wherever it points.
         target = printable(str(response.getheader("Location")))
         raise UnreachableError(
-            f"{server} answers {response.status} and points to {target}: no API server does; "
-            "is there a login page between us? Use the API server's own URL"
+            f"{server} redirects ({response.status}) to {target}, which API servers never do; "
+            "is a login page in between? Use the API server's own URL"
         )
     try:
         document = parse(body)

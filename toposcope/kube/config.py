@@ -41,8 +41,8 @@ def load(
     if kubeconfigs.existing(default):
         return kubeconfigs.read(default, context)
     raise NoClusterError(
-        f"no API server to talk to: not in a pod (no {account}/token), "
-        f"and {default} does not exist or cannot be reached; "
+        f"no API server is configured: not in a pod (no {account}/token), "
+        f"and {default} does not exist or cannot be read; "
         "pass --kubeconfig FILE or set KUBECONFIG"
     )
 

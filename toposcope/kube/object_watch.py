@@ -122,7 +122,7 @@ class ObjectWatch:
             return
         wrong = problem(watched_object, OBJECT)
         if wrong or watched_object["metadata"]["name"] != self._watched.name:
-            why = wrong or "it is about another"
+            why = wrong or "it is about another object"
             raise UnreachableError(f"not an event of {self._watched.handle}: {why}")
         self._backoff.schedule = _AFTERWARDS
         self._take(watched_object)

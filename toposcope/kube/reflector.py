@@ -284,7 +284,11 @@ class Reflector(Generic[T]):
         except ApiError as error:
             if error.status not in _NOT_STREAMED:
                 raise
-            log.info("%s has no streamed lists (%s); reading pages", self._path, error.message)
+            log.info(
+                "%s does not support streaming lists (%s); listing in pages",
+                self._path,
+                error.message,
+            )
             return None
         raise UnreachableError(f"the streamed list of {self._path} ended before it was complete")
 
@@ -362,7 +366,10 @@ class Reflector(Generic[T]):
         except (ValueError, RecursionError) as error:
             meta = _meta(raw)
             log.warning(
-                "left out %s %r: not what this API promises (%s)", self._path, meta.key, error
+                "skipping %s %r: it violates the schema of its API (%s)",
+                self._path,
+                meta.key,
+                error,
             )
             return meta.resource_version
         return version

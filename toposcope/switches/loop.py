@@ -115,7 +115,7 @@ class Switches:
             try:
                 self._hearing.take(netdev, decode(frame), now)
             except LldpError:
-                self._tell(netdev, "frames that are no valid LLDPDUs are dropped")
+                self._tell(netdev, "dropping frames that are not valid LLDPDUs")
 
     def _look_up_neighbours(self, now: float) -> None:
         """Find the neighbour of each port, and write them once they are settled."""
@@ -137,7 +137,7 @@ class Switches:
             try:
                 neighbour = self._first_hop(f"{_DEVICES}/{device}", number)
             except (OSError, MadError) as error:
-                words = f"cannot ask for its neighbour: {error}"
+                words = f"cannot query its neighbour: {error}"
                 self._tell(f"{port.nic} port {number}", words, logging.WARNING)
                 continue
             if neighbour:
@@ -187,7 +187,7 @@ class Switches:
         self._confinement.check()
         if self._confinement.confined:
             return True
-        self._tell("nothing is written", self._confinement.ready(), logging.WARNING)
+        self._tell("not writing", self._confinement.ready(), logging.WARNING)
         return False
 
     def _read_miscabled(self, now: float) -> None:

@@ -94,8 +94,8 @@ class NodePlanWriter:
             return text
         if name in self._no_room:
             return (
-                f"{config_map} has no room for it: "
-                f"{LARGEST >> 10} KiB hold what older ClusterTopologies ask for; "
+                f"{config_map} is full: "
+                f"its {LARGEST >> 10} KiB hold what older ClusterTopologies ask for; "
                 "use fewer, or shorter node selectors"
             )
         return ""
@@ -187,5 +187,5 @@ def _entries(text: str | None) -> tuple[PlannedTopology, ...]:
     try:
         return decode(text).topologies
     except ValueError as error:
-        log.warning("ConfigMap %s is written anew: %s", CONFIG_MAP, error)
+        log.warning("ConfigMap %s cannot be read and is rewritten: %s", CONFIG_MAP, error)
         return ()
