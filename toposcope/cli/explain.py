@@ -343,7 +343,7 @@ def _missing(screen: Screen, context: Context) -> Iterator[str]:
         "not there yet.",
         "yellow",
     )
-    yield "  its controller, or who starts it, has not said why: see the events"
+    yield "  neither its controller nor its queue has said why: see the events"
     yield from _next((context.explained.command("kubectl describe {}"),))
 
 

@@ -85,12 +85,12 @@ def _held(document: Mapping[str, Any] | None) -> _Lease | Leader:
     holder = (spec / "holderIdentity").text()
     renewed = (spec / "renewTime").text()
     if not holder or renewed is None:
-        return Leader(f"nobody holds the Lease {LEASE}", is_lost=True)
+        return Leader(f"no controller holds the Lease {LEASE}", is_lost=True)
 
     renewed_at = _moment(renewed)
     if renewed_at is None:
         return Leader(
-            f"not known: spec.renewTime of the Lease {LEASE} is no time: {renewed[:40]!r}"
+            f"not known: spec.renewTime of the Lease {LEASE} is not a time: {renewed[:40]!r}"
         )
     seconds = (spec / "leaseDurationSeconds").number(_USUAL_SECONDS)
     return _Lease(holder, renewed_at, max(1, seconds))

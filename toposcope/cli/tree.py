@@ -376,7 +376,7 @@ def _shared_lines(snapshot: Snapshot, scope: Scope) -> Iterator[str]:
         gpus = counted(shares.gpus, "GPU")
         names = first_few(shares.nodes)
         yield (
-            f"not in FREE, as shares are no GPUs: {total} ({shares.resource}) "
+            f"not in FREE, because shares are not GPUs: {total} ({shares.resource}) "
             f"on {nodes} with {gpus}: {names}"
         )
 

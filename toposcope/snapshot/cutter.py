@@ -148,7 +148,7 @@ class Cutter:
         self._total += len(chunk)
         most = self._limit * OF_FILE
         if self._total > most:
-            raise TooLargeError("the file, unpacked,", most, self._limit)
+            raise TooLargeError("the unpacked file", most, self._limit)
         return chunk
 
     def _fill(self) -> None:

@@ -251,7 +251,7 @@ class _Reader:
                 if kept is not None:
                     objects.append(kept)
 
-        self._warn(refused_of_pods, "what these add to pods, or refuse of them, is unknown")
+        self._warn(refused_of_pods, "how they change or reject pods is unknown")
         self._warn(refused, "queues, quota and PodGroups are unknown")
         return tuple(objects)
 

@@ -56,10 +56,10 @@ class LevelDisagreement:
         """Which levels are shown, and what the others are."""
         others = _path(self.others)
         if self.is_by_status:
-            return f"these are the levels of the controller's status; by labels they are {others}"
+            return f"the levels are those of the controller's status; node labels say {others}"
         return (
-            "these are the levels by labels, because the controller's status is not of this spec; "
-            f"it has {others}"
+            "the levels are inferred from labels, because the controller's status is of an "
+            f"earlier spec; it has {others}"
         )
 
 
