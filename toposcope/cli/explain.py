@@ -323,7 +323,7 @@ def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _untried(screen: Screen, context: Context) -> Iterator[str]:
-    """Pods wait, and nobody says why."""
+    """Pods wait, and no message says why."""
     pod = context.waiting[0]
     scheduler = pod.scheduler or "default-scheduler"
     yield screen.paint("Nothing was found that blocks it.", "yellow")
@@ -335,7 +335,7 @@ def _untried(screen: Screen, context: Context) -> Iterator[str]:
 
 
 def _missing(screen: Screen, context: Context) -> Iterator[str]:
-    """Pods are not there, and nobody says why."""
+    """Pods are missing, and no message says why."""
     count = context.missing
     are = plural(count, "is", "are")
     yield screen.paint(

@@ -26,7 +26,7 @@ ReadLease: TypeAlias = Callable[[], Mapping[str, Any] | None]
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who keeps the status up to date, and whether it does."""
+    """The controller that keeps the status up to date, and whether it does."""
 
     words: str
     is_lost: bool = False
@@ -77,7 +77,7 @@ def leader_of(
 
 
 def _held(document: Mapping[str, Any] | None) -> _Lease | Leader:
-    """The Lease, or what is wrong where nobody holds it."""
+    """The Lease, or what is wrong where no controller holds it."""
     if document is None:
         return Leader(f"there is no Lease {LEASE}", is_lost=True)
 

@@ -1,4 +1,4 @@
-"""Which free GPUs a pod of typical shape cannot get, and who keeps it from them, in words."""
+"""Which free GPUs a pod of typical shape cannot get, and what keeps it from them, in words."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence

@@ -77,7 +77,7 @@ _BELOW: Final = {"": "", _BRANCH: "│  ", _LAST: "   "}
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """What stands in a line before its counts."""
+    """The text of a line before its counts."""
 
     common: str
     """What the domains have in common, with branches before it."""

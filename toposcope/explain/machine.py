@@ -116,7 +116,7 @@ def _devices(snapshot: Snapshot, node: NodeView) -> CheckStep:
 
 
 def _offers(snapshot: Snapshot, node: NodeView, offered: Mapping[str, int]) -> Iterator[str]:
-    """A few words per resource: who offers how many GPUs, and how many of them are free."""
+    """A few words per resource: what offers how many GPUs, and how many of them are free."""
     drivers = {device.driver for device in _devices_of(snapshot, node).gpus}
     free = snapshot.free(node) or {}
     for name, count in offered.items():

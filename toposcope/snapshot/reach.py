@@ -84,7 +84,7 @@ class PodShape:
     """The taints that it tolerates, and the nodes that it selects."""
 
     def requests(self, gpus: int) -> tuple[tuple[str, int], ...]:
-        """What a pod with so many GPUs requests, in proportion."""
+        """What a pod with this many GPUs requests, in proportion."""
         requests = [(ALLOCATABLE_GPUS, gpus)]
         for resource, amount in ((CPU, self.cpu), (MEMORY, self.memory)):
             share = -(-amount * gpus // self.gpus)
@@ -182,7 +182,7 @@ def _usual_tolerations(kinds: Iterable[_Kind]) -> list[Toleration]:
 
 
 def _median(counts: Mapping[int, int]) -> int:
-    """The lower median of values that come so many times."""
+    """The lower median of values, each with its number of occurrences."""
     middle = (sum(counts.values()) + 1) // 2
     seen = 0
     for value in sorted(counts):

@@ -47,9 +47,9 @@ class LevelDisagreement:
     """The controller's status and the labels of the nodes tell of different levels."""
 
     is_by_status: bool
-    """Whether the scope goes by the status; else by labels, because the status is stale."""
+    """Whether the levels are those of the status; else of labels, because the status is stale."""
     others: tuple[Level, ...]
-    """The levels by which the scope does not go."""
+    """The levels that the scope does not use."""
 
     @property
     def note(self) -> str:
