@@ -366,11 +366,11 @@ class Reach:
         fitting, scarcest = _times(free, self.shape.requests(each), wanted)
         reachable = fitting * each
         if fitting == wanted and rest:
-            left = dict(free)
+            remaining = dict(free)
             for resource, amount in _with_pod(self.shape.requests(each)):
-                if resource in left:
-                    left[resource] -= amount * fitting
-            fits, scarcest = _times(left, self.shape.requests(rest), 1)
+                if resource in remaining:
+                    remaining[resource] -= amount * fitting
+            fits, scarcest = _times(remaining, self.shape.requests(rest), 1)
             reachable += fits * rest
         if reachable == idle or scarcest is None:
             return None
