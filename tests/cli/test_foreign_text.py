@@ -98,7 +98,7 @@ def test_names_that_no_server_takes_are_refused(field: str, form: str, tmp_path:
     file.write_text(text)
     ran = toposcope("suggest --from", file, code=2)
     assert ran.out == ""
-    assert re.search(rf"^{file}, .*line \d+: {field}: 'x\\n---\\napi.* cannot be ", ran.err)
+    assert re.search(rf"^{file}, .*line \d+: {field}: 'x\\n---\\napi.* is not a valid ", ran.err)
 
 
 @pytest.mark.regression

@@ -92,7 +92,7 @@ def test_suspended_job_without_a_queue_has_no_pods_for_ever(explain: Explain) ->
     assert explained.code == 1
     assert explained.answer.name == "suspended"
     assert explained.answer.message == (
-        "job/train -n ml is suspended (spec.suspend: true), so it has no pods until somebody sets that to false"
+        "job/train -n ml is suspended (spec.suspend: true), so it has no pods until that is set to false"
     )
     assert explained.document["answer"]["next"] == [
         """kubectl patch job/train -n ml --type merge -p '{"spec": {"suspend": false}}'"""
@@ -117,8 +117,7 @@ def test_suspended_mpi_job_names_its_run_policy(explain: Explain) -> None:
     explained = explain(WaitingCluster(named("kubeflow.org/v2beta1", "MPIJob", "nccl", spec)), "mpijob/nccl")
 
     assert explained.answer.message == (
-        "mpijob/nccl -n ml is suspended (spec.runPolicy.suspend: true), "
-        "so it has no pods until somebody sets that to false"
+        "mpijob/nccl -n ml is suspended (spec.runPolicy.suspend: true), so it has no pods until that is set to false"
     )
 
 

@@ -43,7 +43,7 @@ _WORDS: Final[Mapping[str, str]] = {
     filters.Mark.DEGRADED: "degraded",
     filters.Mark.UNKNOWN: "whose hardware does not answer",
     filters.Mark.NO_AGENT: "without an agent's labels",
-    filters.StateFilter.LEFT_OUT: "without a level of the others",
+    filters.StateFilter.LEFT_OUT: "missing a level that others have",
 }
 """What is said of nodes in a state."""
 _FAULTS: Final = tuple(_WORDS)

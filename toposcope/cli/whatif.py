@@ -34,7 +34,7 @@ from toposcope.snapshot.reach import PodShape
 from toposcope.text import plural
 
 _MOST_GANGS = 15
-"""Gangs that are named one by one: the drain of a zone concerns hundreds."""
+"""Gangs listed one by one: draining a zone concerns hundreds."""
 _WORST_FIRST = (
     RehomingOutcome.WAITS,
     RehomingOutcome.UNCLEAR,
@@ -43,7 +43,7 @@ _WORST_FIRST = (
     RehomingOutcome.STAYS,
 )
 _MOST_TRIED = 20
-"""Domains of which is computed whether the pods that leave find room elsewhere, cheapest first."""
+"""Domains, cheapest first, for which it is computed whether the leaving pods find other room."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,31 +57,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[NAMESPACE/]NAME",
-        help="a gang ends; can be repeated",
+        help="end a gang; can be repeated",
     )
     change.add_argument(
         "--add",
         type=number,
         metavar="N",
-        help="N more nodes like the first --like, in the domains of --in",
+        help="add N copies of the node of the first --like, in the domains of --in",
     )
     change.add_argument(
         "--in", dest="domains", action="append", default=[], type=pair, metavar="LEVEL=VALUE",
-        help="a domain of the nodes of --add; default: those of --like; can be repeated",
+        help="a domain of the nodes of --add; default: as the node that they copy; can be repeated",
     )  # fmt: skip
     change.add_argument(
         "--drain",
         action="append",
         default=[],
         metavar="NODE|LEVEL=VALUE",
-        help="a node or domain; can be repeated",
+        help="drain a node or domain; can be repeated",
     )
     change.add_argument(
         "--admit",
         action="append",
         default=[],
         metavar="FILE",
-        help="workloads to run, JSON or YAML; can be repeated",
+        help="admit workloads, JSON or YAML; can be repeated",
     )
     free = parser.add_argument_group("or: which pods to move so that a gang fits")
     free.add_argument(
@@ -99,9 +99,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NODE|FILE",
-        help="with --add the first is the node that the new ones are like; all others are "
-        "workloads as for `check -f`: gangs of pods like the largest of theirs are counted; "
-        "default: like the median pod with GPUs; can be repeated",
+        help="a file with workloads as for `check -f`: count gangs of pods like their largest; "
+        "default: like the median pod with GPUs. With --add the first --like is the node to copy. "
+        "Can be repeated",
     )
     add_tolerate(parser)
     add_source_arguments(parser, ("table", "json", "yaml"))
@@ -349,7 +349,7 @@ def _page(
 
 
 def _rehomed(screen: Screen, gangs: Sequence[Rehomed]) -> Iterator[str]:
-    """What becomes of gangs that lose pods, the worst first."""
+    """The outcome for each gang that loses pods, the worst first."""
     ranked = sorted(gangs, key=lambda gang: _WORST_FIRST.index(gang.outcome))
     for gang in ranked[:_MOST_GANGS]:
         yield _sentence(screen, gang)
@@ -428,7 +428,7 @@ def _free(
 
 @dataclass(frozen=True, slots=True)
 class _Freed:
-    """A domain that is freed, and what becomes of the gangs that leave it."""
+    """A domain to free, and the outcome for each gang that leaves it."""
 
     freeing: Freeing
     rehomed: tuple[Rehomed, ...]

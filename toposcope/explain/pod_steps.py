@@ -137,8 +137,8 @@ def _gated_step(context: Context, gate: str, pods: Sequence[PodView]) -> CheckSt
     if system is None:
         return failed(
             text,
-            "whoever added the gate has to remove it from spec.schedulingGates: "
-            "look for a webhook or controller of that name",
+            "the webhook or controller that added the gate has to remove it from "
+            "spec.schedulingGates: look for one of that name",
             commands=(describe, shell("kubectl get mutatingwebhookconfigurations")),
         )
     reports = [*system.problems(context), *system.refusals(context)]
@@ -180,8 +180,8 @@ def _suspended_step(context: Context, ref: Ref, field: Field) -> CheckStep:
         if words:
             return passed(f"{what}: {words}")
     return failed(
-        f"{what}, so it has no pods until somebody sets that to false",
-        "no queue that would start it is known to have it",
+        f"{what}, so it has no pods until that is set to false",
+        "no known queue manages it, so nothing will resume it",
         commands=(ref.command(f"kubectl patch {{}} --type merge -p '{_resumed(field)}'"),),
     )
 
