@@ -468,6 +468,18 @@ def test_grove_scaled_replica_may_run_in_another_rack_than_its_set(explain: Expl
             "domains": {"rack-3": 1},
             "kept": True,
             "note": None,
+            "result": "MATCH",
+            "observed": {
+                "placed": 1,
+                "expected": 1,
+                "domains": [
+                    {
+                        "domain": ["zone-1", "rack-3"],
+                        "pods": [{"pod": "llm-0-worker-0", "node": "h200-1"}],
+                    }
+                ],
+                "unread": [],
+            },
         }
     ]
 

@@ -28,6 +28,7 @@ class AgentOptions(NamedTuple):
     slinky: bool = False
     pair_metrics: bool = False
     vf_rails: bool = False
+    topology_file: Path | None = None
     metrics_port: int | None = None
     log_format: str = "text"
 
@@ -83,6 +84,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one more metric for each pair of devices: 190 on an 8-GPU node",
     )
     add_vf_rails_argument(parser)
+    about = (
+        "also keep the node's path, GPUs, NICs and link matrix as JSON there, "
+        "for toposcope node-endpoint"
+    )
+    parser.add_argument("--topology-file", type=Path, metavar="FILE", help=about)
     parser.add_argument(
         "--metrics-port",
         type=int,
@@ -144,6 +150,8 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> A
         parser.error(f"--spread {arguments.spread:g}: must not be negative")
     if arguments.cleanup and arguments.accept_degraded:
         parser.error("--cleanup and --accept-degraded contradict each other; give one")
+    if arguments.topology_file and arguments.once:
+        parser.error("--topology-file is kept by an agent that runs on; leave out --once")
     values = [getattr(arguments, name) for name in AgentOptions._fields]
     chosen = AgentOptions(*values)
     return chosen._replace(once=chosen.once or chosen.accept_degraded)

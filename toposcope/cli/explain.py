@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.cli import command, errors
+from toposcope.cli.kept import kept_details, kept_document
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import ProgressLine
 from toposcope.cli.terminal import Screen, Whole, columns, complain
@@ -373,14 +374,17 @@ def _placement(placement: ObservedPlacement) -> str:
         text += f": {', '.join(domains)}"
     if placement.note:
         text += f"; {placement.note}"
+    if placement.observed:
+        for detail in kept_details(placement.observed):
+            text += f"; {detail}"
     return text
 
 
 def _kept(placement: ObservedPlacement) -> str:
+    if placement.result:
+        return placement.result.value
     if placement.kept:
         return "kept"
-    if placement.kept is False:
-        return "NOT KEPT"
     return "unknown" if placement.note else "not kept, only preferred"
 
 
@@ -447,4 +451,6 @@ def _placement_document(placement: ObservedPlacement) -> dict[str, Any]:
         "domains": dict(placement.domains),
         "kept": placement.kept,
         "note": placement.note or None,
+        "result": placement.result.value if placement.result else None,
+        "observed": kept_document(placement.observed) if placement.observed else None,
     }

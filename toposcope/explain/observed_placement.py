@@ -16,9 +16,15 @@ from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.waiting import CopyName
 from toposcope.integrations.registry import waiting
 from toposcope.kube.discovery import Kind
+from toposcope.planning.kept import KeptPlacement, KeptResult, RequiredDomain, kept_placement
 from toposcope.snapshot.model import PodView, Snapshot
 
 _NO_LABEL: Final = "no label"
+_IS_KEPT: Final = {
+    KeptResult.MATCH: True,
+    KeptResult.VIOLATION: False,
+    KeptResult.UNOBSERVABLE: None,
+}
 Copies = Mapping[str, Sequence[PodView]]
 """The pods of each copy by its name."""
 
@@ -39,6 +45,10 @@ class ObservedPlacement:
     """Whether its pods share a domain. None: unknown, or they don't, but that is only preferred."""
     note: str = ""
     """Why `kept` is unknown, or what else is wrong."""
+    result: KeptResult | None = None
+    """Whether what it requires is observed; None: it requires nothing."""
+    observed: KeptPlacement | None = None
+    """Its pods by domain; None: it requires nothing, or its pods are not known."""
 
     @property
     def domain_names(self) -> list[str]:
@@ -81,20 +91,16 @@ def _of_group(
     context: Context, workload: Workload, levels: Sequence[Level], group: Group, *, whole: bool
 ) -> Iterator[ObservedPlacement]:
     level = group.required or group.preferred
-    if level is None or level not in levels:
+    if level is None:
+        return
+    if level not in levels:
+        if group.required:
+            yield _unobservable(group, level, "no topology that was read has this level")
         return
 
     copies = copies_of(workload.system, group, context.placed, whole=whole)
     if copies is None:
-        yield ObservedPlacement(
-            group=group.name,
-            copy="",
-            level=level,
-            required=group.required is not None,
-            domains=(),
-            kept=None,
-            note="cannot tell which pods belong to it",
-        )
+        yield _unobservable(group, level, "cannot tell which pods belong to it")
         return
 
     upper = levels[: levels.index(level) + 1]
@@ -108,22 +114,46 @@ def _of_group(
         yield from placements
 
 
+def _unobservable(group: Group, level: Level, why: str) -> ObservedPlacement:
+    """A group of whose pods nothing is known."""
+    return ObservedPlacement(
+        group=group.name,
+        copy="",
+        level=level,
+        required=group.required is not None,
+        domains=(),
+        kept=None,
+        note=why,
+        result=KeptResult.UNOBSERVABLE if group.required else None,
+    )
+
+
 def _exclusively(placements: Sequence[ObservedPlacement]) -> Iterator[ObservedPlacement]:
     """The placements of copies that must not share a domain, as the label's value alone says."""
     holders: Counter[str] = Counter()
     for placement in placements:
-        holders.update(placement.domain_names)
+        holders.update(_values(placement))
     for placement in placements:
-        shared = [name for name in placement.domain_names if holders[name] > 1]
+        shared = [value for value in _values(placement) if holders[value] > 1]
         if not shared:
             yield placement
             continue
 
-        yield replace(placement, kept=False, note=f"shares {shared[0]} with another one")
+        note = f"shares {shared[0]} with another one"
+        result = KeptResult.VIOLATION if placement.required else None
+        yield replace(placement, kept=False, note=note, result=result)
+
+
+def _values(placement: ObservedPlacement) -> Sequence[str]:
+    """The values of the level's label that its pods are known to be in."""
+    if placement.observed is None:
+        return placement.domain_names
+    values = {domain.path[-1]: None for domain in placement.observed.domains}
+    return list(values)
 
 
 def _of_copy(
-    snapshot: Snapshot, upper: Sequence[Level], group: Group, copy: str, pods: Iterable[PodView]
+    snapshot: Snapshot, upper: Sequence[Level], group: Group, copy: str, pods: Sequence[PodView]
 ) -> ObservedPlacement:
     """The placement of one copy; `upper` are the levels down to the one that it asks for.
 
@@ -142,17 +172,25 @@ def _of_copy(
         name = path[-1] if is_unique else "/".join(path)
         domains.append((name, counts[path]))
 
-    is_required = group.required is not None
-    kept: bool | None = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
-    if not kept and not is_required:
-        kept = None
-    return ObservedPlacement(
+    placement = ObservedPlacement(
         group=group.name,
         copy=copy,
         level=upper[-1],
-        required=is_required,
+        required=group.required is not None,
         domains=tuple(domains),
-        kept=kept,
+        kept=None,
+    )
+    if not placement.required:
+        is_kept = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
+        return replace(placement, kept=is_kept or None)
+
+    expected = group.total().get("pods", 0)
+    observed = kept_placement(snapshot, RequiredDomain(upper, pods, expected))
+    return replace(
+        placement,
+        kept=_IS_KEPT[observed.result],
+        result=observed.result,
+        observed=observed,
     )
 
 
