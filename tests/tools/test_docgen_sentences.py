@@ -41,6 +41,7 @@ def test_sentences_of_a_module_are_listed_once_in_order() -> None:
         pytest.param("'zone block rack'.split()", id="list"),
         pytest.param("class Part(StrEnum):\n    READY = 'not ready'", id="enumeration"),
         pytest.param("match heard:\n    case 'no room there':\n        pass", id="case"),
+        pytest.param("f'import sys; from {module} import main; main()'", id="program"),
         pytest.param("KEY = 'gpu.topology/rack'", id="one-word"),
     ],
 )

@@ -49,6 +49,8 @@ _WORD: Final = re.compile(r"[A-Za-z]{2,}")
 _PERCENT_FIELD: Final = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d*(?:\.\d+)?[sdrfxi]")
 _BRACED_FIELD: Final = re.compile(r"{[^{}]*}")
 _ANY_VALUE: Final = "Value"
+_PROGRAM: Final = "import sys;"
+"""How code begins that is passed to another interpreter."""
 _PRIVATE_MARK: Final = re.compile(r"\b_(?=[A-Za-z])")
 
 
@@ -127,7 +129,8 @@ class _Collector(ast.NodeVisitor):
             self.visit(node)
 
     def _add(self, sentence: str) -> None:
-        self.sentences.add(_on_one_line(sentence))
+        if not sentence.startswith(_PROGRAM):
+            self.sentences.add(_on_one_line(sentence))
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str) and is_sentence(filled_in(node.value)):

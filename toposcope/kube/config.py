@@ -1,4 +1,4 @@
-"""Where the API server is and who we are there: from a kubeconfig, or from the pod we run in."""
+"""Finds the API server and our credentials: in a kubeconfig, or in the pod that we run in."""
 
 import os
 from collections.abc import Mapping

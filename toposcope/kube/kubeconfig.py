@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _MEMORY_FILES: Final = hasattr(os, "memfd_create")
 _DESCRIPTORS: Final = "/proc/self/fd" if _MEMORY_FILES else "/dev/fd"
 _LARGEST: Final = 16 << 20
-"""A kubeconfig of a thousand clusters has some 5 MB; what is larger is another file."""
+"""A kubeconfig of a thousand clusters has some 5 MB; anything larger is no kubeconfig."""
 _REFUSED: Final = {
     "proxy-url": "use a server URL that can be reached without a proxy",
     "as": "use the credentials of the identity itself, not impersonation",

@@ -37,7 +37,7 @@ class Watched(NamedTuple):
     name: str
     handle: str
     without: str
-    """What happens while it is not watched, for the log."""
+    """The consequence of not watching it, for the log."""
     accept: str = JSON
 
 
@@ -129,7 +129,7 @@ class ObjectWatch:
 
 
 def _refusal(status: Mapping[str, Any]) -> ApiError:
-    """The error that an ERROR event tells."""
+    """The error in an ERROR event."""
     code = status.get("code")
     if not isinstance(code, int):
         code = 0

@@ -75,7 +75,7 @@ class Observer(Protocol):
 
 class _Nobody:
     def listed(self, path: str, reason: str) -> None:
-        """As in `Observer`, like the others."""
+        """See `Observer`."""
 
     def heard(self, path: str) -> None: ...
 
@@ -195,7 +195,7 @@ class Reflector(Generic[T]):
                 self._list_or_watch()
             except KubeError as error:
                 if self._again or self._stop.is_set():
-                    continue  # we cut the stream ourselves
+                    continue  # we closed the stream ourselves
                 self._note_relist(error)
                 self._log_failure(error)
                 self._handler.failing(error)
