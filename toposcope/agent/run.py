@@ -97,8 +97,6 @@ def run(options: AgentOptions, probe: ProbeProcess) -> int:
             synced = agent.sync()
             return 0 if planned and synced else 1
         topology_file = _topology_file(options)
-        if topology_file:
-            topology_file.start()
         _run_forever(agent, probe, _Watches(client, options, publisher, metrics, topology_file))
     # The labels stay: they describe the node, not this process.
     return 0
@@ -116,11 +114,14 @@ def _plan_watch(
 
 
 def _topology_file(options: AgentOptions) -> "TopologyFile | None":
+    """The file that is kept in a thread of its own; None where it is not asked for."""
     if options.topology_file is None:
         return None
     from toposcope.agent.topology_file import TopologyFile  # noqa: PLC0415 - few want it
 
-    return TopologyFile(options.topology_file, options.node_name)
+    topology_file = TopologyFile(options.topology_file, options.node_name)
+    topology_file.start()
+    return topology_file
 
 
 def _read_plan(
