@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "export": "write the topology for Grove, KAI, Kueue, Slurm, NCCL and others",
     "discover": "show how the GPUs of this machine (or a profile) are wired",
     "agent": "keep the labels of this node up to date (runs on every GPU node)",
+    "node-endpoint": "tell the pods of this node where they run (opt-in)",
     "switches": "record on this node which switch each NIC is cabled to (opt-in)",
     "controller": "keep ClusterTopologies and what schedulers read up to date",
     "uninstall": "remove what Toposcope wrote: topologies, labels, annotations",
