@@ -83,3 +83,40 @@ def test_missing_gang_is_an_error(toposcope_on: CommandOnCluster) -> None:
 def test_score_above_1_is_refused(toposcope: Command) -> None:
     err = toposcope("score --below 2", code=2).err
     assert "argument --below: '2' is not a score; give a number from 0 to 1, such as 0.8" in err
+
+
+GANG_OF_KAI = """
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+  namespace: ml
+  labels: {{job: kept}}
+  annotations:
+    pod-group-name: kept
+    kai.scheduler/topology-required-placement: cloud.google.com/gce-topology-subblock
+spec: {{nodeName: {node}, containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: "4"}}}}}}]}}
+status: {{phase: Running}}
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_gang_in_two_racks_that_requires_one_is_a_violation(toposcope_on: CommandOnCluster, write: Write) -> None:
+    write("pods.yaml", "---".join(GANG_OF_KAI.format(name=f"k-{node}", node=node) for node in ("h200-3", "h200-5")))
+    out = toposcope_on(jobs, "score --from pods.yaml").out.splitlines()
+    (row,) = [line for line in out if " ml/kept " in line]
+    assert "KEPT" in out[0]
+    assert row.split()[-1] == "VIOLATION"
+    (reason,) = [line for line in out if line.startswith("! ml/kept")]
+    assert "pod/k-h200-3 on h200-3 is in" in reason
+    assert "pod/k-h200-5 on h200-5 is in" in reason
+
+
+@pytest.mark.usefixtures("folder")
+def test_kept_gang_for_scripts_names_its_pods_by_domain(toposcope_on: CommandOnCluster, write: Write) -> None:
+    write("pods.yaml", "---".join(GANG_OF_KAI.format(name=f"k-{node}", node=node) for node in ("h200-3", "h200-4")))
+    (kept,) = toposcope_on(jobs, "score --from pods.yaml -o json").json["kept"]
+    assert kept["name"] == "kept"
+    assert kept["result"] == "MATCH"
+    (domain,) = kept["parts"][0]["domains"]
+    assert [pod["node"] for pod in domain["pods"]] == ["h200-3", "h200-4"]

@@ -10,8 +10,45 @@ from toposcope.planning.kept import (
     UnreadPlace,
     UnreadReason,
 )
+from toposcope.planning.kept_gangs import KeptGang
 
 _MOST_UNREAD: Final = 3
+
+
+def kept_lines(kept: KeptGang) -> Iterator[str]:
+    """A line for each part of a gang that does not match, or is not known to."""
+    for part in kept.parts:
+        if part.placement.result is KeptResult.MATCH:
+            continue
+        name = f"{kept.gang.handle} {part.name}".rstrip()
+        line = f"{name}: one {part.required} required: {part.placement.result}"
+        if not part.is_level_known:
+            line += "; no ClusterTopology has this level"
+        for detail in kept_details(part.placement):
+            line += f"; {detail}"
+        yield line
+
+
+def kept_gang_document(kept: KeptGang) -> dict[str, Any]:
+    """What `-o json` and `-o yaml` print of a gang; docs/check.md describes it."""
+    parts = []
+    for part in kept.parts:
+        parts.append(
+            {
+                "name": part.name or None,
+                "required": part.required,
+                "levelKnown": part.is_level_known,
+                "result": part.placement.result.value,
+                **kept_document(part.placement),
+            }
+        )
+    return {
+        "kind": kept.gang.kind,
+        "namespace": kept.gang.namespace,
+        "name": kept.gang.name,
+        "result": kept.result.value,
+        "parts": parts,
+    }
 
 
 def kept_details(observed: KeptPlacement) -> Iterator[str]:

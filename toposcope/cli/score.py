@@ -6,10 +6,15 @@ from typing import Any, Final
 
 from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import exit_code
+from toposcope.cli.kept import kept_gang_document, kept_lines
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import NamedPlan, read, working
 from toposcope.cli.reach import add_tolerate, repelling_document
 from toposcope.cli.terminal import Screen, columns
+from toposcope.planning.gangs import Gang
+from toposcope.planning.kept import KeptResult
+from toposcope.planning.kept_gangs import KeptGang
+from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score, Spread, scores
 
 _HEADER: Final = ("SCORE", "GANG", "KIND", "GPUS", "SPANS", "COULD NOW", "AT BEST")
@@ -45,26 +50,44 @@ def _share(text: str) -> float:
 @on_screen("score")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the scores; 1 where one is below `--below`."""
-    plan = read(arguments)
+    plan = read(arguments, required=RequiredLevels())
     with working("scores"):
         gangs = plan.only(arguments.workload) if arguments.workload else plan.gangs
         every_score = scores(plan.capacity, gangs)
+        kept = list(_kept(plan, gangs))
 
     shown = list(every_score)
     if arguments.below is not None:
         shown = list(_below(arguments.below, every_score))
 
     if arguments.output in ("json", "yaml"):
-        documents = [document(score) for score in shown]
-        tainted = repelling_document(plan.repelling)
-        show_document(screen, arguments.output, {"gangs": documents, "tainted": tainted})
+        show_document(screen, arguments.output, _whole_document(plan, shown, kept))
     elif arguments.output == "name":
         screen.show(score.gang.handle for score in shown)
     else:
         is_wide = arguments.output == "wide"
-        screen.show(_page(screen, plan, every_score, shown, is_wide=is_wide))
+        table = list(_table(screen, shown, kept, is_wide=is_wide))
+        screen.show(_page(screen, plan, table, kept, checked=len(every_score)))
 
     return exit_code(ok=arguments.below is None or not shown)
+
+
+def _kept(plan: NamedPlan, gangs: Sequence[Gang]) -> Iterator[KeptGang]:
+    """The gangs that require a level, of these."""
+    names = {gang.key for gang in gangs}
+    for kept in plan.kept:
+        if kept.gang.key in names:
+            yield kept
+
+
+def _whole_document(
+    plan: NamedPlan, shown: Sequence[Score], kept: Sequence[KeptGang]
+) -> dict[str, Any]:
+    return {
+        "gangs": [document(score) for score in shown],
+        "kept": [kept_gang_document(gang) for gang in kept],
+        "tainted": repelling_document(plan.repelling),
+    }
 
 
 def _below(limit: float, every_score: Sequence[Score]) -> Iterator[Score]:
@@ -98,22 +121,41 @@ def _level(spread: Spread) -> dict[str, Any]:
     }
 
 
+def _table(
+    screen: Screen, shown: Sequence[Score], kept: Sequence[KeptGang], *, is_wide: bool
+) -> Iterator[str]:
+    """The scores; with a column KEPT where some gang requires a level."""
+    if not shown:
+        return
+    header = list(_HEADER)
+    rows = [_row(score, is_wide=is_wide) for score in shown]
+    if kept:
+        results = {gang.gang.key: gang.result.value for gang in kept}
+        header.append("KEPT")
+        for score, row in zip(shown, rows, strict=True):
+            row.append(results.get(score.gang.key, "-"))
+    yield from columns(screen, header, rows, right=(0, 3))
+
+
 def _page(
     screen: Screen,
     plan: NamedPlan,
-    every_score: Sequence[Score],
-    shown: Sequence[Score],
+    table: Sequence[str],
+    kept: Sequence[KeptGang],
     *,
-    is_wide: bool,
+    checked: int,
 ) -> Iterator[str]:
-    checked = len(every_score)
-    if shown:
-        rows = [_row(score, is_wide=is_wide) for score in shown]
-        yield from columns(screen, _HEADER, rows, right=(0, 3))
+    if table:
+        yield from table
     elif checked:
         yield f"no gang scores that low ({checked:,} checked)"
     else:
         yield "no gang of several GPU pods is running"
+
+    for gang in kept:
+        style = "red" if gang.result is KeptResult.VIOLATION else "yellow"
+        for line in kept_lines(gang):
+            yield screen.paint(f"! {line}", style)
 
     unscored = _scorable(plan) - checked
     if unscored and checked != 1:

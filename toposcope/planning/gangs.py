@@ -35,6 +35,11 @@ class Gang:
         """`ml/train`, as tables and flags name it."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Kind, namespace and name."""
+        return self.kind, self.namespace, self.name
+
     @cached_property
     def placed(self) -> tuple[PodView, ...]:
         """The pods that have a node."""

@@ -5,7 +5,7 @@ too. What was not read is never a match, and never a violation.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from toposcope.api.label_keys import HOSTNAME
@@ -76,6 +76,11 @@ class KeptPlacement:
     """0: unknown."""
 
     @property
+    def is_read(self) -> bool:
+        """Whether the domains of all its pods are known."""
+        return bool(self.domains) and not self.unread and not self.is_partly_scheduled
+
+    @property
     def is_partly_scheduled(self) -> bool:
         """Whether some of its pods have no node, or do not exist."""
         return self.placed < self.expected
@@ -105,34 +110,26 @@ def kept_placement(snapshot: Snapshot, required: RequiredDomain) -> KeptPlacemen
             continue
         by_path.setdefault(tuple(path.values()), []).append(pod)
 
-    domains = _fullest_first(by_path)
-    is_split = any(len(names) > 1 for names in values.values())
-    is_known = bool(required.levels and domains) and not unread
-    is_whole = len(required.placed) >= required.expected
-    return KeptPlacement(
-        result=_result(is_split=is_split, is_known=is_known and is_whole),
-        domains=domains if required.levels else (),
+    placement = KeptPlacement(
+        result=KeptResult.UNOBSERVABLE,
+        domains=_domains(by_path) if required.levels else (),
         unread=tuple(unread),
         placed=len(required.placed),
         expected=required.expected,
     )
+    if any(len(names) > 1 for names in values.values()):
+        return replace(placement, result=KeptResult.VIOLATION)
+    if placement.is_read:
+        return replace(placement, result=KeptResult.MATCH)
+    return placement
 
 
-def _fullest_first(
-    by_path: Mapping[tuple[str, ...], Sequence[PodView]],
-) -> tuple[SharedDomain, ...]:
+def _domains(by_path: Mapping[tuple[str, ...], Sequence[PodView]]) -> tuple[SharedDomain, ...]:
     domains = []
-    for path, pods in by_path.items():
-        domains.append(SharedDomain(path, tuple(pods)))
-    domains.sort(key=lambda domain: (-len(domain.pods), domain.path))
+    for path in sorted(by_path, key=lambda path: (-len(by_path[path]), path)):
+        pods = tuple(by_path[path])
+        domains.append(SharedDomain(path, pods))
     return tuple(domains)
-
-
-def _result(*, is_split: bool, is_known: bool) -> KeptResult:
-    """Two domains are a violation, whatever else is unknown."""
-    if is_split:
-        return KeptResult.VIOLATION
-    return KeptResult.MATCH if is_known else KeptResult.UNOBSERVABLE
 
 
 def _path(

@@ -8,6 +8,7 @@ from toposcope.integrations.framework.node_affinity import Toleration
 from toposcope.kube.pod_resources import is_gpu_part
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.gangs import Gang, gangs_of
+from toposcope.planning.kept_gangs import KeptGang, kept_gangs
 from toposcope.planning.repelling import Repelling, repelling_taints
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score, scores
@@ -78,6 +79,11 @@ class Plan:
     def scores(self) -> tuple[Score, ...]:
         """The running gangs of more than one pod, the worst first."""
         return scores(self.capacity, self.gangs)
+
+    @cached_property
+    def kept(self) -> tuple[KeptGang, ...]:
+        """The running gangs that require a level, and whether they share a domain of it."""
+        return kept_gangs(self.snapshot, self.scope.levels, self.gangs)
 
     @cached_property
     def per_pod(self) -> int:

@@ -128,6 +128,9 @@ class Plugin:
     """Fields of objects that it makes for gangs."""
     requiring_annotations: tuple[str, ...] = ()
     """Annotations of pods that name a level all of their gang has to stay within."""
+    requiring_parts: tuple[str, ...] = ()
+    """Annotations, then labels, of which the first that a pod has names the part of its gang that
+    such an annotation is about; none: all of it."""
     scheduler_names: tuple[str, ...] = ()
     """What pods write into `schedulerName` to be placed by its scheduler."""
     scheduling_gates: tuple[str, ...] = ()

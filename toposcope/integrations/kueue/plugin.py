@@ -11,8 +11,10 @@ from toposcope.integrations.framework.plugin import (
 from toposcope.integrations.kueue.api import (
     CONFIGURATION,
     FLAVORS,
+    GROUP_NAME,
     POD_GROUP,
     POD_GROUP_TOTAL,
+    POD_SET_OF,
     PREFIX,
     READ,
     REQUIRED,
@@ -41,6 +43,7 @@ PLUGIN: Final = Plugin(
     pod_metadata=("kueue.x-k8s.io/",),
     placing_annotations=(POD_GROUP_TOTAL,),
     requiring_annotations=(REQUIRED,),
+    requiring_parts=(GROUP_NAME, POD_SET_OF),
     configuration=OperatorConfiguration(
         kind=CONFIGURATION[1],
         label_selector="app.kubernetes.io/name=kueue",
