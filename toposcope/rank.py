@@ -368,10 +368,10 @@ def _meet(arguments: argparse.Namespace) -> int:
         return 2
     if nowhere := [pod.name for pod in order if not pod.path]:
         _say(f"pods without a path have the last ranks: {', '.join(nowhere)}")
+    keeper.wait_for_others()
     if arguments.command:
         return _run_command(arguments.command, environment_of(order, request.pod))
     print(written(order, request.pod, arguments.format), flush=True)
-    keeper.wait_for_others()
     return 0
 
 
