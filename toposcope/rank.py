@@ -131,12 +131,11 @@ class Meeting:
     async def serve(self) -> None:
         """Serve for ever, unless the port is taken: then another meeting is there, or none."""
         self._is_decided = asyncio.Event()
-        port = self._request.port
         try:
-            server = await asyncio.start_server(self._welcome, None, port, limit=LINE_BYTES)
-            await server.serve_forever()
+            place: dict[str, Any] = {"host": None, "port": self._request.port, "limit": LINE_BYTES}
+            await (await asyncio.start_server(self._welcome, **place)).serve_forever()
         except OSError as error:
-            _say(f"port {port}: {error.strerror}")
+            _say(f"port {self._request.port}: {error.strerror}")
 
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -189,8 +188,8 @@ class Meeting:
         return self._missing()
 
     async def _tell(self, writer: asyncio.StreamWriter, problem: str, nonce: str) -> None:
-        answer: dict[str, Any] = {"error": problem} if problem else {"order": self._order}
-        writer.write(seal(json.dumps(answer), self._request.token, nonce))
+        answer = json.dumps({"error": problem} if problem else {"order": self._order})
+        writer.write(seal(answer, self._request.token, nonce))
         await asyncio.wait_for(writer.drain(), WAIT_SECONDS)
 
     def _problem(self, pod: Member, size: Any) -> str:
@@ -271,15 +270,16 @@ class Keeper:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
         lines = connection.makefile("rb")
         nonce = str(json.loads(lines.readline(LINE_BYTES))["nonce"])
-        token, pod = self._request.token, self._request.pod
-        pod = pod._replace(address=pod.address or str(connection.getsockname()[0]))
+        token, own = self._request.token, self._request.pod
+        pod = own._replace(address=own.address or str(connection.getsockname()[0]))
         hello = {"pod": pod, "size": self._request.size, "known": self.order}
-        hello.update(seconds=int(seconds + 1), nonce=os.urandom(16).hex())
+        patience = int(seconds) + (5 if pod.old_rank else 1)  # old rank 0 tells all who is missing
+        hello.update(seconds=patience, nonce=os.urandom(16).hex())
         connection.sendall(seal(json.dumps(hello), token, nonce))
         connection.settimeout(seconds + WAIT_SECONDS)
         answer = unseal(lines.readline(LINE_BYTES), token, str(hello["nonce"]))
         self.problem = str(answer.get("error", ""))
-        if not self.problem:
+        if "order" in answer:
             self.order = [read_member(row) for row in answer["order"]]
 
 
