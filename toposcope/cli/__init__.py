@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "slots": "show how many gangs of each size still fit, level by level",
     "suggest": "suggest ClusterTopologies for the kinds of nodes in the cluster",
     "export": "write the topology for Grove, KAI, Kueue, Slurm, NCCL and others",
+    "rank": "give the pods of a job ranks in the order of their racks",
     "discover": "show how the GPUs of this machine (or a profile) are wired",
     "agent": "keep the labels of this node up to date (runs on every GPU node)",
     "node-endpoint": "tell the pods of this node where they run (opt-in)",
