@@ -646,7 +646,9 @@ def test_failing_fabric_call_is_a_fault_and_not_the_absence_of_a_fabric(find: Fi
         pytest.param(
             {"status": 999}, "GPU 1: fabric registration ended with NVML status 999", id="failed-registration"
         ),
-        pytest.param({"state": 0}, "GPU 1: not in the NVLink fabric of the node's other GPUs", id="no-fabric"),
+        pytest.param(
+            {"state": 0}, "GPU 1: not in the NVLink fabric that other GPUs of this node are in", id="no-fabric"
+        ),
     ],
 )
 def test_gpus_that_disagree_are_in_no_clique(answer: dict[str, int], reason: str, find: Finder) -> None:

@@ -475,7 +475,7 @@ def test_failing_fabric_query_is_no_fault_where_no_fabric_can_be(profile: str, t
         pytest.param(UNKNOWN, "GPU 2: fabric query failed: Unknown Error", id="unknown-error"),
         pytest.param(
             NOT_SUPPORTED,
-            "GPU 2: not in the NVLink fabric of the node's other GPUs",
+            "GPU 2: not in the NVLink fabric that other GPUs of this node are in",
             id="not-supported",
         ),
     ],

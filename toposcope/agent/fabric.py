@@ -242,6 +242,7 @@ class FabricProblem(NamedTuple):
     gpus: tuple[int, ...]
     """The indices of the GPUs that it is about."""
     sentence: str
+    """Baselines of earlier agents hold its checksum: other words forget what an admin accepted."""
     detail: str = ""
     """What tells it from others of its kind, for programs."""
 
@@ -367,7 +368,7 @@ def _registration_problems(gpu: RawGpu, *, expected: bool) -> list[FabricProblem
     if fabric is None or not attached(fabric):
         if not expected:
             return []
-        words = "not in the NVLink fabric of the node's other GPUs"
+        words = "not in the NVLink fabric that other GPUs of this node are in"
         return [_of_gpu(gpu, FabricProblemKind.OUTSIDE, words)]
     if not completed(fabric):
         words = "still registering with the NVLink fabric"
@@ -379,7 +380,7 @@ def _registration_problems(gpu: RawGpu, *, expected: bool) -> list[FabricProblem
         words = f"fabric registration ended with NVML status {status}"
         problems.append(_of_gpu(gpu, FabricProblemKind.ENDED, words, status))
     if fabric.clique is None:
-        words = "the fabric assigned it no clique for memory access"
+        words = "the fabric gave it no clique for memory access"
         problems.append(_of_gpu(gpu, FabricProblemKind.NO_CLIQUE, words))
     return problems
 
