@@ -398,6 +398,48 @@ def test_resources_that_the_api_server_refuses(
     assert answer.verdict == REFUSED
 
 
+@pytest.mark.parametrize(
+    ("on_host", "ports", "message"),
+    [
+        pytest.param(
+            True,
+            [{"containerPort": 80, "hostPort": 90}],
+            "must match `containerPort` when `hostNetwork` is true",
+            id="other-port-on-the-host-network",
+        ),
+        pytest.param(
+            False,
+            [{"containerPort": 80, "hostPort": 90}, {"containerPort": 81, "hostPort": 90}],
+            "Duplicate value: TCP//90",
+            id="same-host-port-twice",
+        ),
+        pytest.param(
+            True,
+            [{"containerPort": 80}, {"containerPort": 80}],
+            "Duplicate value: TCP//80",
+            id="same-port-twice-on-the-host-network",
+        ),
+    ],
+)
+def test_host_ports_that_the_api_server_refuses(
+    cluster: CheckedCluster, on_host: bool, ports: list[Object], message: str
+) -> None:
+    cluster.edit_workload(f"{SPEC}.hostNetwork", on_host)
+    cluster.edit_workload(f"{SPEC}.containers[0].ports", ports)
+
+    answer = cluster.check()
+
+    assert [(finding.rule, finding.message) for finding in answer.findings] == [("pods/host-port", message)]
+    assert answer.verdict == REFUSED
+
+
+def test_host_ports_of_two_protocols_are_two_ports(cluster: CheckedCluster) -> None:
+    tcp = {"containerPort": 80, "hostPort": 90}
+    cluster.edit_workload(f"{SPEC}.containers[0].ports", [tcp, {**tcp, "protocol": "UDP"}])
+
+    assert cluster.check().verdict == FITS
+
+
 def test_overhead_without_runtime_class_is_warned_of(cluster: CheckedCluster) -> None:
     cluster.edit_workload(f"{SPEC}.overhead", {"cpu": "1"})
 

@@ -17,6 +17,7 @@ from toposcope.integrations.framework.containers import (
     total_of,
 )
 from toposcope.integrations.framework.document import Field, namespace_of
+from toposcope.integrations.framework.host_ports import check_host_ports
 from toposcope.integrations.framework.limit_ranges import bounds_for, violations, with_defaults
 from toposcope.integrations.framework.node_affinity import NodeFilter, VolumePlace
 from toposcope.integrations.framework.node_terms import node_filter_of, toleration_of
@@ -50,6 +51,8 @@ def created_of(spec: Field, count: int, added: Iterable[Requests]) -> Created:
     written = containers_of(spec)
     whole = _whole(spec)
     if check_resources([*written, whole]):
+        holds.append(_REFUSED)
+    if check_host_ports(spec):
         holds.append(_REFUSED)
     for requests in added:
         written.append(Container("", spec, requests, {}, has_known_limits=False))
