@@ -58,7 +58,10 @@ def test_topology_of_more_than_sixteen_levels_is_refused(system: str) -> None:
     answer = read_topology(system, levels(*(f"example.com/l{number}" for number in range(17))))
     too_many, *not_carried = answer.findings
     assert too_many == error(
-        f"{system}/topology-levels", LEVELS, "must have at most 16 items", fix="leave out levels that nobody asks for"
+        f"{system}/topology-levels",
+        LEVELS,
+        "must have at most 16 items",
+        fix="leave out levels that no workload requests",
     )
     assert len(not_carried) == 17
     for number, finding in enumerate(not_carried):

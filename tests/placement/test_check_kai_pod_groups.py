@@ -108,7 +108,7 @@ def test_pods_that_are_not_known_are_taken_to_be_alike(pod_group: CheckedCluster
         KAI podgroup/pg -n ml on cluster, a gang
           pg: required rack; 4 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["2 of 4 pods of the PodGroup are known; the others are taken to be alike"]
+    assert answer.notes == ["2 of 4 pods of the PodGroup are known; the others are assumed alike"]
     assert answer.verdict == TWO_RACKS_FIT
 
 
@@ -124,7 +124,7 @@ def test_more_pods_than_a_rack_holds_never_fit(pod_group: CheckedCluster) -> Non
         KAI podgroup/pg -n ml on cluster, a gang
           pg: required rack; 5 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["2 of 5 pods of the PodGroup are known; the others are taken to be alike"]
+    assert answer.notes == ["2 of 5 pods of the PodGroup are known; the others are assumed alike"]
     assert answer.verdict == "cannot fit: pg needs 40 GPUs in one rack, largest has 32 (rack-3)"
 
 

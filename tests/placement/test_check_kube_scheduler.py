@@ -20,7 +20,8 @@ TREE = "spec.parentCompositePodGroupName"
 TWO_RACKS_FIT = "fits: 2 racks could take it now, best r1 (4 nodes, 32 free GPUs)"
 NEVER_40_OF_32 = "cannot fit: train needs 40 GPUs in one rack, largest has 32 (r1)"
 MAY_MISS_A_PLACE = (
-    "unclear: kube-scheduler takes pods of different sizes one by one and takes none back, so it may miss a place"
+    "unclear: kube-scheduler takes pods of different sizes one by one and takes none back, "
+    "so it may miss a valid placement"
 )
 OTHER_PRIORITY = (
     "unclear: its pods have another priorityClassName than their PodGroup, and kube-scheduler 1.37 schedules no "

@@ -411,9 +411,7 @@ def test_cluster_topology_stands_in_for_kai(kai: CheckedCluster) -> None:
         KAI job/train -n ml on cluster, one by one
           train: required rack; 2 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == [
-        ("which Topology KAI reads is not known: ClusterTopology cluster stands in for what would be published")
-    ]
+    assert answer.notes == [("which Topology KAI reads is not known: ClusterTopology cluster is used in its place")]
     assert answer.verdict == FITS_IN_RACK
 
 
@@ -430,7 +428,7 @@ def test_cluster_topology_stands_in_for_kueue(kueue: CheckedCluster) -> None:
     """)
     assert answer.notes == [
         FLAVORS_NOTE,
-        ("which Topology Kueue reads is not known: ClusterTopology cluster stands in for what would be published"),
+        ("which Topology Kueue reads is not known: ClusterTopology cluster is used in its place"),
     ]
     assert answer.verdict == FITS_IN_RACK
 
@@ -450,10 +448,7 @@ def test_cluster_topology_stands_in_for_grove(kai: CheckedCluster) -> None:
                      clique c: 2 c (nvidia.com/gpu=8)
     """)
     assert answer.notes == [
-        (
-            "which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster stands in for "
-            "what would be published"
-        )
+        ("which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster is used in its place")
     ]
     assert answer.verdict == FITS_IN_RACK
 
@@ -476,10 +471,7 @@ def test_labels_stand_in_where_there_is_no_cluster_topology(kueue: CheckedCluste
     """)
     assert answer.notes == [
         FLAVORS_NOTE,
-        (
-            "which Topology Kueue reads is not known: the hierarchy of the nodes' labels stands in for what "
-            "would be published"
-        ),
+        ("which Topology Kueue reads is not known: the hierarchy of the nodes' labels is used in its place"),
     ]
     assert answer.verdict == FITS_IN_RACK
 
@@ -497,9 +489,7 @@ def test_other_cluster_topology_stands_in_under_its_name(kai: CheckedCluster) ->
         KAI job/train -n ml on other, a gang
           train: required shelf; 2 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == [
-        ("which Topology KAI reads is not known: ClusterTopology other stands in for what would be published")
-    ]
+    assert answer.notes == [("which Topology KAI reads is not known: ClusterTopology other is used in its place")]
     assert answer.verdict == FITS_ON_SHELF
 
 

@@ -19,12 +19,10 @@ NETWORK_TOPOLOGY = "spec.networkTopology"
 HIGHEST_TIER = "spec.networkTopology.highestTierAllowed"
 TWO_RACKS_FIT = "fits: 2 racks could take it now, best a/r1 (2 nodes, 16 free GPUs)"
 MAY_MISS_A_PLACE = (
-    "unclear: Volcano takes pods and parts that differ one by one and takes none back, so it may miss a place"
+    "unclear: Volcano takes pods and parts that differ one by one and takes none back, so it may miss a valid placement"
 )
 QUOTA_NOTE = "Volcano queue quota (default) is not checked"
-STANDS_IN_NOTE = (
-    "which HyperNode Volcano reads is not known: ClusterTopology cluster stands in for what would be published"
-)
+STANDS_IN_NOTE = "which HyperNode Volcano reads is not known: ClusterTopology cluster is used in its place"
 BLOCK_LEVEL = {"domain": "block", "key": BLOCK}
 RACK_LEVEL = {"domain": "rack", "key": RACK}
 

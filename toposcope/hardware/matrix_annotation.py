@@ -130,7 +130,7 @@ class GpuFault:
     label: str
     """The GPU, as the matrix names it."""
     kind: str
-    """The agent's word for what it is; empty where an earlier agent wrote the annotation."""
+    """What the agent calls it; empty if an earlier agent wrote the annotation."""
     reason: str
     """For people."""
 

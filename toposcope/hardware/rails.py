@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 from toposcope.text import parse
 
 MOST_RAILS: Final = 64
-"""Rails of one node; machines of today have up to 16 NICs."""
+"""Rails of one node; current machines have up to 16 NICs."""
 _LONGEST_TEXT: Final = 255
-"""Characters of a name; LLDP's strings have so many bytes."""
+"""Longest name in characters: the most bytes that an LLDP string has."""
 
 
 class LeafSwitch(NamedTuple):

@@ -40,7 +40,7 @@ class Coverage:
     domains: int
     nodes: int
     usable: int
-    """Nodes that carry the level and take pods (Ready, not cordoned)."""
+    """Nodes that carry the level and accept pods (Ready, not cordoned)."""
     missing: int
     missing_nodes: tuple[str, ...]
     """The first `MOST_NAMES` names, sorted."""

@@ -88,7 +88,7 @@ class Table:
     _kinds: list[int]
     """For each group the position of its keys among the sets; empty where all have the same.
 
-    A tuple is hashed anew each time it is looked up.
+    A tuple is hashed again on each lookup.
     """
     _rows: list[tuple[str, ...]]
     """The label values of each group."""

@@ -281,7 +281,7 @@ class Checker:
         option = resource_read_for(workload)
         why = self.known.read[option].stand_in
         name = f" {topology.name}" if is_own else ""
-        return f"{why}: {topology.source}{name} stands in for what would be published"
+        return f"{why}: {topology.source}{name} is used in its place"
 
 
 def _waiting(pods: int) -> str:

@@ -64,7 +64,7 @@ class _Seen(NamedTuple):
     extended: frozenset[str]
     shares: frozenset[GpuShare]
     topology: str
-    """By whose lists of nodes they are in domains; empty: labels say it."""
+    """The system whose objects list the nodes of each domain; empty: node labels do."""
 
 
 class Cluster:

@@ -104,7 +104,7 @@ def _volumes_unseen(workload: Workload, all_pods: list[Pods]) -> Iterator[Hold]:
         for volume in pods.node_filter.volumes:
             reason = (
                 f"PersistentVolumeClaim {volume.claim} binds its pods to some nodes, "
-                "which is no part of how its queue chooses nodes"
+                "which its queue ignores when it chooses nodes"
             )
             yield Hold("unclear", reason)
             return

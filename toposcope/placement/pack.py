@@ -8,10 +8,10 @@ from typing import Final
 from toposcope.integrations.framework.packing import times
 
 STEPS: Final = 50_000
-"""After so many combinations the search gives up."""
+"""The search gives up after this many combinations."""
 
 _COMPARED: Final = 4
-"""The comparisons of remainders that take as long as one combination."""
+"""How many comparisons of remainders cost as much as one combination."""
 
 Counts = tuple[int, ...]
 """How many pods of each kind."""

@@ -192,7 +192,7 @@ def test_min_member_of_a_jobset_counts_its_kinds_of_jobs() -> None:
             job of a: 4 a (nvidia.com/gpu=8)
             job of b: 4 b (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["room is checked for a, b: KAI starts so many of the JobSet's 3 kinds of Jobs first"]
+    assert answer.notes == ["room is checked for a, b: KAI starts this many of the JobSet's 3 kinds of Jobs first"]
 
 
 def test_min_member_of_a_jobset_beyond_its_kinds_means_all() -> None:

@@ -123,7 +123,10 @@ def test_more_than_sixteen_levels_are_refused() -> None:
     answer = read_runai("network-topology", {"levels": [f"example.com/l{number}" for number in range(17)]})
     too_many, *not_carried = answer.findings
     assert too_many == error(
-        "runai/topology-levels", "levels", "must have at most 16 items", fix="leave out levels that nobody asks for"
+        "runai/topology-levels",
+        "levels",
+        "must have at most 16 items",
+        fix="leave out levels that no workload requests",
     )
     assert len(not_carried) == 17
     for number, finding in enumerate(not_carried):

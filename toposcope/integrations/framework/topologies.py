@@ -95,7 +95,7 @@ def check_count(
         levels.error(rule, "should have at least 1 items", f"name the node labels, {order}")
     if len(keys) > MAX_LEVELS:
         text = f"must have at most {MAX_LEVELS} items"
-        levels.error(rule, text, "leave out levels that nobody asks for")
+        levels.error(rule, text, "leave out levels that no workload requests")
 
 
 def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: str) -> list[str]:

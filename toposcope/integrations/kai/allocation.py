@@ -25,7 +25,7 @@ from toposcope.integrations.framework.placement import PodsBeside
 
 VERSION: Final = "KAI 0.17"
 LOOKS: Final = 5_000_000
-"""After so many looks at nodes the allocation gives up."""
+"""The allocation gives up after it has looked at this many nodes."""
 _SCORES: Final = 10
 _NO_ROOM: Final = 1000.0
 

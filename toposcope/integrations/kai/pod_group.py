@@ -396,7 +396,7 @@ def pods_of_group(
     if len(kinds) == 1:
         note = ""
         if total < minimum:
-            note = f"{total} of {minimum} pods of {of} are known; the others are taken to be alike"
+            note = f"{total} of {minimum} pods of {of} are known; the others are assumed alike"
         (only,) = kinds
         return (replace(only, count=minimum),), note
 

@@ -258,7 +258,7 @@ class _Tree:
         if kinds < total:
             names = ", ".join([pod_set.name for pod_set in first])
             self.notes.append(
-                f"room is checked for {names}: KAI starts so many of the JobSet's {total} "
+                f"room is checked for {names}: KAI starts this many of the JobSet's {total} "
                 "kinds of Jobs first"
             )
         groups: list[Group] = []

@@ -60,7 +60,7 @@ _JOB: Final = ("batch", "Job")
 _Terms = tuple[tuple[Expression, ...], ...]
 _ONE_BY_ONE: Final = (
     "kube-scheduler takes pods of different sizes one by one and takes none back, "
-    "so it may miss a place"
+    "so it may miss a valid placement"
 )
 _BASIC: Final = (
     "with schedulingPolicy.basic kube-scheduler may take a domain that has room for some of the "

@@ -109,7 +109,7 @@ def _reported(ref: Ref, document: Object) -> Iterator[SchedulerMessage]:
     if _is_true(document, "Finished"):
         return
     if (Field(document) / "spec" / "active").value is False:
-        text = "spec.active is false: Kueue does not look at it until that is true"
+        text = "spec.active is false: Kueue ignores it until that is true"
         yield SchedulerMessage(ref.handle, text, ref=ref)
 
     yield from _conditions(ref, document)

@@ -55,7 +55,7 @@ _HELD: Final = WRONG_LEVEL | REFUSED | {LABEL_RULE}
 """Rules about workloads that never start, so that their room says nothing."""
 _ONE_BY_ONE: Final = (
     "Volcano takes pods and parts that differ one by one and takes none back, "
-    "so it may miss a place"
+    "so it may miss a valid placement"
 )
 _SOFT: Final = "Volcano's preference for the lowest tier (mode: soft) is not checked"
 
