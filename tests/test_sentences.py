@@ -1,6 +1,6 @@
 """Sentences are no interface: where each sentence of the product is a code, every decision is the same.
 
-tests/support/sentences.py says what a sentence is, and what stays as it is written.
+tools/docgen/sentences.py says what a sentence is, and tests/support/sentences.py what stays as it is written.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Tools that develop Toposcope and ship nowhere.
+"""Tools for developing Toposcope, which are not in the wheel.
 
-They are benchmarks, chaos, fuzzing, generated documentation and the like.
+Among them are benchmarks, chaos, fuzzing and generated documentation.
 """

@@ -26,7 +26,7 @@ _OPTIONS: Final = (
 
 @dataclass(frozen=True)
 class Result:
-    """What pip-audit found out about one lock."""
+    """What pip-audit found for one lock."""
 
     lock: str
     checked: int = 0
@@ -38,7 +38,7 @@ class Result:
     """Why it could look up nothing; empty when it answered."""
 
     def lines(self) -> list[str]:
-        """What people read about it."""
+        """The result as lines of text."""
         if self.failed:
             return [f"{self.lock}: not checked: {self.failed}"]
         lines = [

@@ -238,7 +238,7 @@ def test_earlier_annotation_shows_that_one_gpu_is_gone(raw: RawNode) -> None:
     after = moved(raw, shifted(raw, 6), gone=[5])
     found = before_and_after(raw, after, earlier_agent=True)
     names = ", ".join(gpu.pci for gpu in raw.gpus[5:])
-    reason = f"1 of the GPUs {names} is gone; others came, so it is not known which"
+    reason = f"1 of the GPUs {names} is gone; it is unknown which, because new GPUs appeared"
     assert reasons(found) == (reason,)
 
     later = look_again(after, found)

@@ -178,7 +178,7 @@ def test_nvml_that_stopped_working_asks_for_one_new_container(single_gpu: Simula
     single_gpu.run(minutes=4)
     assert single_gpu.agent.healthy() == ""  # it may be a driver that is being upgraded
     single_gpu.run(minutes=2)
-    assert "NVML worked in this container and no longer starts" in single_gpu.agent.healthy()
+    assert "NVML worked in this container but no longer starts" in single_gpu.agent.healthy()
 
     single_gpu.heals()
     single_gpu.run(minutes=1)

@@ -110,7 +110,7 @@ def test_function_of_an_unknown_nic_is_unknown(tmp_path: Path) -> None:
     assert RAIL_ALIGNED in found.labels.unknown
     assert SHAPE in found.labels.known
     (reason,) = topology.reasons
-    assert reason.startswith("the NIC of DD0, DD1, DD2, DD3 (Data Direct) is not known, and so are the rails")
+    assert reason.startswith("the NIC of DD0, DD1, DD2, DD3 (Data Direct) is unknown, and so are the rails")
     assert topology.state == "ok"
 
 

@@ -255,7 +255,7 @@ def test_gpu_that_counts_wrong_is_not_believed(question: str, things: str, throu
     (fault,) = raw.faults
     assert fault.code == GARBAGE
     assert fault.index == 0
-    assert fault.text == f"NVML counts 4294967295 {things}, more than there can be"
+    assert fault.text == f"NVML reports 4294967295 {things}, more than a machine can have"
 
 
 class Agent:
@@ -383,7 +383,7 @@ def test_impossible_count_ends_the_process_that_saw_it(start: Start) -> None:
     agent.break_by("nvmlDeviceGetCount_v2 = garbage")
     raw = agent.probe()
     assert raw.down
-    assert raw.down.text == "NVML counts 4294967295 GPUs, more than there can be"
+    assert raw.down.text == "NVML reports 4294967295 GPUs, more than a machine can have"
     assert agent.process.worker is None
 
     agent.break_by()

@@ -230,7 +230,7 @@ def test_check_of_workloads_without_pods_ends_with_3(toposcope_on: CommandOnClus
     write("work.yaml", NO_PODS)
     ran = toposcope_on(busy, "check -f work.yaml", code=3)
     assert ran.out.splitlines()[-1] == "1 workload checked"
-    assert "toposcope check: no room was looked for: the workloads ask for no pods\n" in ran.err
+    assert "toposcope check: room was not checked: the workloads request no pods\n" in ran.err
     write("work.yaml", f"{NO_PODS}---\n{SMALL}")
     assert toposcope_on(busy, "check -f work.yaml").out.splitlines()[-1] == "2 workloads checked"
 
@@ -392,7 +392,7 @@ def test_document_without_a_kind_is_a_problem_beside_others(toposcope_on: Comman
     write("work.yaml", f"what: is this\n---\n{WORKFLOW}")
     ran = toposcope_on(trays, "check -f work.yaml", code=2)
     assert "workflow/train" in ran.out
-    assert "work.yaml, document 1, line 1: kind: is missing; what object is this?" in ran.err
+    assert "work.yaml, document 1, line 1: kind: is missing, so the kind of the object is unknown" in ran.err
 
 
 @pytest.mark.slow

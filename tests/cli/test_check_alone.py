@@ -11,7 +11,7 @@ from tests.support.pages import expected_page
 pytestmark = pytest.mark.regression
 
 NOT_CHECKED = "note: not checked without a cluster: topologies, levels, queues, what exists already, and room"
-WARNING = "warning: checked without a cluster: no API server to talk to: "
+WARNING = "warning: checked without a cluster: no API server is configured: "
 EMPTY_CLIQUE = (
     "{name: worker, spec: {roleName: worker, replicas: 4, podSpec: {schedulerName: kai-scheduler, containers: []}}}"
 )

@@ -173,7 +173,7 @@ def test_fault_of_another_type_is_refused_with_its_place(discover: Command, writ
         pytest.param("--profile /no/such/file.yaml", 1, "/no/such/file.yaml", id="missing-profile"),
         pytest.param("--profile list", 1, "gb200-nvl72-tray", id="list-of-profiles"),
         pytest.param("--capture /no/such/file", 1, "No such file", id="missing-capture"),
-        pytest.param("--profile t4-1 --capture x", 2, "give one", id="two-machines"),
+        pytest.param("--profile t4-1 --capture x", 2, "give --profile or --capture, not both", id="two-machines"),
     ],
 )
 def test_machine_that_is_not_there_is_an_error(flags: str, code: int, message: str, toposcope: Command) -> None:

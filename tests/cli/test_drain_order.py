@@ -7,7 +7,7 @@ from tests.support.pages import expected_page
 
 pytestmark = pytest.mark.regression
 
-NO_MORE_EVICTIONS = "not with those above: train/keep allows no more evictions"
+NO_MORE_EVICTIONS = "cannot go down with those above: train/keep allows no more evictions"
 
 
 def test_drain_order_of_nodes_is_its_page(toposcope_on: CommandOnCluster) -> None:

@@ -48,7 +48,7 @@ def test_degraded_node_says_why(toposcope_on: CommandOnCluster) -> None:
 def test_node_whose_compute_domain_is_not_ready(toposcope_on: CommandOnCluster) -> None:
     out = toposcope_on(sliced, "explain node/gb200-01", code=1).out
     assert "the IMEX daemon of ComputeDomain train/wide is not ready on it" in out
-    assert "ComputeDomain train/wide has it in clique fabric.32766, and NVML in " in out
+    assert "ComputeDomain train/wide has it in clique fabric.32766, but NVML reports " in out
 
 
 def test_node_of_a_compute_domain_of_two_cliques(toposcope_on: CommandOnCluster) -> None:

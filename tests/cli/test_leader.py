@@ -37,8 +37,8 @@ def judged(*leases: dict[str, Any] | None, now: float) -> tuple[Leader, float]:
     ("leases", "words"),
     [
         pytest.param([None], "there is no Lease toposcope-controller", id="none"),
-        pytest.param([{"spec": {}}], "nobody holds the Lease toposcope-controller", id="never-held"),
-        pytest.param([lease(0, holder="")], "nobody holds the Lease toposcope-controller", id="released"),
+        pytest.param([{"spec": {}}], "no controller holds the Lease toposcope-controller", id="never-held"),
+        pytest.param([lease(0, holder="")], "no controller holds the Lease toposcope-controller", id="released"),
     ],
 )
 def test_lease_that_nobody_holds_is_known_at_once(leases: Sequence[dict[str, Any] | None], words: str) -> None:
@@ -48,7 +48,7 @@ def test_lease_that_nobody_holds_is_known_at_once(leases: Sequence[dict[str, Any
 @pytest.mark.parametrize("renewed", ["yesterday", "2026-01-01T00:00:00", "9" * 5000], ids=["word", "no-zone", "huge"])
 def test_lease_without_a_time_leaves_the_leader_unknown(renewed: str) -> None:
     malformed = {"spec": {"holderIdentity": "c-0", "renewTime": renewed}}
-    words = f"not known: spec.renewTime of the Lease toposcope-controller is no time: {renewed[:40]!r}"
+    words = f"not known: spec.renewTime of the Lease toposcope-controller is not a time: {renewed[:40]!r}"
     assert judged(malformed, now=0) == (Leader(words), 0)
 
 

@@ -4,6 +4,7 @@ import pytest
 from tests.cli.clusters import GPUS, HOST, SavedCluster, demo, gaps
 from tests.cli.conftest import Command, CommandOnCluster
 from tests.support.pages import expected_page
+from toposcope.cli.output import NO_TOPOLOGY
 
 pytestmark = pytest.mark.regression
 
@@ -89,7 +90,7 @@ def test_hints_are_for_programs_too(command: str, toposcope_on: CommandOnCluster
 
 @pytest.mark.regression
 def test_levels_without_a_topology_are_a_problem(toposcope_on: CommandOnCluster) -> None:
-    said = "! there is no ClusterTopology, so nothing is published: these levels come from labels alone"
+    said = f"! {NO_TOPOLOGY}"
     assert said in toposcope_on(home_made, "levels", code=1).out.splitlines()
 
 

@@ -89,7 +89,7 @@ def test_program_without_a_cluster_says_what_is_missing(program: str, tmp_path: 
     flags = "--profile t4-1 --node-name n" if program == "agent" else ""
     ran = toposcope(f"{program} --once {flags}", HOME=str(tmp_path))
     assert ran.returncode == 1
-    assert "no API server to talk to" in ran.stderr
+    assert "no API server is configured" in ran.stderr
     assert "--kubeconfig" in ran.stderr
     assert "Traceback" not in ran.stderr
 

@@ -186,7 +186,7 @@ def test_missing_right_is_named_with_what_to_ask_for(
     code, out, err = toposcope("tree", *where, code=None)
     assert (code, out) == (2, "")
     assert err.startswith("toposcope tree: 401 Unauthorized: ")
-    assert "the API server does not accept these credentials (any more): log in again" in err
+    assert "the API server rejects these credentials: log in again" in err
     for resource in ("clusterrolebindings", "clusterroles"):
         for name in ("see-topologies", "see-nodes", "toposcope-viewer"):
             api.request("DELETE", f"{RBAC}/{resource}/{name}")

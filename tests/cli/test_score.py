@@ -67,7 +67,7 @@ def test_pods_of_a_volcano_group_are_a_gang(toposcope_on: CommandOnCluster, writ
 
 
 def test_score_needs_pods(toposcope_on: CommandOnCluster) -> None:
-    assert "what runs is not known" in toposcope_on(nodes_only, "score", code=2).err
+    assert "what runs and what is free are unknown" in toposcope_on(nodes_only, "score", code=2).err
 
 
 def test_single_pods_are_no_gangs(toposcope_on: CommandOnCluster) -> None:

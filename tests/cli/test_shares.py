@@ -44,7 +44,7 @@ def test_tree_without_pods_names_shares_all_the_same(tmp_path: Path, toposcope: 
     nodes = [document for document in mixed_cluster() if document["kind"] == "Node"]
     file = write_cluster(tmp_path / "nodes.json", *nodes)
     out = toposcope(f"tree --from {file}", code=1).out
-    assert "as shares are no GPUs: 40 time slices (nvidia.com/gpu) on 1 node with 4 GPUs: sliced" in out
+    assert "because shares are not GPUs: 40 time slices (nvidia.com/gpu) on 1 node with 4 GPUs: sliced" in out
 
 
 def test_tree_for_scripts_has_shares(mixed: str, toposcope: Command) -> None:
@@ -109,7 +109,7 @@ def test_nodes_for_scripts_have_shares(mixed: str, toposcope: Command) -> None:
 def test_no_slot_for_32_gpus(mixed: str, toposcope: Command) -> None:
     out = toposcope(f"slots --gpus 32 --gpus-per-pod 4 --from {mixed}").out
     assert "No domain holds 32 GPUs, even on an empty cluster." in out
-    assert "! not counted: shares of GPUs, of which no gang is made, on 4 nodes" in out
+    assert "! not counted: shared GPUs, which no gang can use, on 4 nodes" in out
     assert toposcope(f"slots --gpus 32 --gpus-per-pod 4 -o json --from {mixed}").json["slots"] == []
 
 

@@ -34,7 +34,7 @@ def test_pods_with_parts_of_gpus_are_not_counted(toposcope_on: CommandOnCluster)
 
 
 def test_slots_need_pods(toposcope_on: CommandOnCluster) -> None:
-    assert "what runs is not known" in toposcope_on(nodes_only, "slots", code=2).err
+    assert "what runs and what is free are unknown" in toposcope_on(nodes_only, "slots", code=2).err
 
 
 @pytest.mark.parametrize(

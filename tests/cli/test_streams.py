@@ -44,7 +44,18 @@ QUESTIONS = {
 }
 """Commands that look at a cluster; words in capitals stand for files."""
 FOR_PEOPLE = [name for name in QUESTIONS if not name.endswith(("-json", "-yaml"))]
-OTHERS = {"ui", "discover", "agent", "switches", "controller", "uninstall", "demo", "completion"}
+OTHERS = {
+    "ui",
+    "rank",
+    "discover",
+    "agent",
+    "node-endpoint",
+    "switches",
+    "controller",
+    "uninstall",
+    "demo",
+    "completion",
+}
 """Those that look at no cluster in files, or do not end by themselves."""
 
 

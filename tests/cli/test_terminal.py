@@ -214,7 +214,7 @@ def test_check_of_many_shows_progress(tmp_path: Path, monkeypatch: pytest.Monkey
     def shown_progress(stream: TextIO, doing: str = "reading") -> ProgressLine:
         return Shown(stream, doing, TickingRuntime())
 
-    monkeypatch.setattr("toposcope.cli.check.Progress", shown_progress)
+    monkeypatch.setattr("toposcope.cli.check.ProgressLine", shown_progress)
     cluster, work = tmp_path / "cluster.json", tmp_path / "work.json"
     cluster.write_text(saved([*demo_nodes(most=2)]))
     work.write_text("\n".join(json.dumps(pod(f"p{i}", None, 1)) for i in range(4)))

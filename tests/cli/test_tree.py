@@ -304,7 +304,7 @@ def test_tree_judges_free_gpus_by_a_given_workload(toposcope: Command, save: Sav
 def test_workload_without_gpus_is_no_measure(toposcope: Command, save: Save, write: Write, folder: Path) -> None:
     write("web.yaml", LIKE.replace("nvidia.com/gpu: 8, ", ""))
     err = toposcope(f"tree --from {save(busy_cpus)} --like {folder / 'web.yaml'}", code=2).err
-    assert "web.yaml: no pods with GPUs are in there" in err
+    assert "web.yaml: no pods with GPUs in these files" in err
 
 
 @pytest.mark.regression

@@ -264,7 +264,7 @@ def test_object_with_a_new_holder_is_reported_by_finalizer(cluster: ApiUnderTest
     plan = find_all(client)
     with (
         finalizer(cluster, f"{KAI}/c", "example.com/hold"),
-        pytest.raises(WaitTimeoutError, match=r"topology\.kai\.scheduler/c is deleted but not gone; .*example\.com"),
+        pytest.raises(WaitTimeoutError, match=r"kai\.scheduler/c is being deleted but still exists; .*example\.com"),
     ):
         remover(client, time).carry_out(plan)
 

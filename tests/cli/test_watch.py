@@ -102,7 +102,7 @@ def test_watch_prints_changes_and_outlives_the_api_server(words: str, api: ApiUn
         found.shows("---", changed)
         api.embedded.faults.reject(503, times=1_000_000)
         api.embedded.faults.cut_watches()
-        found.shows("warning: no answer since ", "showing the state of that time: 503")
+        found.shows("warning: no answer since ", "showing the last known state: 503")
         api.embedded.faults.stop_rejecting()
         found.shows("the API server answers again")
         assert found.interrupt() == 130

@@ -1,11 +1,19 @@
 """`toposcope whatif`: what a change does to gangs and room."""
 
 import pytest
-from tests.cli.clusters import crowded, jobs, kept_by_a_budget, spared_by_a_budget
+from tests.cli.clusters import busy_cpus, crowded, jobs, kept_by_a_budget, spared_by_a_budget
 from tests.cli.conftest import CommandOnCluster, Write
 from tests.support.pages import expected_page
 
 pytestmark = pytest.mark.regression
+
+BARE_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: new-0, namespace: train}}
+spec:
+  containers: [{{name: main, image: example.invalid/train, resources: {{limits: {limits}}}}}]
+"""
 
 
 @pytest.mark.parametrize("rack", ["rack-3", "block-2/rack-3"])
@@ -49,17 +57,51 @@ def test_free_for_scripts_evicts_no_pod_where_there_is_room(toposcope_on: Comman
 
 
 def test_admitted_pod_is_added(toposcope_on: CommandOnCluster, write: Write) -> None:
-    write(
-        "work.yaml",
-        """
-        apiVersion: v1
-        kind: Pod
-        metadata: {name: new-0, namespace: train}
-        spec:
-          containers: [{name: main, image: example.invalid/train, resources: {limits: {nvidia.com/gpu: "8"}}}]
-        """,
-    )
+    write("work.yaml", BARE_POD.format(limits='{nvidia.com/gpu: "8"}'))
     assert "+ pod/new-0" in toposcope_on(jobs, "whatif --admit work.yaml").out
+
+
+# Gangs of pods like those of a file (--like FILE)
+
+
+@pytest.fixture
+def large(write: Write) -> str:
+    """A file with a pod of 4 GPUs that needs most of the CPU of a node of busy_cpus."""
+    write("large.yaml", BARE_POD.format(limits='{nvidia.com/gpu: "4", cpu: "60"}'))
+    return "large.yaml"
+
+
+@pytest.fixture
+def light(write: Write) -> str:
+    """A file with a pod of 8 GPUs that needs no CPU of its own."""
+    write("light.yaml", BARE_POD.format(limits='{nvidia.com/gpu: "8"}'))
+    return "light.yaml"
+
+
+def test_drain_counts_gangs_of_pods_like_those_of_a_file(toposcope_on: CommandOnCluster, large: str) -> None:
+    ran = toposcope_on(busy_cpus, f"whatif --drain n0 --like {large}")
+    assert ran.out.splitlines()[1:] == [
+        "GPUS  LEVEL  NOW   ENDED  EMPTY",
+        "   4  host     2  4 -> 3      4",
+        "   8  rack     0  2 -> 1      2",
+    ]
+
+
+def test_added_nodes_are_counted_for_pods_like_those_of_a_file(toposcope_on: CommandOnCluster, large: str) -> None:
+    """The first `--like` is the node, the second the file."""
+    ran = toposcope_on(busy_cpus, f"whatif --add 1 --like n0 --like {large}")
+    assert ran.out.splitlines()[1:] == [
+        "GPUS  LEVEL     NOW   ENDED   EMPTY",
+        "   4  host   2 -> 3  4 -> 5  4 -> 5",
+        "   8  rack   0 -> 1       2       2",
+    ]
+
+
+def test_free_looks_for_room_for_pods_like_those_of_a_file(toposcope_on: CommandOnCluster, light: str) -> None:
+    """Jobs without GPUs hold the CPU that the median pod needs, and this one does not."""
+    toposcope_on(busy_cpus, "whatif --free 16 --level rack", code=2)
+    ran = toposcope_on(busy_cpus, f"whatif --free 16 --level rack --like {light}")
+    assert ran.out == "rack r0 has room for a gang of 16 GPUs now; no pod has to move\n"
 
 
 @pytest.mark.parametrize(
@@ -71,6 +113,7 @@ def test_admitted_pod_is_added(toposcope_on: CommandOnCluster, write: Write) -> 
             "--add N, --like NODE and --in LEVEL=VALUE belong together; --in may be left out",
             id="add-without-like",
         ),
+        pytest.param("whatif --drain h200-1 --like h200-2", "h200-2: No such file", id="like-without-add"),
         pytest.param("whatif --drain h200-99", "jobs.json; did you mean 'h200-", id="missing-node"),
         pytest.param(
             "whatif --drain rack=rack-99",

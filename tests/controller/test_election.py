@@ -28,10 +28,12 @@ FAULTS = pytest.mark.embedded_api("fails on demand and counts requests")
     [
         pytest.param({"retry": 0}, "retry 0: must be more than 0 seconds", id="no-retry"),
         pytest.param(
-            {"renew": 4}, r"renew 4: must be more than twice retry \(2\), for a second try", id="short-renewal"
+            {"renew": 4}, r"renew 4: must be more than twice retry \(2\), so that a failed renewal", id="short-renewal"
         ),
         pytest.param(
-            {"lease": 10}, r"lease 10: must be longer than renew \(10\), or two lead at a time", id="short-lease"
+            {"lease": 10},
+            r"lease 10: must be longer than renew \(10\), otherwise two controllers lead",
+            id="short-lease",
         ),
     ],
 )

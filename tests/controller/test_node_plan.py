@@ -135,8 +135,21 @@ def test_the_plan_says_what_is_asked_for_and_the_controller_writes_no_node(site:
         assert not path.startswith(NODES)
 
 
-def test_where_nothing_is_asked_for_there_is_no_plan(site: Site) -> None:
-    make_topology(site.api)
+def test_topology_that_asks_for_nothing_is_planned_with_its_levels(site: Site) -> None:
+    make_topology(site.api, gracePeriod="0s")
+    assert PLAN in site.turn()
+    (entry,) = site.plan().topologies
+    assert not entry.asks_for_keys
+    assert domains_of(entry) == [
+        "zone",
+        "block",
+        "rack",
+        "nvlink-domain",
+        "host",
+    ]
+
+
+def test_without_a_topology_there_is_no_plan(site: Site) -> None:
     assert PLAN not in site.turn()
     status, _ = site.api.request("GET", PLAN)
     assert status == 404
@@ -180,7 +193,8 @@ def test_the_plan_changes_with_the_levels_and_with_the_spec(site: Site) -> None:
     assert entry.unique == ("zone", "rack")
     edit_topology(site.api, uniqueValues=[])
     site.turn()
-    assert site.plan().topologies == ()
+    (entry,) = site.plan().topologies
+    assert not entry.asks_for_keys
 
 
 def test_what_others_change_in_the_plan_is_repaired_within_a_minute(site: Site) -> None:
@@ -287,7 +301,7 @@ def test_a_plan_that_cannot_be_read_is_written_anew(caplog: pytest.LogCaptureFix
     writer = writer_of(client, Time())
     writer.keep(wanted, [topology(uniqueValues=["zone"])])
     assert client.plans() == [wanted]
-    assert caplog.messages == ["the agents' plan is written: 1 ClusterTopology asks for keys on nodes"]
+    assert caplog.messages == ["the agents' plan is written: 1 ClusterTopology, 1 ask for keys on nodes"]
 
 
 # What the status says.
@@ -331,7 +345,10 @@ def test_a_level_that_is_not_in_effect_is_named(site: Site) -> None:
 
 def test_a_dry_run_says_what_slinky_would_get_and_plans_nothing(site: Site) -> None:
     make_topology(site.api, publish={"slinky": "DryRun"}, gracePeriod="0s")
-    assert PLAN not in site.turn()
+    site.turn()
+    (entry,) = site.plan().topologies
+    assert not entry.asks_for_keys
+    assert entry.slurm is None
     annotated = site.condition("SlinkyAnnotated")
     assert annotated["reason"] == "DryRun"
     units = "cluster-tree:z.b1.r1,cluster-block:z.b1.r1"
@@ -411,7 +428,7 @@ def test_topologies_for_which_the_plan_has_no_room_are_named() -> None:
     assert len(text.encode()) <= 768 << 10
     assert not decode(text).complete
     assert writer.refusal("t00000") == ""
-    assert "has no room for it: 768 KiB" in writer.refusal("t07999")
+    assert "is full: its 768 KiB" in writer.refusal("t07999")
 
 
 # Pure.

@@ -246,8 +246,8 @@ def test_where_nothing_can_be_found_out_everything_stays(
     faults.reject(503, 1, applies=lambda request: request.path == "/apis")
     with caplog.at_level(logging.WARNING):
         requirements.refresh()
-    logged = logged_with(caplog, "cannot find out")
-    assert logged.startswith("cannot find out which workloads this cluster serves: 503")
+    logged = logged_with(caplog, "cannot discover")
+    assert logged.startswith("cannot discover which workload kinds this cluster serves: 503")
     assert requirements.bound_requests() is None
     assert workloads(requirements) == {"team/train"}
     requirements.refresh()

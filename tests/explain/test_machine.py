@@ -75,7 +75,7 @@ def test_driver_is_compared_with_nothing_where_the_agent_wrote_no_matrix(tmp_pat
     driver = steps_of(tmp_path, node, slices(attributes(type="gpu", uuid="GPU-1")))["driver"]
 
     assert driver.outcome == "unknown"
-    assert driver.message == "its agent has written down no devices to compare with the driver's"
+    assert driver.message == "its agent has recorded no devices to compare with the driver's"
 
 
 def test_partitions_of_the_nvswitch_are_told_by_size(tmp_path: Path) -> None:

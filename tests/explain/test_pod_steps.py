@@ -92,7 +92,7 @@ def test_suspended_job_without_a_queue_has_no_pods_for_ever(explain: Explain) ->
     assert explained.code == 1
     assert explained.answer.name == "suspended"
     assert explained.answer.message == (
-        "job/train -n ml is suspended (spec.suspend: true), so it has no pods until somebody sets that to false"
+        "job/train -n ml is suspended (spec.suspend: true), so it has no pods until that is set to false"
     )
     assert explained.document["answer"]["next"] == [
         """kubectl patch job/train -n ml --type merge -p '{"spec": {"suspend": false}}'"""
@@ -117,8 +117,7 @@ def test_suspended_mpi_job_names_its_run_policy(explain: Explain) -> None:
     explained = explain(WaitingCluster(named("kubeflow.org/v2beta1", "MPIJob", "nccl", spec)), "mpijob/nccl")
 
     assert explained.answer.message == (
-        "mpijob/nccl -n ml is suspended (spec.runPolicy.suspend: true), "
-        "so it has no pods until somebody sets that to false"
+        "mpijob/nccl -n ml is suspended (spec.runPolicy.suspend: true), so it has no pods until that is set to false"
     )
 
 
@@ -264,17 +263,45 @@ def test_admission_check_that_waits_is_the_answer(explain: Explain) -> None:
     )
 
 
-def test_stopped_queue_is_named(explain: Explain) -> None:
+RESUMED = """--type merge -p '{"spec": {"stopPolicy": "None"}}'"""
+
+
+@pytest.mark.parametrize(
+    ("queue", "policy", "next_command"),
+    [
+        ("ClusterQueue/all", "Hold", f"kubectl patch clusterqueue all {RESUMED}"),
+        ("ClusterQueue/all", "HoldAndDrain", f"kubectl patch clusterqueue all {RESUMED}"),
+        ("LocalQueue/gpus", "Hold", f"kubectl patch localqueue gpus -n ml {RESUMED}"),
+    ],
+)
+@pytest.mark.parametrize("has_workload", [True, False])
+def test_stopped_queue_is_named_with_how_to_resume_it(
+    queue: str, policy: str, next_command: str, has_workload: bool, explain: Explain
+) -> None:
+    """Also where the Workload still says why it waited before the queue was stopped."""
     cluster = kueue_job()
-    cluster["ClusterQueue/all"]["spec"]["stopPolicy"] = "Hold"
-    cluster["ClusterQueue/all"]["status"] = {"conditions": [condition("Active", "False", "Stopped", "is stopped")]}
-    cluster.remove("Workload/job-train")
+    cluster[queue]["spec"]["stopPolicy"] = policy
+    if not has_workload:
+        cluster.remove("Workload/job-train")
     explained = explain(cluster, "job/train")
 
-    assert explained.answer.message == (
-        f"metadata.labels[{QUEUE_NAME}]: ClusterQueue all is stopped (spec.stopPolicy: Hold)"
+    kind, name = queue.split("/")
+    assert explained.answer == failed(
+        "scheduler",
+        f"{kind} {name}: stopped (spec.stopPolicy: {policy}), so Kueue admits no Workload of it",
+        "to resume it, set spec.stopPolicy to None; first ask who stopped it",
     )
-    assert explained.answer.details == ["to start it, set spec.stopPolicy to None: kubectl edit clusterqueue all"]
+    assert explained.document["answer"]["next"] == [next_command]
+
+
+def test_stopped_queue_does_not_hold_what_has_its_quota(explain: Explain) -> None:
+    cluster = kueue_job()
+    cluster["ClusterQueue/all"]["spec"]["stopPolicy"] = "Hold"
+    reserved = condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue all")
+    cluster["Workload/job-train"]["status"] = {"conditions": [reserved]}
+    explained = explain(cluster, "job/train")
+
+    assert explained.step("scheduler").outcome == "passed"
 
 
 def test_levels_are_unknown_while_the_queue_is_stopped(explain: Explain) -> None:

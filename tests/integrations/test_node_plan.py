@@ -277,3 +277,24 @@ def test_oldest_topologies_are_kept_where_not_all_have_room() -> None:
     assert not less.complete
     assert len(encode(less)) < len(text)
     assert fitting(plan, 100).topologies == ()
+
+
+def test_topologies_that_ask_for_keys_are_kept_before_older_ones() -> None:
+    plain = [PlannedTopology(f"p{number:03}", EVERY, LEVELS) for number in range(50)]
+    keyed = asking("keyed")
+    plan = NodePlan((*plain, keyed))
+    less = fitting(plan, len(encode(plan)) - 1)
+    names = [topology.name for topology in less.topologies]
+    assert names[0] == "p000"
+    assert names[-1] == "keyed"
+    assert 40 <= len(names) < 51
+    assert less.complete
+    assert not less.has_all_paths
+    assert decode(encode(less)) == less
+
+
+def test_labels_of_topologies_that_ask_for_nothing_decide_no_keys() -> None:
+    plain = PlannedTopology("plain", EVERY, LEVELS)
+    assert NodePlan((plain,)).input_keys() == frozenset()
+    node = gpu_node("n1", {"block": "b2"})
+    assert wanted(node, plain) == PlannedKeys({}, keeps_annotation=False)

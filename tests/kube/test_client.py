@@ -128,7 +128,7 @@ class TestErrors:
 
     def test_a_redirect_is_not_followed_with_our_token(self, ask: Ask) -> None:
         found = answer(b"<html>", "302 Found", Location="https://l.example/\x1b")
-        with pytest.raises(UnreachableError, match=r"302 .* https://l\.example/\\u001b: .*API server's own URL"):
+        with pytest.raises(UnreachableError, match=r"\(302\) to https://l\.example/\\u001b, .*API server's own URL"):
             ask(found)
 
     @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_a_broken_port_is_named(account: Path) -> None:
             r"no .*/token.*/home/me/\.kube/config does not exist.*pass --kubeconfig FILE",
             id="nothing",
         ),
-        pytest.param({"KUBECONFIG": "x" * 300}, "cannot be reached", id="nothing-that-may-be-looked-at"),
+        pytest.param({"KUBECONFIG": "x" * 300}, "cannot be read", id="nothing-that-may-be-looked-at"),
         pytest.param(
             {
                 "KUBERNETES_SERVICE_HOST": "10.0.0.1",

@@ -366,9 +366,9 @@ def check_refused(kubeconfig: Path, content: dict[str, Any], error: str) -> None
     [
         pytest.param({"current-context": ""}, "current-context is not set.*use-context", id="no-current-context"),
         pytest.param(
-            {"current-context": "y"}, r"current-context: contexts.*named 'y' \(there: x\)", id="context-missing"
+            {"current-context": "y"}, r"current-context: contexts.*named 'y' \(existing: x\)", id="context-missing"
         ),
-        pytest.param({"contexts": None}, r"contexts has no entry named 'x' \(there: none\)", id="no-contexts"),
+        pytest.param({"contexts": None}, r"contexts has no entry named 'x' \(existing: none\)", id="no-contexts"),
         pytest.param({"contexts": {"x": 1}}, "contexts has no entry", id="contexts-are-odd"),
         pytest.param(
             {"contexts": [{"name": "x", "context": [1]}]}, r"contexts\[x\].context is no", id="context-is-a-list"
@@ -397,7 +397,9 @@ def test_mistake_in_contexts_clusters_or_users_is_named(kubeconfig: Path, change
         pytest.param({"server": "https://h\r\nX: y"}, "not the URL", id="server-with-a-line-end"),
         pytest.param({"server": "https://h/knöten"}, "not the URL", id="server-of-another-script"),
         pytest.param(
-            {"proxy-url": "http://p"}, r"clusters\[c\]\.cluster\.proxy-url is not supported: .*directly", id="proxy"
+            {"proxy-url": "http://p"},
+            r"clusters\[c\]\.cluster\.proxy-url is not supported: .*without a proxy",
+            id="proxy",
         ),
         pytest.param({"certificate-authority": "no"}, "certificate-authority: .*No such file", id="ca-missing"),
         pytest.param({"certificate-authority-data": "bm8="}, "certificate-authority-data: no CA", id="ca-no-pem"),
@@ -539,5 +541,5 @@ def test_a_context_by_name_and_the_service_account_is_not_asked(tmp_path: Path) 
         "KUBERNETES_SERVICE_HOST": "10.0.0.1",
     }
     assert load(None, environ, account, context="y").server == "http://y"
-    with pytest.raises(ConfigError, match=r"--context: contexts has no entry named 'z' \(there: x, y\)"):
+    with pytest.raises(ConfigError, match=r"--context: contexts has no entry named 'z' \(existing: x, y\)"):
         load(None, environ, account, context="z")

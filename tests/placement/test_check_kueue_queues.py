@@ -242,7 +242,8 @@ def test_stopped_local_queue_is_an_error(kueue: CheckedCluster) -> None:
             "kueue/queue-stopped",
             QUEUE_NAME,
             "LocalQueue queue is stopped (spec.stopPolicy: Hold)",
-            fix="to start it, set spec.stopPolicy to None: kubectl edit localqueue queue -n ml",
+            fix="to start it, set spec.stopPolicy to None: kubectl patch localqueue queue -n ml "
+            """--type merge -p '{"spec": {"stopPolicy": "None"}}'""",
         )
     ]
     assert answer.verdict == ""
@@ -258,7 +259,8 @@ def test_stopped_cluster_queue_is_an_error(kueue: CheckedCluster) -> None:
             "kueue/queue-stopped",
             QUEUE_NAME,
             "ClusterQueue cq is stopped (spec.stopPolicy: HoldAndDrain)",
-            fix="to start it, set spec.stopPolicy to None: kubectl edit clusterqueue cq",
+            fix="to start it, set spec.stopPolicy to None: kubectl patch clusterqueue cq "
+            """--type merge -p '{"spec": {"stopPolicy": "None"}}'""",
         )
     ]
     assert answer.verdict == ""
@@ -1234,7 +1236,8 @@ def test_stopped_queue_in_the_same_file_is_an_error(kueue: CheckedCluster) -> No
             "kueue/queue-stopped",
             QUEUE_NAME,
             "ClusterQueue cq is stopped (spec.stopPolicy: Hold)",
-            fix="to start it, set spec.stopPolicy to None: kubectl edit clusterqueue cq",
+            fix="to start it, set spec.stopPolicy to None: kubectl patch clusterqueue cq "
+            """--type merge -p '{"spec": {"stopPolicy": "None"}}'""",
         )
     ]
     assert answer.workload == text("""

@@ -285,13 +285,13 @@ FAR_GPUS = three("SYS", "SYS", "SYS")
         pytest.param(TABS + "0, 0000:1A:00.0\n1, 0000:1A:00.0\n", "names one address twice", id="address-twice"),
         pytest.param(
             three("PIX", "PIX", "SYS"),
-            "no machine has these cells: GPU1-GPU2 is SYS where the other cells ask for PIX",
+            "no machine has these cells: GPU1-GPU2 is SYS where the other cells require PIX",
             id="pix-and-sys",
         ),
         pytest.param(three("PIX", "PXB", "PHB"), "no machine has these cells", id="pix-pxb-and-phb"),
         pytest.param(
             three("NV12", "NV12", "NV3"),
-            "no machine has these cells: GPU1-GPU2 is NV3 where the other cells ask for NV12",
+            "no machine has these cells: GPU1-GPU2 is NV3 where the other cells require NV12",
             id="nv12-and-nv3",
         ),
         pytest.param(

@@ -133,7 +133,7 @@ def test_rest_of_the_ports_is_inactive(tmp_path: Path) -> None:
         pytest.param(
             "[mlx5_0], pci_id", "[../up], pci_id", "nics[0]: names: '../up' is not a device name", id="nic-name-a-path"
         ),
-        pytest.param("[mlx5_0], pci_id", "[mlx5_0, mlx5_0], pci_id", "nics: mlx5_0 is there twice", id="nic-twice"),
+        pytest.param("[mlx5_0], pci_id", "[mlx5_0, mlx5_0], pci_id", "nics: mlx5_0 appears twice", id="nic-twice"),
         pytest.param(
             "pci_id: 0x1021}",
             "pci_id: 0x1021, physfn: mlx5_7}",
@@ -152,8 +152,8 @@ def test_rest_of_the_ports_is_inactive(tmp_path: Path) -> None:
             "pci: gpu2 is not a GPU, NIC, Data Direct function or NVSwitch of this file",
             id="gpu-missing",
         ),
-        pytest.param("ports: [gpu1]", "ports: [gpu1, gpu0]", "pci: gpu0 stands in the tree twice", id="gpu-twice"),
-        pytest.param("ports: [gpu1]", "ports: []", "pci: gpu1 has no place in the tree", id="gpu-without-place"),
+        pytest.param("ports: [gpu1]", "ports: [gpu1, gpu0]", "pci: gpu0 appears in the tree twice", id="gpu-twice"),
+        pytest.param("ports: [gpu1]", "ports: []", "pci: gpu1 is not in the tree", id="gpu-without-place"),
         pytest.param("ports: [gpu1]", "ports: [1]", "pci[1].ports[0]: is 1, write a device name", id="port-a-number"),
         pytest.param(
             "{numa: 0, ports", '{numa: 0, bus: "17", ports', "pci: bus '17': write domain and bus", id="bus-malformed"
@@ -164,7 +164,7 @@ def test_rest_of_the_ports_is_inactive(tmp_path: Path) -> None:
         pytest.param(
             "ports: [gpu1]",
             "ports: [[gpu1" + 33 * ", mlx5_0" + "]]",
-            "stands in the tree twice",
+            "appears in the tree twice",
             id="nic-twice-in-the-tree",
         ),
         pytest.param(

@@ -381,9 +381,9 @@ def test_priority_that_kubernetes_does_not_have_is_named(priority: int) -> None:
 )
 def test_label_value_that_means_something_elsewhere_is_refused(value: str) -> None:
     node = {**NODE, "metadata": {"name": "a", "labels": {"rack": value}}}
-    with pytest.raises(InputError, match=r"metadata\.labels: .* cannot be the value of a label: those are of letters"):
+    with pytest.raises(InputError, match=r"metadata\.labels: .* is not a valid label value: use letters"):
         read(saved([node]))
-    with pytest.raises(InputError, match="cannot be the value of a label"):
+    with pytest.raises(InputError, match="is not a valid label value"):
         read(json.dumps({"kind": "List", "items": [node]}))
 
 
@@ -397,7 +397,7 @@ def test_label_value_that_means_something_elsewhere_is_refused(value: str) -> No
         ),
         pytest.param(
             pod("p", "a b", 1),
-            "line 23: spec.nodeName: 'a b' cannot be a name: those are of lower-case letters, digits, '-' and '.', "
+            "line 23: spec.nodeName: 'a b' is not a valid name: use lower-case letters, digits, '-' and '.', "
             "up to 253 of them",
             id="node-with-blank",
         ),
@@ -461,7 +461,7 @@ def test_long_message_is_cut_and_the_cut_is_said() -> None:
 def test_amount_that_counts_as_less_is_said() -> None:
     node = {**NODE, "status": {"allocatable": {"cpu": "1e30"}}}
     snapshot = read(saved([node, pod("p", "a", 0)]))
-    (warning,) = [text for text in snapshot.warnings if "amount" in text]
+    (warning,) = [text for text in snapshot.warnings if "quantity" in text]
     assert warning == (
-        "node a: an amount there is larger than Kubernetes counts, and counts as 4611686018427387903; correct it"
+        "node a: a quantity is larger than Kubernetes can count, and counts as 4611686018427387903; correct it"
     )

@@ -263,7 +263,7 @@ def test_one_run_reports_every_problem_with_its_place(tmp_path: Path) -> None:
         f"list.yaml, document 1, item 2, line {at}: metadata.labels.rack: {quotes}",
         "documents.yaml, document 1, line 5: metadata.labels: Expected `object | null`, got a list",
         "documents.yaml, document 2, line 9: not YAML: did not find expected ',' or '}'",
-        "documents.yaml, document 3, line 9: kind: is missing; what object is this?",
+        "documents.yaml, document 3, line 9: kind: is missing, so the kind of the object is unknown",
         "documents.yaml, document 4, line 11: not a Kubernetes object: it needs apiVersion, kind and metadata",
         lines[5],
         lines[6],

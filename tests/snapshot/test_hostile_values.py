@@ -149,4 +149,4 @@ def test_a_name_that_looks_like_the_path_of_an_error_is_quoted_whole() -> None:
         look([node])
     (problem,) = raised.value.problems
     assert problem.field == "metadata.name"
-    assert problem.message.startswith("'a - at `$.spec`' cannot be a name: ")
+    assert problem.message.startswith("'a - at `$.spec`' is not a valid name: ")

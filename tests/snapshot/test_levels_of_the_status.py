@@ -58,9 +58,7 @@ def test_levels_of_a_current_status_are_shown_and_labels_noted() -> None:
     scope = scope_of(topology("zone", "rack"))
     assert shown(scope) == ["zone", "rack"]
     assert scope.disagreement
-    assert scope.disagreement.note.startswith(
-        "these are the levels of the controller's status; by labels they are zone"
-    )
+    assert scope.disagreement.note.startswith("the levels are those of the controller's status; node labels say zone")
     assert "block > rack" in scope.disagreement.note
 
 
@@ -69,7 +67,7 @@ def test_a_status_of_an_earlier_spec_is_not_shown_but_noted() -> None:
     assert "block" in shown(scope)
     assert scope.disagreement
     assert scope.disagreement.note == (
-        "these are the levels by labels, because the controller's status is not of this spec; it has zone > rack"
+        "the levels are inferred from labels, because the controller's status is of an earlier spec; it has zone > rack"
     )
 
 

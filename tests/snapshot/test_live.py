@@ -221,7 +221,7 @@ def test_forbidden_list_is_a_warning_but_of_nodes_an_error(api: ApiUnderTest) ->
     assert "the verb list on pods in all namespaces (the API server: pods is forbidden: User " in pods
     assert topologies.startswith("these credentials cannot list clustertopologies.gpu.topology, so levels")
     assert more.warnings[-2].startswith("these credentials cannot list limitranges, resourcequotas, ")
-    assert "so what these add to pods, or refuse of them, is unknown; ask an admin" in more.warnings[-2]
+    assert "so how they change or reject pods is unknown; ask an admin" in more.warnings[-2]
     assert "priorityclasses.scheduling.k8s.io" not in more.served
     # One sentence for all of Kueue's kinds, and a workload's queue counts as not known.
     assert more.warnings[-1].startswith(

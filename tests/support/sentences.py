@@ -1,6 +1,7 @@
 """A test build of the product in which each sentence is a code, so that what decides by a sentence decides otherwise.
 
-A sentence becomes the place where it is written, as `<placement.verdict:120:15>`, with the values in it behind that.
+tools/docgen/sentences.py says what a sentence is. It becomes the place where it is written, as
+`<placement.verdict:120:15>`, with the values in it behind that.
 What is left as it is written, and why:
 
 - docstrings and annotations: nobody reads them at run time;
@@ -20,42 +21,22 @@ import re
 import string
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from types import CodeType, ModuleType
 from typing import Any
 
 from tests.support.paths import ROOT
+from tools.docgen.sentences import COMPARING_METHODS, filled_in, is_sentence
 
 CODE = re.compile(r"<[\w.]+:\d+:\d+>")
 _PRODUCT = "toposcope."
 _OTHERS = ("toposcope.simulator",)
-_COMPARING = {
-    "startswith",
-    "endswith",
-    "removeprefix",
-    "removesuffix",
-    "partition",
-    "rpartition",
-    "split",
-    "rsplit",
-    "find",
-    "index",
-    "count",
-    "replace",
-    "strip",
-    "lstrip",
-    "rstrip",
-}
 _SAYING = {"format", "join"}
 """Methods of a constant that make a sentence of it."""
 _EQUALITY = (ast.Eq, ast.NotEq)
 _MEMBERSHIP = (ast.In, ast.NotIn)
 
-_WORD = re.compile(r"[a-z]{2,}")
 _FIELD = "Value"
-_TOKEN = re.compile(r"[A-Za-z]{2,}")
 _PERCENT = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d*(?:\.\d+)?[sdrfxi]")
-_BRACES = re.compile(r"{[^{}]*}")
 
 
 def _literals() -> frozenset[str]:
@@ -71,18 +52,6 @@ def _literals() -> frozenset[str]:
 _LITERALS = _literals()
 _written: dict[str, str] = {}
 """The sentences that are constants, by their codes."""
-
-
-def is_sentence(text: str) -> bool:
-    """Whether it has two words in a row, one of them in lower-case letters; what is filled in counts as a word."""
-    words = [word.strip("\"'`,;:.()") for word in text.split(" ")]
-    for first, second in pairwise(words):
-        are_words = _TOKEN.fullmatch(first) and _TOKEN.fullmatch(second)
-        if not are_words:
-            continue
-        if _WORD.fullmatch(first) or _WORD.fullmatch(second):
-            return True
-    return False
 
 
 def as_written(value: Any) -> Any:
@@ -137,18 +106,17 @@ class _Coding(ast.NodeTransformer):
         text = node.value
         if not isinstance(text, str) or text in _LITERALS:
             return node
-        filled_in = _PERCENT.sub(_FIELD, _BRACES.sub(_FIELD, text))
-        if not is_sentence(filled_in):
+        if not is_sentence(filled_in(text)):
             return node
         code = "|".join([self._code(node), *_fields(text)])
         _written[code] = text
         return ast.copy_location(ast.Constant(code), node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        filled_in = ""
+        with_words = ""
         for part in node.values:
-            filled_in += str(part.value) if isinstance(part, ast.Constant) else _FIELD
-        if not is_sentence(filled_in):
+            with_words += str(part.value) if isinstance(part, ast.Constant) else _FIELD
+        if not is_sentence(with_words):
             return self.generic_visit(node)
         parts: list[ast.expr] = [ast.Constant(self._code(node))]
         for part in node.values:
@@ -226,7 +194,7 @@ class _Coding(ast.NodeTransformer):
             node.args = [self._compared(pattern, sought=True)]
             node.args += map(self.visit, others)
             return node
-        if method.attr in _COMPARING:
+        if method.attr in COMPARING_METHODS:
             node.args = self._all_compared(node.args, sought=True)
             if not is_constant:
                 method.value = self.visit(method.value)

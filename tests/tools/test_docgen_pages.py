@@ -26,6 +26,9 @@ def test_changed_page_is_found_and_put_right(
         copy = docs / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(changed, encoding="utf-8")
+    for name in pages.FILES:
+        file = pages.DOCS / name
+        (docs / name).write_bytes(file.read_bytes())
     monkeypatch.setattr(pages, "DOCS", docs)
 
     assert main(["--check"]) == 1

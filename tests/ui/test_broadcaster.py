@@ -281,4 +281,4 @@ def test_pause_is_twice_the_work_and_errors_end_nothing(facts: Facts, caplog: py
     broadcaster.listeners.add(listener)
     broadcaster.run(pauses, wake)
     assert pauses.taken == [MIN_PAUSE_SECONDS, 6.0, MIN_PAUSE_SECONDS]
-    assert caplog.messages == ["cannot publish what changed; trying again with the next change"] * 2
+    assert caplog.messages == ["cannot publish a change; the next change triggers another attempt"] * 2

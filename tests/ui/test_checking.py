@@ -107,7 +107,7 @@ def test_several_objects_are_checked_together(server: Served) -> None:
     ("text", "problem"),
     [
         pytest.param("", "there is no object in the text; paste a workload as for kubectl apply", id="empty"),
-        pytest.param("spec: {}", "kind: is missing; what object is this?", id="without-kind"),
+        pytest.param("spec: {}", "kind: is missing, so the kind of the object is unknown", id="without-kind"),
         pytest.param("a: [", "not YAML", id="no-yaml"),
         pytest.param("just words", "not a Kubernetes object", id="words"),
         pytest.param(

@@ -166,12 +166,12 @@ from tests.ui.workers import forgotten, misbehaving
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.computing import Computing
-from toposcope.ui.questions import Check
+from toposcope.ui.questions import CheckRequest
 snapshot = Snapshot("test", None, (), ())
 computing = Computing(lambda: snapshot, lambda: snapshot, RequiredLevels, start=misbehaving)
-computing.submit(Check("first")).result(60)
+computing.submit(CheckRequest("first")).result(60)
 print(computing.worker, flush=True)
-computing.submit(Check("hang")).result(600)
+computing.submit(CheckRequest("hang")).result(600)
 """
 
 

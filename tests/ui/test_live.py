@@ -194,7 +194,7 @@ def test_forbidden_collections_are_done_without(api: ApiUnderTest, what: str, wh
     shown = fetched(found.broadcaster)
     status, nodes = shown["status"], shown["nodes"]
     (warning,) = status["warnings"]
-    assert warning.startswith(f"{what} may not be watched with these credentials")
+    assert warning.startswith(f"these credentials cannot watch {what}")
     assert status["stale"] is None
     assert nodes["name"] == ["n1"]
     is_unknown = nodes["free"] is None

@@ -51,7 +51,7 @@ import sys, threading
 from tests.ui.workers import misbehaving
 from toposcope.ui.computing import Computing
 from toposcope.ui.facts import Facts
-from toposcope.ui.program import Program, listening
+from toposcope.ui.program import UiProgram, listening
 from toposcope.ui.saved import EXPECTED, SavedSource
 wake = threading.Event()
 facts = Facts("files", EXPECTED, wake.set)
@@ -59,7 +59,7 @@ source = SavedSource([sys.argv[1]], facts)
 computing = Computing(facts.snapshot, source.published, source.required, seconds=600.0, start=misbehaving)
 listener = listening("127.0.0.1", 0)
 port = listener.getsockname()[1]
-Program(source, facts, wake, computing=computing).serve(listener, started=lambda: print(port, flush=True))
+UiProgram(source, facts, wake, computing=computing).serve(listener, started=lambda: print(port, flush=True))
 """
 
 

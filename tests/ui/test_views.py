@@ -213,7 +213,7 @@ def test_placeholders_are_not_domains() -> None:
 
 @pytest.mark.parametrize(
     ("generation", "words"),
-    [pytest.param(1, "of the controller's status", id="seen"), pytest.param(2, "is not of this spec", id="outdated")],
+    [pytest.param(1, "of the controller's status", id="seen"), pytest.param(2, "is of an earlier spec", id="outdated")],
 )
 def test_view_notes_levels_of_the_status_that_labels_do_not_have(generation: int, words: str) -> None:
     topology = _named("cluster", "1")

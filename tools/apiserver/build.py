@@ -69,7 +69,7 @@ def cache_of_module(name: str, module: Path) -> Path:
 
 
 def cache_root() -> Path:
-    """Where everything is kept that takes long to make."""
+    """The cache folder for everything that takes long to build."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "toposcope"
 
 

@@ -302,9 +302,9 @@ def pod_token(api: AdminApi, pod: dict[str, Any]) -> str:
 
 
 def wait_until(done: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:
-    """Ask until the answer is yes, with a pause in between.
+    """Poll until the condition holds.
 
-    The pause leaves the processor to whoever is asked.
+    The pauses leave the CPU to the program under test.
     """
     deadline = time.monotonic() + patience
     while not done():

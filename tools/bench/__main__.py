@@ -11,6 +11,7 @@ from typing import Final
 
 from tools import figures
 from tools.bench.agent import memory_figures, probe_figures, start_figures
+from tools.bench.bindings import bindings_figures
 from tools.bench.controller import change_figures, sync_figures
 from tools.bench.one_agent import flapping_figures, rest_figures
 from tools.bench.plan_watches import plan_figures
@@ -33,6 +34,7 @@ _FIGURES: Final[tuple[Callable[..., Iterator[Figure]], ...]] = (
     topologies_figures,
     real_figures,
     plan_figures,
+    bindings_figures,
     look_figures,
     planning_figures,
     ui_figures,

@@ -36,7 +36,7 @@ CRDS: Final = (
 
 
 class MeasurementError(ToposcopeError):
-    """What was to be measured did not come about; the message says why."""
+    """A measurement failed; the message says why."""
 
 
 class ApiServer:

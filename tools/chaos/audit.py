@@ -152,7 +152,7 @@ class Turns:
         """When the server stood still, and until when."""
 
     def server_stops(self, now: datetime) -> None:
-        """Note that the server reads nothing from now on.
+        """Record that the server stands still from now on.
 
         It reads what was sent before when it continues, and nobody claims the Lease.
         """

@@ -1,6 +1,6 @@
-"""What is in the cluster before Toposcope comes.
+"""The cluster before Toposcope is installed.
 
-That is Nodes, and objects of others that must never change.
+It has Nodes, and objects of others that must never change.
 """
 
 import copy

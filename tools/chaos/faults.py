@@ -75,7 +75,7 @@ Action: TypeAlias = "Callable[[World, str], object]"
 
 
 def nothing(_world: World, _target: str) -> None:
-    """It is over by itself, or the programs have to mend it."""
+    """Do nothing: the fault ends by itself, or the programs must recover from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ def _add_ours(world: World, _target: str) -> None:
 
 
 def _edit(collection: str, level: dict[str, str], world: World, _target: str) -> None:
-    """Have somebody edit what was published for a ClusterTopology."""
+    """Edit what was published for a ClusterTopology, as another user would."""
     world.published_writes.deletion_expected = True
     path = f"{collection}/cluster"
     body = {"spec": {"levels": [level]}}

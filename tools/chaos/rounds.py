@@ -16,7 +16,7 @@ _FAILED: Final = (OSError, AssertionError, KeyError, ValueError, ServerError, No
 
 @dataclass
 class Outcome:
-    """What a round came to; `settled` is in seconds after the last fault was healed."""
+    """The result of a round; `settled` is in seconds after the last fault was healed."""
 
     schedule: Schedule
     injected: list[Step] = field(default_factory=list)

@@ -31,7 +31,7 @@ INVARIANTS = {
     "programs": "no program exits, stays unhealthy or logs a traceback",
     "leaks": "memory, descriptors, threads and maps do not grow",
 }
-"""What must hold, whatever happens."""
+"""What must always hold."""
 
 
 class Findings:
@@ -43,26 +43,26 @@ class Findings:
         self._checks = dict.fromkeys(INVARIANTS, 0)
 
     def add(self, invariant: str, what: str) -> None:
-        """Take down a violation."""
+        """Record a violation."""
         violation = Violation(invariant, what)
         with self._lock:
             if violation not in self._violations:
                 self._violations.append(violation)
 
     def checked(self, invariant: str, count: int = 1) -> None:
-        """Count what was looked at."""
+        """Count a check."""
         with self._lock:
             self._checks[invariant] += count
 
     def take(self) -> list[Violation]:
-        """Violations since the last time."""
+        """Violations since the last call."""
         with self._lock:
             new, self._violations = self._violations, []
         return new
 
     @property
     def checks(self) -> dict[str, int]:
-        """How often each invariant was looked at."""
+        """How often each invariant was checked."""
         with self._lock:
             return dict(self._checks)
 
@@ -101,7 +101,7 @@ class Leaks:
         self._sizes: dict[tuple[str, int], list[Size]] = {}
 
     def take(self, program: Program) -> None:
-        """Look at a program that has nothing to do."""
+        """Sample a program that is idle."""
         size = program.size()
         if size:
             self._sizes.setdefault((program.name, program.pid), []).append(size)
@@ -118,7 +118,7 @@ class Leaks:
         return trends
 
     def judge(self, findings: Findings) -> None:
-        """Take down what grew."""
+        """Record the processes that grew."""
         for trend in self.trends():
             findings.checked("leaks")
             allowed = _ALLOWED[trend.what]

@@ -2,7 +2,8 @@
 
 `--check` writes nothing and names the pages that would change.
 
-A part stands between two comments of its page; everything else is written by hand.
+A part stands between two comments of its page; everything else is written by hand. A file of
+`FILES` is generated as a whole.
 """
 
 import re
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tools import figures
-from tools.docgen import documents, measured, metrics, rules, tables
+from tools.docgen import documents, measured, metrics, rules, sentences, tables
 from toposcope.errors import ToposcopeError
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -55,6 +56,8 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     },
 }
 """Page to its generated parts."""
+FILES: Final[Mapping[str, Callable[[], str]]] = {"maintainers/sentences.txt": sentences.text}
+"""Files that are generated as a whole."""
 
 
 class MissingMarkError(ToposcopeError):
@@ -85,13 +88,18 @@ def put(page: str, part: str, text: str) -> str:
 
 
 def outdated() -> dict[str, str]:
-    """The pages that are not what the code says, each as it should be."""
+    """The pages and files that are not what the code says, each as it should be."""
     changed = {}
     for name, parts in PARTS.items():
         page = text = (DOCS / name).read_text(encoding="utf-8")
         for part, write in parts.items():
             text = put(text, part, write())
         if text != page:
+            changed[name] = text
+    for name, write in FILES.items():
+        file = DOCS / name
+        text = write()
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
             changed[name] = text
     return changed
 

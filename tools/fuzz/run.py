@@ -52,7 +52,7 @@ PROFILE: Final = settings(
 
 
 class Result(msgspec.Struct):
-    """What came of one subject."""
+    """The result of one subject."""
 
     subject: str
     outcomes: dict[str, int] = {}

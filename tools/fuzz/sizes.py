@@ -63,7 +63,7 @@ class Size:
 
 @dataclass(frozen=True)
 class SizeRun:
-    """What came of one large input, in a process of its own."""
+    """The result of one large input, in a process of its own."""
 
     result: str = ""
     seconds: float = 0.0
@@ -278,7 +278,7 @@ def _first_line(text: str) -> str:
 
 
 def _in_child(index: int) -> SizeRun:
-    """What came of one row."""
+    """The result of one row."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         done = python(folder, _ASLEEP, "tools.fuzz.sizes", str(index))
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: how cases are made, and an attempt that knows what may come of one."""
+"""Subjects of fuzzing: how cases are generated, and an attempt that checks the outcome."""
 
 import copy
 import re
@@ -28,7 +28,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 
 
 class BrokenInvariantError(AssertionError):
-    """A promise that was not kept."""
+    """An invariant that an attempt found broken."""
 
 
 @dataclass(frozen=True, slots=True)

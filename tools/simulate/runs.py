@@ -24,7 +24,7 @@ _QUIET: Final = (60.0, 1800.0)
 
 @dataclass
 class Run:
-    """What a seed came to. `played` are the rounds up to the one that failed."""
+    """The result of a seed. `played` are the rounds up to the one that failed."""
 
     seed: int
     rounds: Rounds

@@ -142,7 +142,7 @@ class Scheduler:
         return thread
 
     def call(self, after: float, act: Callable[[], object]) -> None:
-        """Have something done in so many seconds, which must not wait."""
+        """Schedule a call in so many seconds; it must not wait."""
         due = self.now + after
         order = next(self._order)
         heapq.heappush(self._due, (due, order, act, 0))

@@ -1,4 +1,4 @@
-"""What goes wrong: `make chaos`'s faults at production's timing, and simulated ones."""
+"""The faults of a simulation: those of `make chaos` at production's timing, and simulated ones."""
 
 import random
 from collections.abc import Callable, Sequence

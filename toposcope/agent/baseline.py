@@ -383,7 +383,10 @@ def _some_gone(past: Comparison) -> Fault:
     return Fault(
         FaultKind.GPUS_GONE,
         subject=names,
-        detail=f"{count} of the GPUs {names} {verb} gone; others came, so it is not known which",
+        detail=(
+            f"{count} of the GPUs {names} {verb} gone; it is unknown which, "
+            "because new GPUs appeared"
+        ),
     )
 
 

@@ -76,7 +76,7 @@ def _activity(metrics: AgentMetrics) -> Iterator[Family]:
     text = f"Attempts to bring the Node's labels up to date, by outcome: {outcomes}."
     yield _counter("publishes", text, "outcome", metrics.publishes)
 
-    text = "1 while a watch reports changes that others make to the Node, else 0."
+    text = "1 while the Node is watched for changes by others, else 0."
     yield _number("watching", text, metrics.watching)
 
     text = (
@@ -103,7 +103,7 @@ def _node(description: Description | None) -> Iterator[Family]:
     yield _number("gpus_expected", text, expected)
     text = "GPUs that NVML sees."
     yield _number("gpus_seen", text, _gpus_seen(description))
-    text = "1 for the state that the node is in"
+    text = "1 for the node's current state"
     yield _one_of("node_state", text, State, _state(description))
     text = "1 for the state of the multi-node NVLink registration over all GPUs"
     yield _one_of("fabric_state", text, Fabric, fabric)
@@ -148,12 +148,12 @@ _PER_GPU: Final[tuple[tuple[str, str, Callable[[Gpu], float | None]], ...]] = (
     ),
     (
         "gpu_nvlinks_expected",
-        "NVLinks of the GPU that should be up: as many as its board wires and its own past shows.",
+        "NVLinks of the GPU that should be up, by its board's wiring and its own history.",
         lambda gpu: gpu.links_expected,
     ),
     (
         "gpu_nvlink_bandwidth_bytes_per_second",
-        "Bandwidth of the GPU's active NVLinks to other GPUs together, in each direction.",
+        "Total bandwidth of the GPU's active NVLinks to other GPUs, in each direction.",
         _bandwidth,
     ),
     (
@@ -194,7 +194,7 @@ def _fabric_states(gpus: Sequence[Gpu]) -> Family:
             series = (gpu.pci, state)
             samples.append((series, gpu.fabric is state))
     states = ", ".join(GpuFabric)
-    text = f"1 for how far the GPU's registration with the fabric is: {states}."
+    text = f"1 for the state of the GPU's registration with the fabric: {states}."
     return _gauge("gpu_fabric_state", text, ("gpu", "state"), samples)
 
 
@@ -285,11 +285,9 @@ def _processes(worker: int | None) -> Iterator[Family]:
     for name, process in usage(worker).items():
         resident[name] = process.resident
         seconds[name] = process.cpu
-    text = "Resident memory of the agent's processes; pages that they share count in each."
+    text = "Resident memory of the agent's processes; shared pages count in each."
     yield _gauge("process_resident_memory_bytes", text, ("process",), _by_name(resident))
-    text = (
-        "CPU time of the agent's processes, user and system; a worker that is replaced begins at 0."
-    )
+    text = "CPU time of the agent's processes, user and system; a replaced worker starts at 0."
     yield _counter("process_cpu_seconds", text, "process", seconds)
 
 

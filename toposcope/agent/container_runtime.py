@@ -33,12 +33,12 @@ _NO_DRIVER: Final = "install the NVIDIA driver on this node"
 _ADVICE: Final = {
     DRIVER_NOT_LOADED: "the driver's library is there but the kernel module is not loaded: "
     "try `modprobe nvidia` and `dmesg | grep -i nvidia`",
-    LIB_RM_VERSION_MISMATCH: "library and kernel module are of different driver versions: "
+    LIB_RM_VERSION_MISMATCH: "library and kernel module have different driver versions: "
     "reboot the node, or reload the module and restart the pod",
     NO_PERMISSION: "no permission for /dev/nvidiactl: "
     "check the device nodes' modes and the container's device rules",
-    GPU_IS_LOST: "a GPU that fell off the bus keeps all of NVML from starting: "
-    "find it by `dmesg | grep -i xid`, then reset it or reboot the node",
+    GPU_IS_LOST: "a GPU that fell off the bus prevents NVML from starting: "
+    "find it with `dmesg | grep -i xid`, then reset it or reboot the node",
     UNKNOWN: "the container may have lost its device nodes (/dev/nvidia*): restart the pod",
 }
 
@@ -150,7 +150,9 @@ class RestartPolicy:
         if self._seconds < PATIENCE_SECONDS:
             return ""
         if self._worked:
-            return "NVML worked in this container and no longer starts, though the driver is loaded"
+            return (
+                "NVML worked in this container but no longer starts, although the driver is loaded"
+            )
         return (
             "the driver was loaded after this container was created, "
             "so the container got none of its files"

@@ -130,7 +130,7 @@ def _none_on_bus(raw: RawNode, past: baseline.Baseline | None) -> Description:
     return unknown(
         "no-devices",
         f"all GPUs of this node are gone from the PCI bus: {', '.join(sorted(gone))}; "
-        "if they were taken out, accept it with `toposcope agent --accept-degraded`",
+        "if they were removed on purpose, accept it with `toposcope agent --accept-degraded`",
         0,
     )
 

@@ -821,7 +821,7 @@ def _unseen(raw: RawNode, data_direct: Sequence[hw.DataDirect]) -> Iterator[str]
         which = ", ".join(raw.hidden_nics)
         yield (
             f"the RDMA device of {which} is in another network namespace, "
-            "so rails and shape are not known: "
+            "so rails and shape are unknown: "
             "a pod holds it, or the agent needs the component host-sysfs"
         )
     nameless = []
@@ -830,6 +830,6 @@ def _unseen(raw: RawNode, data_direct: Sequence[hw.DataDirect]) -> Iterator[str]
             nameless.append(f"DD{number}")
     if nameless:
         yield (
-            f"the NIC of {', '.join(nameless)} (Data Direct) is not known, and so are the rails: "
-            "only root can read the vital product data that says it"
+            f"the NIC of {', '.join(nameless)} (Data Direct) is unknown, and so are the rails: "
+            "only root can read the vital product data that names it"
         )

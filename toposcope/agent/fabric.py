@@ -242,6 +242,7 @@ class FabricProblem(NamedTuple):
     gpus: tuple[int, ...]
     """The indices of the GPUs that it is about."""
     sentence: str
+    """Baselines of earlier agents hold its checksum: other words forget what an admin accepted."""
     detail: str = ""
     """What tells it from others of its kind, for programs."""
 

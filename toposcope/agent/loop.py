@@ -389,7 +389,7 @@ def explain(error: KubeError) -> str:
         return str(error)
     match error.status:
         case 401:
-            return f"{error}; the token is not valid (any more)"
+            return f"{error}; the token is invalid or has expired"
         case 403:
             cause = "RBAC"
             if "ValidatingAdmissionPolicy" in error.message:

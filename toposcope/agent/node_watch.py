@@ -34,7 +34,8 @@ class Keys(Protocol):
 class NodeWatch:
     """Calls `changed` when keys of ours change and are not as they should be.
 
-    It also does when what they depend on changes, and when the NICs have other neighbours.
+    It also does when what they depend on changes, and when the NICs have other neighbours. Calls
+    `seen` with the Node's metadata whenever that comes.
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class NodeWatch:
         metrics: AgentMetrics,
         changed: Callable[[], object],
         *,
+        seen: Callable[[Mapping[str, Any]], object] | None = None,
         runtime: Runtime = REAL,
     ) -> None:
+        self._report = seen
         self._keys = keys
         self._metrics = metrics
         self._changed = changed
@@ -74,6 +77,8 @@ class NodeWatch:
 
     def _take(self, node: Mapping[str, Any]) -> None:
         metadata = node["metadata"]
+        if self._report:
+            self._report(metadata)
         annotations = metadata.get("annotations") or {}
         switches = annotations.get(SWITCHES)
         keys = self._keys.owned(metadata)

@@ -28,6 +28,7 @@ class AgentOptions(NamedTuple):
     slinky: bool = False
     pair_metrics: bool = False
     vf_rails: bool = False
+    topology_file: Path | None = None
     metrics_port: int | None = None
     log_format: str = "text"
 
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--once",
         action="store_true",
-        help="probe and publish once, then exit: 0 when both went well",
+        help="probe and publish once, then exit: 0 if both succeeded",
     )
     parser.add_argument(
         "--interval", type=float, metavar="SECONDS", help="time between probes; default: 60"
@@ -59,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="remove all our labels and annotations from this node, then exit",
     )
     about = (
-        "also write nvidia.com/gpu.clique and others that no other program writes; "
+        "also write nvidia.com/gpu.clique and other labels of NVIDIA's that nothing else writes; "
         "the admission policy must allow it"
     )
     parser.add_argument("--nvidia-labels", action="store_true", help=about)
@@ -83,6 +84,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one more metric for each pair of devices: 190 on an 8-GPU node",
     )
     add_vf_rails_argument(parser)
+    about = (
+        "also keep the node's path, GPUs, NICs and link matrix as JSON there, "
+        "for toposcope node-endpoint"
+    )
+    parser.add_argument("--topology-file", type=Path, metavar="FILE", help=about)
     parser.add_argument(
         "--metrics-port",
         type=int,
@@ -122,7 +128,7 @@ def add_sysfs_argument(parser: argparse.ArgumentParser) -> None:
 def add_vf_rails_argument(parser: argparse.ArgumentParser) -> None:
     """Declare `--vf-rails`."""
     about = (
-        "take virtual functions of NICs (SR-IOV) for NICs too, where pods get these as their rails"
+        "also count virtual functions (SR-IOV) as NICs, for clusters where pods get them as rails"
     )
     parser.add_argument("--vf-rails", action="store_true", help=about)
 
@@ -144,6 +150,8 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> A
         parser.error(f"--spread {arguments.spread:g}: must not be negative")
     if arguments.cleanup and arguments.accept_degraded:
         parser.error("--cleanup and --accept-degraded contradict each other; give one")
+    if arguments.topology_file and arguments.once:
+        parser.error("--topology-file is kept by an agent that runs on; leave out --once")
     values = [getattr(arguments, name) for name in AgentOptions._fields]
     chosen = AgentOptions(*values)
     return chosen._replace(once=chosen.once or chosen.accept_degraded)

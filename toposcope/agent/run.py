@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from toposcope.agent.nvidia_labels import NvidiaLabelPublisher
     from toposcope.agent.plan_watch import PlanWatch
     from toposcope.agent.slices import SliceAudit
+    from toposcope.agent.topology_file import TopologyFile
     from toposcope.integrations.node_plan import NodePlan
     from toposcope.telemetry.handler import Page
 
@@ -92,10 +93,11 @@ def run(options: AgentOptions, probe: ProbeProcess) -> int:
                 return 1
             stack.callback(server.close)
         if options.once:
-            planned = _read_plan(client, options, agent)
+            planned = _read_plan(client, options, agent.plan_changed)
             synced = agent.sync()
             return 0 if planned and synced else 1
-        _run_forever(agent, probe, _Watches(client, options, publisher, metrics))
+        watches = _Watches(client, options, publisher, metrics, _topology_file(options))
+        _run_forever(agent, probe, watches)
     # The labels stay: they describe the node, not this process.
     return 0
 
@@ -104,16 +106,29 @@ def _plan_watch(
     client: ApiClient, options: AgentOptions, changed: "Callable[[NodePlan], object]"
 ) -> "PlanWatch | None":
     """A watch of the controller's plan; None where the agent follows none."""
-    if not (options.unique_values or options.slinky):
+    if not (options.unique_values or options.slinky or options.topology_file):
         return None
     from toposcope.agent.plan_watch import PlanWatch  # noqa: PLC0415 - few want it
 
     return PlanWatch(client, pod_namespace() or HOME_NAMESPACE, changed)
 
 
-def _read_plan(client: ApiClient, options: AgentOptions, agent: Agent) -> bool:
+def _topology_file(options: AgentOptions) -> "TopologyFile | None":
+    """The file that is kept in a thread of its own; None where it is not asked for."""
+    if options.topology_file is None:
+        return None
+    from toposcope.agent.topology_file import TopologyFile  # noqa: PLC0415 - few want it
+
+    topology_file = TopologyFile(options.topology_file, options.node_name)
+    topology_file.start()
+    return topology_file
+
+
+def _read_plan(
+    client: ApiClient, options: AgentOptions, changed: "Callable[[NodePlan], object]"
+) -> bool:
     """Read the controller's plan, if the agent follows it; whether the API server answered."""
-    watch = _plan_watch(client, options, agent.plan_changed)
+    watch = _plan_watch(client, options, changed)
     try:
         if watch:
             watch.read()
@@ -131,15 +146,31 @@ class _Watches(NamedTuple):
     options: AgentOptions
     publisher: NodePublisher
     metrics: AgentMetrics
+    topology_file: "TopologyFile | None" = None
 
     def start(
         self, node_changed: Callable[[], object], plan_changed: "Callable[[NodePlan], object]"
     ) -> None:
         """Watch the Node and, if the agent follows it, the controller's plan."""
+        topology_file = self.topology_file
+        if topology_file:
+            topology_file.start()
         NodeWatch(
-            self.client, self.options.node_name, self.publisher, self.metrics, node_changed
+            self.client,
+            self.options.node_name,
+            self.publisher,
+            self.metrics,
+            node_changed,
+            seen=topology_file.node_seen if topology_file else None,
         ).start()
-        plan = _plan_watch(self.client, self.options, plan_changed)
+
+        def changed(plan: "NodePlan") -> None:
+            if topology_file:
+                topology_file.follow(plan)
+            if self.options.unique_values or self.options.slinky:
+                plan_changed(plan)
+
+        plan = _plan_watch(self.client, self.options, changed)
         if plan:
             plan.start()
 
@@ -239,7 +270,7 @@ def follow(
             happened = event(left)
             woken(0.0)
         if happened:
-            log.info("probing at once: %s", happened)
+            log.info("probing immediately: %s", happened)
             while not stopping() and (left := agent.min_pause()) > 0 and woken(left):
                 pass
 

@@ -136,7 +136,7 @@ def _without_pods(answers: Sequence[DocumentAnswer]) -> int:
     results = list(_results(answers))
     if not results or not all(checked.asks_for_nothing for checked in results):
         return EXIT_OK
-    complain("toposcope check: no room was looked for: the workloads ask for no pods")
+    complain("toposcope check: room was not checked: the workloads request no pods")
     return EXIT_UNCLEAR
 
 

@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Probe once and print; 1 when the hardware does not answer."""
     if arguments.profile and arguments.capture:
-        parser.error("--profile and --capture are two machines; give one")
+        parser.error("give --profile or --capture, not both")
     if arguments.capture_host and not arguments.capture:
         parser.error("--capture-host chooses a matrix of --capture FILE; give both")
 

@@ -145,7 +145,7 @@ def _page(
         unit = step.unit
         if step.blocked:
             budgets = ", ".join(step.blocked)
-            text = f"not with those above: {budgets} allows no more evictions"
+            text = f"cannot go down with those above: {budgets} allows no more evictions"
             yield screen.paint(f"! {unit.name}: {text}", "yellow")
         if is_wide and unit.gangs:
             gangs = [gang.handle for gang in unit.gangs]
@@ -156,7 +156,7 @@ def _page(
     left_out = plan.capacity.left_out
     if left_out:
         nodes = counted(len(left_out), "node")
-        yield screen.paint(f"! not in the order: {nodes} that lack a level", "yellow")
+        yield screen.paint(f"! left out: {nodes} that lack a level", "yellow")
 
 
 def _row(place: int, step: DrainStep, losses: Sequence[Loss]) -> list[str]:

@@ -18,8 +18,7 @@ EXIT_ERROR: Final = 2
 EXIT_UNCLEAR: Final = 3
 
 _HINTS: Final = {
-    401: "; the API server does not accept these credentials (any more): "
-    "log in again, or see --kubeconfig, --context",
+    401: "; the API server rejects these credentials: log in again, or see --kubeconfig, --context",
     403: "; ask an admin for that permission: "
     "docs/check.md, section Rights, lists all that the commands read",
 }

@@ -324,7 +324,7 @@ def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _untried(screen: Screen, context: Context) -> Iterator[str]:
-    """Pods wait, and nobody says why."""
+    """Pods wait, and no message says why."""
     pod = context.waiting[0]
     scheduler = pod.scheduler or "default-scheduler"
     yield screen.paint("Nothing was found that blocks it.", "yellow")
@@ -336,7 +336,7 @@ def _untried(screen: Screen, context: Context) -> Iterator[str]:
 
 
 def _missing(screen: Screen, context: Context) -> Iterator[str]:
-    """Pods are not there, and nobody says why."""
+    """Pods are missing, and no message says why."""
     count = context.missing
     are = plural(count, "is", "are")
     yield screen.paint(
@@ -344,7 +344,7 @@ def _missing(screen: Screen, context: Context) -> Iterator[str]:
         "not there yet.",
         "yellow",
     )
-    yield "  its controller, or who starts it, has not said why: see the events"
+    yield "  neither its controller nor its queue has said why: see the events"
     yield from _next((context.explained.command("kubectl describe {}"),))
 
 

@@ -26,12 +26,12 @@ def hints_of(scope: Scope) -> tuple[Diagnostic, ...]:
     if not scope.nodes:
         return ()
     table = scope.table_with(_keys_to_judge(scope))
-    found = diagnostics(scope.topology, table, scope.levels, scope.catalogue)
+    all_hints = diagnostics(scope.topology, table, scope.levels, scope.catalogue)
     used = {level.domain for level in scope.levels}
     hints = []
-    for hint in found:
-        is_untold = hint.reason == PLACEHOLDER and hint.domain not in used
-        if is_untold or hint.reason in _SHOWN:
+    for hint in all_hints:
+        is_new_placeholder = hint.reason == PLACEHOLDER and hint.domain not in used
+        if is_new_placeholder or hint.reason in _SHOWN:
             hints.append(hint)
     return tuple(hints)
 

@@ -12,13 +12,13 @@ from toposcope.controller.options import LEASE
 from toposcope.integrations.framework.document import Field
 from toposcope.text import plural
 
-_USUAL_SECONDS: Final = 15
-"""How long a Lease lasts that does not say how long."""
-_RENEWALS: Final = 7.5
+_DEFAULT_LEASE_SECONDS: Final = 15
+"""How long a Lease lasts that has no leaseDurationSeconds."""
+_RENEWALS_PER_LEASE: Final = 7.5
 """How often a leader renews its Lease while it lasts, as the election does."""
-_MISSED: Final = 2.0
+_LATE_RENEWALS: Final = 2.0
 """Renewals that may be late."""
-_OBSERVED: Final = 2.5
+_OBSERVED_RENEWALS: Final = 2.5
 """Renewals to wait for where the clocks say that it is late: this clock may be wrong."""
 
 ReadLease: TypeAlias = Callable[[], Mapping[str, Any] | None]
@@ -26,7 +26,7 @@ ReadLease: TypeAlias = Callable[[], Mapping[str, Any] | None]
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who keeps the status up to date, and whether it does."""
+    """The controller that keeps the status up to date, and whether it does."""
 
     words: str
     is_lost: bool = False
@@ -42,7 +42,7 @@ class _Lease:
     @property
     def interval(self) -> float:
         """Seconds between two renewals."""
-        return self.seconds / _RENEWALS
+        return self.seconds / _RENEWALS_PER_LEASE
 
     def age(self, now: datetime) -> float:
         """Seconds since its last renewal, by this machine's clock."""
@@ -65,7 +65,7 @@ def leader_of(
 
     age = lease.age(now())
     is_old = age > 2 * lease.seconds
-    is_late = not -lease.interval <= age <= _MISSED * lease.interval
+    is_late = not -lease.interval <= age <= _LATE_RENEWALS * lease.interval
     if is_late and not is_old:
         renewed = _next_renewal(lease, read, wait)
         if renewed is None:
@@ -77,7 +77,7 @@ def leader_of(
 
 
 def _held(document: Mapping[str, Any] | None) -> _Lease | Leader:
-    """The Lease, or what is wrong where nobody holds it."""
+    """The Lease, or what is wrong where no controller holds it."""
     if document is None:
         return Leader(f"there is no Lease {LEASE}", is_lost=True)
 
@@ -85,14 +85,14 @@ def _held(document: Mapping[str, Any] | None) -> _Lease | Leader:
     holder = (spec / "holderIdentity").text()
     renewed = (spec / "renewTime").text()
     if not holder or renewed is None:
-        return Leader(f"nobody holds the Lease {LEASE}", is_lost=True)
+        return Leader(f"no controller holds the Lease {LEASE}", is_lost=True)
 
     renewed_at = _moment(renewed)
     if renewed_at is None:
         return Leader(
-            f"not known: spec.renewTime of the Lease {LEASE} is no time: {renewed[:40]!r}"
+            f"not known: spec.renewTime of the Lease {LEASE} is not a time: {renewed[:40]!r}"
         )
-    seconds = (spec / "leaseDurationSeconds").number(_USUAL_SECONDS)
+    seconds = (spec / "leaseDurationSeconds").number(_DEFAULT_LEASE_SECONDS)
     return _Lease(holder, renewed_at, max(1, seconds))
 
 
@@ -108,7 +108,7 @@ def _moment(text: str) -> datetime | None:
 def _next_renewal(lease: _Lease, read: ReadLease, wait: Callable[[float], object]) -> _Lease | None:
     """The Lease as renewed in the next seconds; None if it is not."""
     step = lease.interval / 2
-    for _ in range(int(_OBSERVED * 2)):
+    for _ in range(int(_OBSERVED_RENEWALS * 2)):
         wait(step)
         again = _held(read())
         if isinstance(again, Leader):

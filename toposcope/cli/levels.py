@@ -8,16 +8,20 @@ from typing import Any, Final
 
 from toposcope.cli import command, errors
 from toposcope.cli.hints import hint_lines, hints_field
-from toposcope.cli.output import counted, level_notes, names_of, show_document, without_agent
+from toposcope.cli.output import (
+    NO_TOPOLOGY,
+    counted,
+    level_notes,
+    names_of,
+    show_document,
+    without_agent,
+)
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
 from toposcope.snapshot.scope import Scope, select_scope
 
 _HEADER: Final = ("LEVEL", "KEY", "NODES", "DOMAINS", "MIN", "MEDIAN", "MAX", "REQUIRED BY")
 _FEW: Final = 3
-_NO_TOPOLOGY: Final = (
-    "there is no ClusterTopology, so nothing is published: these levels come from labels alone"
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +66,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 def _remarks(scope: Scope) -> Iterator[str]:
     """What is wrong besides the levels."""
     if scope.lacks_topology:
-        yield _NO_TOPOLOGY
+        yield NO_TOPOLOGY
     if scope.without_agent:
         yield without_agent(scope)
 

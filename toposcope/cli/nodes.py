@@ -337,7 +337,7 @@ class _Table:
 
 
 def _remarks(screen: Screen, shown: _Shown, *, is_wide: bool = False) -> Iterator[str]:
-    """The lines below the table: shares of GPUs, what is wrong, and who blocks free GPUs."""
+    """The lines below the table: shares of GPUs, what is wrong, and what blocks free GPUs."""
     snapshot, scope = shown.snapshot, shown.scope
     for node in shown.nodes:
         for shares in snapshot.shares.get(node.name, ()):

@@ -15,6 +15,9 @@ from toposcope.snapshot.scope import Scope
 from toposcope.text import escaped, escaped_lines, first_few, plural
 
 IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
+NO_TOPOLOGY: Final = (
+    "there is no ClusterTopology, so nothing is published; levels are read from node labels alone"
+)
 FORMS: Final = ("yaml", "json", "wide", "name")
 """Values of `-o` that are no file names, where it also takes one."""
 _UNFOLDED: Final = 1 << 16

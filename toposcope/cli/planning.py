@@ -46,7 +46,7 @@ class NamedPlan(plan.Plan):
             yield f"! not counted: {pods} with parts of GPUs (MIG devices, shared GPUs)"
         if self.shared:
             nodes = f"{counted(len(self.shared), 'node')}: {first_few(self.shared)}"
-            yield f"! not counted: shares of GPUs, of which no gang is made, on {nodes}"
+            yield f"! not counted: shared GPUs, which no gang can use, on {nodes}"
 
     def repelling_for(self, like: PodShape | None) -> tuple[Repelling, ...]:
         """The taints that keep pods like this, or the typical one, from nodes with GPUs."""
@@ -149,9 +149,7 @@ def read(
         raise no_nodes(snapshot, scope)
 
     if snapshot.pods is None:
-        raise CommandError(
-            "what runs is not known, so nor is what is free: the pods could not be read"
-        )
+        raise CommandError("the pods could not be read, so what runs and what is free are unknown")
 
     if required is not None and not arguments.files:
         read_required(arguments, required)

@@ -1,4 +1,4 @@
-"""Which free GPUs a pod of typical shape cannot get, and who keeps it from them, in words."""
+"""Which free GPUs a pod of typical shape cannot get, and what keeps it from them, in words."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,8 +43,8 @@ def add_like(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="FILE",
         default=(),
-        help="workloads as for `check -f`: free GPUs count that a pod like the largest of theirs "
-        "can get; default: one like the median pod with GPUs",
+        help="workloads as for `check -f`: count the free GPUs that a pod like their largest can "
+        "get; default: a pod like the median one with GPUs",
     )
 
 
@@ -94,7 +94,7 @@ def shape_for(arguments: argparse.Namespace, snapshot: Snapshot) -> PodShape:
         return typical_shape(snapshot, arguments.tolerate)
     pods = list(_pods_of(arguments, snapshot))
     if not pods:
-        raise CommandError(f"--like {' '.join(arguments.like)}: no pods with GPUs are in there")
+        raise CommandError(f"--like {' '.join(arguments.like)}: no pods with GPUs in these files")
     largest = max(pods, key=_gpus)
     requests = dict(largest.requests)
     like = PodShape(

@@ -252,7 +252,7 @@ class Remover:
         for resource in things:
             self._wait(
                 functools.partial(self._obstacle_to, resource),
-                f"{resource.handle} is deleted but not gone; {{0}}",
+                f"{resource.handle} is being deleted but still exists; {{0}}",
             )
             self.report(f"{done} {resource.handle}")
 

@@ -24,7 +24,9 @@ _KIB: Final = 1024
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope save`."""
-    parser.add_argument("file", metavar="FILE", help="where to; an existing file is replaced")
+    parser.add_argument(
+        "file", metavar="FILE", help="the file to write; an existing one is replaced"
+    )
     parser.add_argument(
         "--no-pods", action="store_true", help="leave pods out: free GPUs will be unknown"
     )

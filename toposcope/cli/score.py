@@ -159,7 +159,7 @@ def _page(
 
     unscored = _scorable(plan) - checked
     if unscored and checked != 1:
-        text = f"! {counted(unscored, 'gang')} not scored: a node of theirs lacks a level"
+        text = f"! {counted(unscored, 'gang')} not scored: they run on nodes that lack a level"
         yield screen.paint(text, "yellow")
 
     for line in plan.uncounted():

@@ -31,7 +31,7 @@ from toposcope.text import first_few, plural
 _HEADER: Final = ("GPUS", "LEVEL", "NOW", "ENDED", "EMPTY", "UNUSABLE")
 _LEGEND: Final = (
     "ENDED: when Jobs and pods without an owner have ended. "
-    "UNUSABLE: of the free GPUs, by no gang of that size."
+    "UNUSABLE: share of the free GPUs that no gang of that size can use."
 )
 
 

@@ -15,7 +15,7 @@ from toposcope.api import conditions
 from toposcope.cli import command, errors
 from toposcope.cli.hints import hints_field, hints_of
 from toposcope.cli.leader import Leader, leader_of
-from toposcope.cli.output import counted, gpus_of, level_notes, names_of, show_document
+from toposcope.cli.output import NO_TOPOLOGY, counted, gpus_of, level_notes, names_of, show_document
 from toposcope.cli.terminal import Screen, Whole
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework import features
@@ -43,7 +43,7 @@ _WORDS: Final[Mapping[str, str]] = {
     filters.Mark.DEGRADED: "degraded",
     filters.Mark.UNKNOWN: "whose hardware does not answer",
     filters.Mark.NO_AGENT: "without an agent's labels",
-    filters.StateFilter.LEFT_OUT: "without a level of the others",
+    filters.StateFilter.LEFT_OUT: "missing a level that others have",
 }
 """What is said of nodes in a state."""
 _FAULTS: Final = tuple(_WORDS)
@@ -133,12 +133,7 @@ def _findings(snapshot: Snapshot, scope: Scope, controller: Leader) -> Iterator[
         yield _Finding("controller", f"{controller.words}: the rest may be stale", _CONTROLLER)
 
     if scope.topology is None:
-        yield _Finding(
-            "topology",
-            "there is no ClusterTopology, so nothing is published; "
-            "levels are read from node labels alone",
-            _way_to_a_topology(snapshot, scope),
-        )
+        yield _Finding("topology", NO_TOPOLOGY, _way_to_a_topology(snapshot, scope))
         for state in _FAULTS:
             yield from _in_state(scope, state)
         return

@@ -84,7 +84,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
 
 def _hinted(snapshot: Snapshot) -> str | None:
-    """The ClusterTopology whose nodes' labels are looked at: `cluster`, or any; None: none."""
+    """The ClusterTopology whose nodes' labels are read: `cluster`, or any; None: none."""
     names = [topology.name for topology in snapshot.topologies]
     if MAIN in names or not names:
         return None

@@ -77,7 +77,7 @@ _BELOW: Final = {"": "", _BRANCH: "│  ", _LAST: "   "}
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """What stands in a line before its counts."""
+    """The text of a line before its counts."""
 
     common: str
     """What the domains have in common, with branches before it."""
@@ -376,7 +376,7 @@ def _shared_lines(snapshot: Snapshot, scope: Scope) -> Iterator[str]:
         gpus = counted(shares.gpus, "GPU")
         names = first_few(shares.nodes)
         yield (
-            f"not in FREE, as shares are no GPUs: {total} ({shares.resource}) "
+            f"not in FREE, because shares are not GPUs: {total} ({shares.resource}) "
             f"on {nodes} with {gpus}: {names}"
         )
 

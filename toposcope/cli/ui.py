@@ -35,11 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an address of this machine; default: 127.0.0.1",
     )
     serving.add_argument(
-        "--port", type=_PORT, default=PORT, help=f"0 takes a free one; default: {PORT}"
+        "--port", type=_PORT, default=PORT, help=f"0 picks a free one; default: {PORT}"
     )
     about = "another host name that browsers may use for the page; can be repeated"
     serving.add_argument("--allow-host", action="append", default=[], metavar="NAME", help=about)
-    about = "serve metrics of scores and slots there; default: not at all"
+    about = "serve metrics of scores and slots on this port; default: off"
     serving.add_argument("--metrics-port", type=_PORT, metavar="PORT", help=about)
     about = "name the N worst gangs in metrics; default: 0"
     serving.add_argument(
@@ -113,7 +113,7 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
         listener = programs.listening(arguments.listen, arguments.port)
     except OSError as error:
         where = f"{arguments.listen}:{arguments.port}"
-        another = "; --port 0 takes a free one" if arguments.port else ""
+        another = "; --port 0 picks a free one" if arguments.port else ""
         raise errors.CommandError(f"cannot listen on {where}: {error.strerror}{another}") from error
 
     if arguments.metrics_port is not None:

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "exit codes: 0 removed (or shown); 1 something is in use, or came back; 2 no answer"
     )
     parser.add_argument(
-        "--yes", action="store_true", help="do it; default: only show what would be removed"
+        "--yes", action="store_true", help="remove it; default: only show what would be removed"
     )
     about = "how long to wait for each object to be gone; default: 120"
     parser.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help=about)

@@ -167,8 +167,8 @@ class _Page:
                 began = now - timedelta(seconds=stale.seconds)
                 self._lost = f"{began:%H:%M:%S}"
             return (
-                f"warning: no answer since {self._lost}, "
-                f"showing the state of that time: {_reasons(stale)}"
+                f"warning: no answer since {self._lost}; "
+                f"showing the last known state: {_reasons(stale)}"
             )
         if self._lost:
             self._lost = ""
@@ -186,7 +186,7 @@ def _cut(text: str, rows: int) -> str:
     lines = text.splitlines()
     shown = lines[:rows]
     if len(lines) > rows:
-        shown.append(f"... and {len(lines) - rows} more lines: without --watch")
+        shown.append(f"... and {len(lines) - rows} more lines; run it without --watch to see all")
     return "".join(f"{line}\n" for line in shown)
 
 

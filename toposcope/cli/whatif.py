@@ -14,8 +14,8 @@ from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import CommandError, exit_code
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import NamedPlan, number, pair, read, read_budgets, working
-from toposcope.cli.reach import add_tolerate, repelling_document
-from toposcope.cli.slots import add_size_arguments
+from toposcope.cli.reach import add_tolerate, repelling_document, shape_for
+from toposcope.cli.slots import add_size_arguments, per_pod_for
 from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.budgets import Budgets
 from toposcope.planning.capacity import Capacity, FreeBasis
@@ -25,7 +25,7 @@ from toposcope.planning.freeing import Freeing, freeings
 from toposcope.planning.gangs import Gang
 from toposcope.planning.rehoming import Rehomed, RehomingOutcome
 from toposcope.planning.required import RequiredLevels
-from toposcope.planning.slots import Slots, gpus_per_pod, shape_of, sizes_of, slots
+from toposcope.planning.slots import Slots, shape_of, sizes_of, slots
 from toposcope.planning.whatif import Changes, NewNodes, WhatIf, vacated, whatif
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.model import PodView
@@ -34,7 +34,7 @@ from toposcope.snapshot.reach import PodShape
 from toposcope.text import plural
 
 _MOST_GANGS = 15
-"""Gangs that are named one by one: the drain of a zone concerns hundreds."""
+"""Gangs listed one by one: draining a zone concerns hundreds."""
 _WORST_FIRST = (
     RehomingOutcome.WAITS,
     RehomingOutcome.UNCLEAR,
@@ -43,7 +43,7 @@ _WORST_FIRST = (
     RehomingOutcome.STAYS,
 )
 _MOST_TRIED = 20
-"""Domains of which is computed whether the pods that leave find room elsewhere, cheapest first."""
+"""Domains, cheapest first, for which it is computed whether the leaving pods find other room."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,29 +57,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[NAMESPACE/]NAME",
-        help="a gang ends; can be repeated",
+        help="end a gang; can be repeated",
     )
     change.add_argument(
-        "--add", type=number, metavar="N", help="N more nodes like --like, in the domains of --in"
+        "--add",
+        type=number,
+        metavar="N",
+        help="add N copies of the node of the first --like, in the domains of --in",
     )
-    change.add_argument("--like", metavar="NODE", help="what the nodes of --add are like")
     change.add_argument(
         "--in", dest="domains", action="append", default=[], type=pair, metavar="LEVEL=VALUE",
-        help="a domain of the nodes of --add; default: those of --like; can be repeated",
+        help="a domain of the nodes of --add; default: as the node that they copy; can be repeated",
     )  # fmt: skip
     change.add_argument(
         "--drain",
         action="append",
         default=[],
         metavar="NODE|LEVEL=VALUE",
-        help="a node or domain; can be repeated",
+        help="drain a node or domain; can be repeated",
     )
     change.add_argument(
         "--admit",
         action="append",
         default=[],
         metavar="FILE",
-        help="workloads to run, JSON or YAML; can be repeated",
+        help="admit workloads, JSON or YAML; can be repeated",
     )
     free = parser.add_argument_group("or: which pods to move so that a gang fits")
     free.add_argument(
@@ -92,6 +94,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--priority-below", type=int, metavar="N", help="move only pods with a lower priority"
     )
     add_size_arguments(parser)
+    parser.add_argument(
+        "--like",
+        action="append",
+        default=[],
+        metavar="NODE|FILE",
+        help="a file with workloads as for `check -f`: count gangs of pods like their largest; "
+        "default: like the median pod with GPUs. With --add the first --like is the node to copy. "
+        "Can be repeated",
+    )
     add_tolerate(parser)
     add_source_arguments(parser, ("table", "json", "yaml"))
 
@@ -100,19 +111,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print what changes; 1 where something gets worse or does not fit, or nothing can be freed."""
     _check_flags(arguments)
+    _split_like(arguments)
     budgets = Budgets()
     others = budgets if arguments.free or arguments.drain else None
     plan = read(
         arguments,
-        published=bool(arguments.admit),
+        published=bool(arguments.admit or arguments.like),
         others=others,
         required=RequiredLevels(),
     )
-    per_pod = arguments.gpus_per_pod or gpus_per_pod(plan.capacity)
+    shape = shape_for(arguments, plan.snapshot)
+    pods = _GangPods(shape, per_pod_for(arguments, plan.capacity, shape))
     if arguments.free:
         read_budgets(arguments, plan.snapshot.pods or (), budgets)
-        return _free(screen, arguments, plan, per_pod, budgets)
-    return _change(screen, arguments, plan, per_pod, budgets)
+        return _free(screen, arguments, plan, pods, budgets)
+    return _change(screen, arguments, plan, pods, budgets)
+
+
+@dataclass(frozen=True, slots=True)
+class _GangPods:
+    """The pods of the gangs that are counted."""
+
+    shape: PodShape
+    gpus: int
+    """Of one pod."""
+
+
+def _split_like(arguments: argparse.Namespace) -> None:
+    """Set `new_node` to the node that `--add` copies, and `like` to the files that are left."""
+    arguments.new_node = None
+    if arguments.add:
+        arguments.new_node, *arguments.like = arguments.like
 
 
 def _check_flags(arguments: argparse.Namespace) -> None:
@@ -121,16 +150,20 @@ def _check_flags(arguments: argparse.Namespace) -> None:
     if changing == bool(arguments.free):
         raise CommandError("give what changes (--drain, --add, --finish, --admit), or --free GPUS")
 
-    without_node = bool(arguments.add) != bool(arguments.like)
-    without_number = arguments.domains and not arguments.add
-    if without_node or without_number:
+    has_no_node = arguments.add and not arguments.like
+    has_no_number = arguments.domains and not arguments.add
+    if has_no_node or has_no_number:
         raise CommandError(
             "--add N, --like NODE and --in LEVEL=VALUE belong together; --in may be left out"
         )
 
 
 def _change(
-    screen: Screen, arguments: argparse.Namespace, plan: NamedPlan, per_pod: int, budgets: Budgets
+    screen: Screen,
+    arguments: argparse.Namespace,
+    plan: NamedPlan,
+    pods: _GangPods,
+    budgets: Budgets,
 ) -> int:
     """Show what the changes do."""
     snapshot = plan.snapshot
@@ -143,21 +176,21 @@ def _change(
     held = over_budget(without_finished, budgets, changes.drain)
     with working("what changes"):
         result = whatif(snapshot, arguments.topology, capacity, plan.gangs, changes)
-        sizes = arguments.gpus or sizes_of(capacity, per_pod, plan.typical)
-        table = list(_changed(result, sizes, per_pod, plan.typical))
+        sizes = arguments.gpus or sizes_of(capacity, pods.gpus, pods.shape)
+        table = list(_changed(result, sizes, pods))
 
     if arguments.output == "table":
-        screen.show([*_page(screen, result, table, held), *_uncounted(screen, plan)])
+        screen.show([*_page(screen, result, table, held), *_uncounted(screen, plan, pods)])
     else:
         whole = document(result, table)
         whole["blockedBy"] = list(held)
-        whole["tainted"] = repelling_document(plan.repelling)
+        whole["tainted"] = repelling_document(plan.repelling_for(pods.shape))
         show_document(screen, arguments.output, whole)
     return exit_code(ok=result.well and not held)
 
 
-def _uncounted(screen: Screen, plan: NamedPlan) -> Iterator[str]:
-    for line in plan.uncounted():
+def _uncounted(screen: Screen, plan: NamedPlan, pods: _GangPods) -> Iterator[str]:
+    for line in plan.uncounted(pods.shape):
         yield screen.paint(line, "yellow")
 
 
@@ -175,7 +208,7 @@ def _changes(arguments: argparse.Namespace, plan: NamedPlan) -> Changes:
         domains = {}
         for level, value in arguments.domains:
             domains[plan.level(level).key] = value
-        add = NewNodes(arguments.add, plan.node(arguments.like), domains)
+        add = NewNodes(arguments.add, plan.node(arguments.new_node), domains)
 
     return Changes(tuple(finish), add, frozenset(drain), tuple(_admitted(arguments)))
 
@@ -225,12 +258,10 @@ def _admitted(arguments: argparse.Namespace) -> Iterator[Any]:
         raise InputError(*problems)
 
 
-def _changed(
-    result: WhatIf, sizes: Sequence[int], per_pod: int, like: PodShape
-) -> Iterator[SlotDifference]:
+def _changed(result: WhatIf, sizes: Sequence[int], pods: _GangPods) -> Iterator[SlotDifference]:
     """The slots before and after of each size and level where they differ."""
-    before = _by_size_and_level(result.before, sizes, per_pod, like)
-    after = _by_size_and_level(result.after, sizes, per_pod, like)
+    before = _by_size_and_level(result.before, sizes, pods)
+    after = _by_size_and_level(result.after, sizes, pods)
     keys = before.keys() | after.keys()
     for key in sorted(keys, key=lambda key: _rank(result, key)):
         gpus, level = key
@@ -241,9 +272,10 @@ def _changed(
 
 
 def _by_size_and_level(
-    capacity: Capacity, sizes: Sequence[int], per_pod: int, like: PodShape
+    capacity: Capacity, sizes: Sequence[int], pods: _GangPods
 ) -> dict[tuple[int, Level], Slots]:
-    return {(row.gpus, row.level): row for row in slots(capacity, sizes, per_pod, like)}
+    rows = slots(capacity, sizes, pods.gpus, pods.shape)
+    return {(row.gpus, row.level): row for row in rows}
 
 
 def _rank(result: WhatIf, key: tuple[int, Level]) -> tuple[int, int]:
@@ -317,7 +349,7 @@ def _page(
 
 
 def _rehomed(screen: Screen, gangs: Sequence[Rehomed]) -> Iterator[str]:
-    """What becomes of gangs that lose pods, the worst first."""
+    """The outcome for each gang that loses pods, the worst first."""
     ranked = sorted(gangs, key=lambda gang: _WORST_FIRST.index(gang.outcome))
     for gang in ranked[:_MOST_GANGS]:
         yield _sentence(screen, gang)
@@ -366,13 +398,17 @@ def _row(change: SlotDifference) -> list[str]:
 
 
 def _free(
-    screen: Screen, arguments: argparse.Namespace, plan: NamedPlan, per_pod: int, budgets: Budgets
+    screen: Screen,
+    arguments: argparse.Namespace,
+    plan: NamedPlan,
+    pods: _GangPods,
+    budgets: Budgets,
 ) -> int:
     """Show the cheapest domain whose pods find room elsewhere, else the cheapest of all."""
     gpus = arguments.free
-    level = _level_to_free(arguments, plan, per_pod)
+    level = _level_to_free(arguments, plan, pods)
     with working("domains to free"):
-        freed = _best(arguments, plan, per_pod, level, budgets)
+        freed = _best(arguments, plan, pods, level, budgets)
     if freed is None:
         raise CommandError(
             f"no {level.domain} can be freed for {gpus} GPUs: none is large enough, pods that "
@@ -382,17 +418,17 @@ def _free(
 
     if arguments.output == "table":
         page = _freed_page(screen, freed, level, gpus)
-        screen.show([*page, *_uncounted(screen, plan)])
+        screen.show([*page, *_uncounted(screen, plan, pods)])
     else:
         whole = freed.document(level)
-        whole["tainted"] = repelling_document(plan.repelling)
+        whole["tainted"] = repelling_document(plan.repelling_for(pods.shape))
         show_document(screen, arguments.output, whole)
     return exit_code(ok=not _worse(freed.rehomed))
 
 
 @dataclass(frozen=True, slots=True)
 class _Freed:
-    """A domain that is freed, and what becomes of the gangs that leave it."""
+    """A domain to free, and the outcome for each gang that leaves it."""
 
     freeing: Freeing
     rehomed: tuple[Rehomed, ...]
@@ -408,7 +444,7 @@ class _Freed:
 
 
 def _best(
-    arguments: argparse.Namespace, plan: NamedPlan, per_pod: int, level: Level, budgets: Budgets
+    arguments: argparse.Namespace, plan: NamedPlan, pods: _GangPods, level: Level, budgets: Budgets
 ) -> _Freed | None:
     """The cheapest domain after whose freeing no gang waits, else the cheapest of all."""
     capacity = plan.capacity
@@ -425,8 +461,8 @@ def _best(
         capacity,
         plan.counted.pods or (),
         gpus,
-        per_pod=per_pod,
-        like=plan.typical,
+        per_pod=pods.gpus,
+        like=pods.shape,
         depth=capacity.levels.index(level) + 1,
         movable=movable,
     )
@@ -438,7 +474,7 @@ def _best(
             capacity,
             plan.gangs,
             freeing=freeing,
-            gang=shape_of(gpus, per_pod, plan.typical),
+            gang=shape_of(gpus, pods.gpus, pods.shape),
         )
         freed = _Freed(freeing, rehomed)
         if not any(gang.may_wait for gang in rehomed):
@@ -472,14 +508,14 @@ def _freed_page(screen: Screen, freed: _Freed, level: Level, gpus: int) -> Itera
         yield _sentence(screen, gang)
 
 
-def _level_to_free(arguments: argparse.Namespace, plan: NamedPlan, per_pod: int) -> Level:
+def _level_to_free(arguments: argparse.Namespace, plan: NamedPlan, pods: _GangPods) -> Level:
     """The level that `--level` names, else the narrowest with domains of that size."""
     if arguments.level:
         return plan.level(arguments.level)
 
-    table = list(slots(plan.capacity, (arguments.free,), per_pod, plan.typical))
+    table = list(slots(plan.capacity, (arguments.free,), pods.gpus, pods.shape))
     if not table:
-        left_out = "".join(f"; {line.removeprefix('! ')}" for line in plan.uncounted())
+        left_out = "".join(f"; {line.removeprefix('! ')}" for line in plan.uncounted(pods.shape))
         raise CommandError(
             f"no domain of any level holds {arguments.free:,} GPUs, even on an empty cluster"
             + left_out

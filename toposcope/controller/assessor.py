@@ -140,8 +140,6 @@ def _with_plan(look: Pass, findings: Findings) -> Findings:
     """The findings with what belongs on the topology's nodes."""
     topology, nodes = findings.topology, findings.assessment.selected
     entry = planned(topology, findings.assessment)
-    if entry is None:
-        return findings
     findings = replace(findings, planned=entry)
     if topology.unique:
         values = unwritten_values(topology, entry, nodes, look.supported)

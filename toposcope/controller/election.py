@@ -54,12 +54,12 @@ class Timing:
         if self.renew <= 2 * self.retry:
             raise ValueError(
                 f"renew {self.renew:g}: must be more than twice retry ({self.retry:g}), "
-                "for a second try"
+                "so that a failed renewal can be retried"
             )
         if self.lease <= self.renew:
             raise ValueError(
                 f"lease {self.lease}: must be longer than renew ({self.renew:g}), "
-                "or two lead at a time"
+                "otherwise two controllers lead at the same time"
             )
 
     @classmethod

@@ -425,7 +425,7 @@ class ControllerMetrics:
 
     def __init__(self, registry: CollectorRegistry, runtime: Runtime = REAL) -> None:
         self.nodes = Gauge(
-            "toposcope_nodes", "Nodes that the controller follows.", registry=registry
+            "toposcope_nodes", "Nodes that the controller watches.", registry=registry
         )
         text = (
             "When all ClusterTopologies were last brought up to date, in Unix time; "

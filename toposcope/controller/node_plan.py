@@ -22,13 +22,8 @@ from toposcope.integrations.slurm.topology import slurm_names
 from toposcope.text import plural
 
 
-def planned(topology: Topology, assessment: Assessment) -> PlannedTopology | None:
-    """What the plan says of a topology, also where Slinky's annotation is only a dry run.
-
-    None: it asks for nothing.
-    """
-    if not topology.unique and not topology.slinky:
-        return None
+def planned(topology: Topology, assessment: Assessment) -> PlannedTopology:
+    """What the plan says of a topology, also where Slinky's annotation is only a dry run."""
     names = None
     if topology.slinky and assessment.unexpired:
         names = slurm_names(assessment.unexpired, assessment.selected)
@@ -48,25 +43,24 @@ def planned(topology: Topology, assessment: Assessment) -> PlannedTopology | Non
 
 def plan_of(
     topologies: Sequence[Topology],
-    asked: Mapping[str, PlannedTopology],
+    planned_by_name: Mapping[str, PlannedTopology],
     placeholders: frozenset[str],
     *,
     complete: bool,
 ) -> NodePlan:
-    """The plan of all topologies (the oldest first), given what each asks for by name.
+    """The plan of all topologies (the oldest first), given the entry of each by name.
 
     Dry runs are not in it.
     """
     entries = []
     for topology in topologies:
-        entry = asked.get(topology.name)
+        entry = planned_by_name.get(topology.name)
         if entry is None:
             continue
         if topology.mode("slinky") == DRY_RUN:
             entry = replace(entry, annotates=False, slurm=None)
-        if entry.unique or entry.annotates:
-            entries.append(entry)
-    return NodePlan(tuple(entries), placeholders, complete)
+        entries.append(entry)
+    return NodePlan(tuple(entries), placeholders, complete, has_all_paths=complete)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> C
         parser.error(f"--debounce {arguments.debounce:g}: must not be negative")
     if arguments.leader_elect and arguments.once:
         parser.error(
-            "--leader-elect: a single pass does not wait for its turn; "
+            "--leader-elect: a single pass takes no part in leader election; "
             "leave out --leader-elect or --once"
         )
     if arguments.lease_duration < SHORTEST_LEASE:

@@ -68,7 +68,7 @@ class Requirements:
 
     def discovery_failed(self, error: KubeError) -> None:
         """Report that it is not known at the moment what is served."""
-        log.warning("cannot find out which workloads this cluster serves: %s", error)
+        log.warning("cannot discover which workload kinds this cluster serves: %s", error)
         self._discovery_failed = True
 
     def sync(self) -> None:

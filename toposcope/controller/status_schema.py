@@ -145,7 +145,8 @@ class StatusSchema:
             crd = find(self._client, CRD_PATH)
         except KubeError as error:
             log.warning(
-                "cannot read the CRD of ClusterTopology, so its status is written whole: %s", error
+                "cannot read the CRD of ClusterTopology, so its whole status is written: %s",
+                error,
             )
             return None
         return None if crd is None else _status_fields(crd)

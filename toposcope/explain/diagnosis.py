@@ -37,11 +37,11 @@ def scheduler_messages(context: Context) -> Iterator[features.SchedulerMessage]:
         messages += system.messages(context)
     messages += refusals(context)
 
-    told = set()
+    reported = set()
     for message in messages:
-        if (message.about, message.text) in told:
+        if (message.about, message.text) in reported:
             continue
-        told.add((message.about, message.text))
+        reported.add((message.about, message.text))
         words = message.meaning or meaning(message.text)
         yield replace(message, meaning=words)
 

@@ -136,7 +136,7 @@ def _reported(resource: PublishedTopology, scope: Scope) -> str:
 
 
 def _differing(resources: Sequence[PublishedTopology]) -> features.CheckStep | None:
-    """The step where a binding and the topology created from it differ, and nobody reports it."""
+    """The step where a binding and the topology created from it differ without any report of it."""
     if len(resources) == 1 or _keys(resources[0]) == _keys(resources[1]):
         return None
 

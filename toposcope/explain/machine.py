@@ -116,7 +116,7 @@ def _devices(snapshot: Snapshot, node: NodeView) -> CheckStep:
 
 
 def _offers(snapshot: Snapshot, node: NodeView, offered: Mapping[str, int]) -> Iterator[str]:
-    """A few words per resource: who offers how many GPUs, and how many of them are free."""
+    """A few words per resource: what offers how many GPUs, and how many of them are free."""
     drivers = {device.driver for device in _devices_of(snapshot, node).gpus}
     free = snapshot.free(node) or {}
     for name, count in offered.items():
@@ -138,7 +138,7 @@ def _driver(snapshot: Snapshot, node: NodeView) -> CheckStep:
     if not any(device.driver == DRIVER for device in published.devices):
         return passed(f"{DRIVER} publishes nothing about it, so there is nothing to compare")
     if node.matrix is None:
-        return unknown("its agent has written down no devices to compare with the driver's")
+        return unknown("its agent has recorded no devices to compare with the driver's")
 
     try:
         seen = _seen_gpus(node, node.matrix, published)
@@ -200,7 +200,7 @@ def _domain(snapshot: Snapshot, node: NodeView) -> CheckStep:
         clique = domain.cliques[node.name]
         if clique and clique != value:
             wrong.append(
-                f"ComputeDomain {domain.name} has it in clique {clique}, and NVML in {value}"
+                f"ComputeDomain {domain.name} has it in clique {clique}, but NVML reports {value}"
             )
 
     if wrong:

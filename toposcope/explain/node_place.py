@@ -151,7 +151,7 @@ def _misplacements(place: _Place) -> Iterator[str]:
 def _elsewhere(place: _Place, narrow: Level, above: Sequence[Level]) -> Iterator[str]:
     """The sentence about the nearest level above in which most nodes of its domain are elsewhere.
 
-    Where they are divided evenly, nobody can tell who is in the wrong place: all of them are told.
+    Where they are divided evenly, it is unknown which are misplaced, so each of them is reported.
     """
     domain = place.value(narrow)
     if domain is None:

@@ -41,7 +41,7 @@ from toposcope.text import Command, plural, shell
 _AGENTS: Final = shell("kubectl get pods -A -o wide -l app.kubernetes.io/component=agent")
 _NO_NODES: Final = "no nodes are visible"
 _NO_LEVEL: Final = "it asks for no level"
-_MAX_OFFERS: Final = 8
+_MOST_OFFERS: Final = 8
 _NO_ROOM: Final = frozenset({"full", "never"})
 """Verdicts that say that something is short."""
 
@@ -438,11 +438,11 @@ def _considered(shortage: Shortage, offers: Sequence[Offer]) -> Iterator[str]:
     count = len(offers)
     domains = plural(count, shortage.level.domain)
     yield f"{count} {domains} considered:"
-    for offer in offers[:_MAX_OFFERS]:
+    for offer in offers[:_MOST_OFFERS]:
         words = offered(offer, shortage)
         yield f"  {words}"
 
-    more = count - _MAX_OFFERS
+    more = count - _MOST_OFFERS
     if more > 0:
         yield f"  and {more} with less"
 

@@ -1,6 +1,6 @@
 """Where waiting pods have to go, beyond what their templates say, and who is in the way there.
 
-A pod is bound to some nodes by node selectors that somebody added to it, and by the pods that its
+A pod is bound to some nodes by node selectors that were added to it, and by the pods that its
 required `podAffinity` names (rules: Kubernetes' plugins NodeAffinity and InterPodAffinity).
 """
 
@@ -21,9 +21,9 @@ from toposcope.snapshot.model import NodeView, PodView
 from toposcope.text import Command, enumerated, listing, plural, shell
 
 _MOST_PODS: Final = 50
-"""Waiting pods that are looked at: those of a group are bound alike."""
+"""How many waiting pods are checked: those of a group are bound in the same way."""
 _LOST: Final = frozenset({"availability"})
-"""The step that says what becomes of nodes that were chosen and take no pods any more."""
+"""The step about chosen nodes that no longer take pods."""
 _MOST_NODES: Final = 5
 _MOST_MATES: Final = 3
 

@@ -76,6 +76,11 @@ def _told(message: SchedulerMessage) -> Iterator[str]:
         yield f"meaning: {translated}"
 
 
+def _commands(messages: Sequence[SchedulerMessage]) -> Iterator[Command]:
+    for message in messages:
+        yield from message.commands
+
+
 # Scheduling gates
 
 
@@ -132,15 +137,15 @@ def _gated_step(context: Context, gate: str, pods: Sequence[PodView]) -> CheckSt
     if system is None:
         return failed(
             text,
-            "whoever added the gate has to remove it from spec.schedulingGates: "
-            "look for a webhook or controller of that name",
+            "the webhook or controller that added the gate has to remove it from "
+            "spec.schedulingGates: look for one of that name",
             commands=(describe, shell("kubectl get mutatingwebhookconfigurations")),
         )
     reports = [*system.problems(context), *system.refusals(context)]
     lines: list[str] = []
     for report in reports[:_MOST_MESSAGES]:
         lines += _told(report)
-    commands = [report.ref.command(_DESCRIBE) for report in reports if report.ref]
+    commands = list(_commands(reports))
     owner = context.explained.command(_DESCRIBE)
     return failed(text, system.gates[gate], *lines, commands=(*commands, owner, describe))
 
@@ -175,8 +180,8 @@ def _suspended_step(context: Context, ref: Ref, field: Field) -> CheckStep:
         if words:
             return passed(f"{what}: {words}")
     return failed(
-        f"{what}, so it has no pods until somebody sets that to false",
-        "no queue that would start it is known to have it",
+        f"{what}, so it has no pods until that is set to false",
+        "no known queue manages it, so nothing will resume it",
         commands=(ref.command(f"kubectl patch {{}} --type merge -p '{_resumed(field)}'"),),
     )
 
@@ -205,9 +210,8 @@ def check_owner(context: Context) -> CheckStep:
     lines: list[str] = []
     for problem in others[:_MOST_MESSAGES]:
         lines += _told(problem)
-    commands = [problem.ref.command(_DESCRIBE) for problem in problems if problem.ref]
     told = list(_told(first))
-    return failed(*told, *lines, commands=tuple(commands))
+    return failed(*told, *lines, commands=tuple(_commands(problems)))
 
 
 def _problems(context: Context) -> Iterator[SchedulerMessage]:
@@ -260,14 +264,11 @@ def check_scheduler(context: Context) -> CheckStep:
 
     first = refused[0]
     translated = first.meaning or meaning(first.text)
-    commands: tuple[Command, ...] = ()
-    if first.ref:
-        commands = (first.ref.command(_DESCRIBE),)
     step = failed(
         f"{first.about}: {first.text}",
         translated,
         *_in_the_way(context, first),
-        commands=commands,
+        commands=first.commands,
     )
     return features.explained(step, explained_by(first.text))
 

@@ -285,7 +285,7 @@ def check_hierarchy(context: Context) -> CheckStep:
         if reported and reported.status == "False":
             tangles.append(f"ClusterTopology {topology.name}: {reported.message}")
 
-    return passed("no part asks for a broader level than the whole", *tangles)
+    return passed("no group asks for a broader level than its workload", *tangles)
 
 
 def _order(context: Context, name: str) -> list[str]:

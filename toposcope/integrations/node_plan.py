@@ -1,11 +1,11 @@
 """What agents write to their own Nodes because a ClusterTopology asks for it.
 
 Decided from one small object. The controller keeps the plan: the levels in effect of each
-ClusterTopology that asks for something. Each agent reads it and its own Node's labels, and knows
-what belongs there: labels whose value alone tells the domains of a level apart
-(`spec.uniqueValues`), and Slinky's annotation (`spec.publish.slinky`). So each key has one writer,
-and the plan changes only when the levels do. The controller compares Nodes with the same functions
-to say which agents have not written yet.
+ClusterTopology. Each agent reads it and its own Node's labels, and knows what belongs there: labels
+whose value alone tells the domains of a level apart (`spec.uniqueValues`), and Slinky's annotation
+(`spec.publish.slinky`). So each key has one writer, and the plan changes only when the levels do.
+The controller compares Nodes with the same functions to say which agents have not written yet.
+`toposcope.integrations.node_path` derives from it where a node is.
 
 kube-scheduler's gangs and pod affinity group nodes by the value of one label, so `rack-1` of two
 blocks is one rack to them. With `spec.uniqueValues: [rack]` each selected node gets
@@ -43,7 +43,7 @@ _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopology:
-    """One ClusterTopology that asks for something on nodes."""
+    """One ClusterTopology: its levels, and what it asks for on nodes, if anything."""
 
     name: str
     selector: tuple[Requirement, ...]
@@ -56,6 +56,11 @@ class PlannedTopology:
     slurm: SlurmNames | None = None
     """How Slurm's domains are named; None while that is not known: annotations stay as they are."""
 
+    @property
+    def asks_for_keys(self) -> bool:
+        """Whether agents write something because of it."""
+        return bool(self.unique) or self.annotates
+
     def selects(self, node: Labelled) -> bool:
         """Whether the node belongs to this topology.
 
@@ -66,14 +71,15 @@ class PlannedTopology:
                 return False
         return True
 
+    def path_keys(self) -> frozenset[str]:
+        """The labels that decide which path a node has."""
+        keys = {requirement.key for requirement in self.selector}
+        keys |= {level.key for level in self.levels}
+        return frozenset(key for key in keys if not own_input(key))
+
     def input_keys(self) -> frozenset[str]:
         """The labels that decide what a node gets."""
-        keys = set()
-        for requirement in self.selector:
-            keys.add(requirement.key)
-        for level in self.levels:
-            keys.add(level.key)
-
+        keys = set(self.path_keys())
         slurm = self.slurm
         if slurm is not None:
             for named_level in slurm.tree:
@@ -116,13 +122,16 @@ class NodePlan:
     placeholders: frozenset[str] = frozenset()
     """Label values that mean "unknown"; the node lacks the level."""
     complete: bool = True
-    """False: some ClusterTopologies are not in it, so agents remove nothing on account of them."""
+    """False: some ClusterTopologies that ask for keys may be missing: agents remove nothing."""
+    has_all_paths: bool = True
+    """False: some ClusterTopologies that ask for nothing are missing, so paths may be too."""
 
     def input_keys(self) -> frozenset[str]:
         """The labels that decide what a node gets."""
         keys: set[str] = set()
         for topology in self.topologies:
-            keys |= topology.input_keys()
+            if topology.asks_for_keys:
+                keys |= topology.input_keys()
         return frozenset(keys)
 
     def wanted(self, name: str, node: Labelled) -> PlannedKeys:
@@ -169,7 +178,7 @@ class NodePlan:
         for level in topology.levels:
             if own_input(level.key):
                 continue
-            value = self._value(node, level.key)
+            value = self.value(node, level.key)
             path.append(value or "")
             if level.domain != domain:
                 continue
@@ -183,14 +192,14 @@ class NodePlan:
             return None
 
         def value_of(key: str) -> str | None:
-            return self._value(node, key)
+            return self.value(node, key)
 
         annotation = units(topology.name, topology.slurm, name, value_of)
         if not annotation or len(annotation) > LONGEST_ANNOTATION:
             return None
         return annotation
 
-    def _value(self, node: Labelled, key: str) -> str | None:
+    def value(self, node: Labelled, key: str) -> str | None:
         """The node's domain value at the level of this key.
 
         Never what agents write because of the plan itself.
@@ -246,24 +255,61 @@ def encode(plan: NodePlan) -> str:
     }
     if not plan.complete:
         document["complete"] = False
+    if not plan.has_all_paths:
+        document["hasAllPaths"] = False
     return compact(document)
 
 
 def fitting(plan: NodePlan, largest: int = LARGEST) -> NodePlan:
-    """The plan, or as many of its oldest topologies as `largest` bytes of text hold."""
+    """The plan, or as much of it as `largest` bytes of text hold.
+
+    Topologies that ask for keys come first, then the older ones: keys would be wrong without them,
+    and a path is only unknown.
+    """
     if _size(encode(plan)) <= largest:
         return plan
 
-    empty = NodePlan((), plan.placeholders, complete=False)
+    empty = NodePlan((), plan.placeholders, complete=False, has_all_paths=False)
     room = largest - _size(encode(empty))
-    kept: list[PlannedTopology] = []
+    kept: set[str] = set()
+    asking, others = _by_need(plan.topologies)
+    kept_asking, room = _fill(asking, room, kept)
+    if kept_asking:
+        _fill(others, room, kept)
+    topologies = []
     for topology in plan.topologies:
+        if topology.name in kept:
+            topologies.append(topology)
+    return NodePlan(
+        topologies=tuple(topologies),
+        placeholders=plan.placeholders,
+        complete=plan.complete and kept_asking,
+        has_all_paths=False,
+    )
+
+
+def _by_need(
+    topologies: Sequence[PlannedTopology],
+) -> tuple[list[PlannedTopology], list[PlannedTopology]]:
+    """Those that ask for keys, and those that do not."""
+    asking, others = [], []
+    for topology in topologies:
+        if topology.asks_for_keys:
+            asking.append(topology)
+        else:
+            others.append(topology)
+    return asking, others
+
+
+def _fill(topologies: Sequence[PlannedTopology], room: int, kept: set[str]) -> tuple[bool, int]:
+    """Add names to `kept` while they have room; whether all had, and the bytes that are left."""
+    for topology in topologies:
         text = compact(_topology(topology))
         room -= _size(text) + len(",")
         if room < 0:
-            break
-        kept.append(topology)
-    return NodePlan(tuple(kept), plan.placeholders, complete=False)
+            return False, 0
+        kept.add(topology.name)
+    return True, room
 
 
 def _size(text: str) -> int:
@@ -296,6 +342,7 @@ def decode(text: str) -> NodePlan:
         topologies=tuple(topologies),
         placeholders=frozenset(document["placeholders"]),
         complete=document.get("complete") is not False,
+        has_all_paths=document.get("hasAllPaths") is not False,
     )
 
 

@@ -1,6 +1,6 @@
 """Whether RBAC grants this program's ServiceAccount more than it needs.
 
-One SelfSubjectRulesReview says it all. Admission policies refuse what RBAC must grant; what RBAC
+One SelfSubjectRulesReview lists them. Admission policies refuse what RBAC must grant; what RBAC
 grants beyond that, no policy looks at.
 """
 
@@ -85,7 +85,7 @@ class Right(NamedTuple):
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
     def sensitive(self) -> bool:
-        """Whether it is one of those that are looked at."""
+        """Whether this right is one of those that are checked."""
         if _ALL in (self.group, self.verb) or self.verb in _ESCALATING:
             return True
         if self.group:

@@ -17,7 +17,7 @@ labels."""
 SELECTOR: Final = ",".join(f"{key}={value}" for key, value in LABELS.items())
 
 _STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""Why a container waits that is about to start. All other reasons are failures, as
+"""Reasons of a waiting container that is about to start. All others are failures, such as
 CrashLoopBackOff and ImagePullBackOff."""
 _UNSCHEDULABLE: Final = "Unschedulable"
 _NODE_SILENT: Final = "its node does not answer"
@@ -78,7 +78,7 @@ class AgentPod:
 
     name: str
     node: str
-    """Where it runs, or is meant to run; empty if that is not known."""
+    """The node where it runs, or is meant to run; empty if unknown."""
     is_ready: bool
     is_failing: bool
     """Whether the kubelet says why its container does not start."""

@@ -21,11 +21,11 @@ class Schedule(NamedTuple):
     first: float
     longest: float
     jitter: tuple[float, float] = (0.5, 1.0)
-    """A pause is cut or stretched to between so many times its length."""
+    """Jitter: the bounds of the factor by which a pause is multiplied."""
     shortest: float = 0.0
-    """No jitter makes a pause shorter than that."""
+    """The shortest pause in seconds, whatever the jitter."""
     longest_denied: float | None = None
-    """The longest pause after a 401 or 403, if it is another one."""
+    """The longest pause after a 401 or 403 in seconds, if it differs."""
 
     def pause(self, failures: int, rng: random.Random, error: KubeError | None = None) -> float:
         """Seconds to wait after a failure that so many came before; never less than Retry-After."""
@@ -50,7 +50,7 @@ class Backoff:
         self.schedule = schedule
         self._rng = rng
         self.failures = 0
-        """How many there were since the last success."""
+        """Failures since the last success."""
         self.pause = 0.0
         """Seconds to wait after the last failure; 0 when there was none since the last success."""
 
@@ -61,7 +61,7 @@ class Backoff:
         return self.pause
 
     def reset(self) -> None:
-        """It works again: start over."""
+        """Record a success: the next failure starts with the first pause again."""
         self.failures = 0
         self.pause = 0.0
 

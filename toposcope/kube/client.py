@@ -32,7 +32,7 @@ METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,
 A list of them is refused (406).
 """
 METADATA_LIST: Final = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
-"""The same for a list."""
+"""The Accept header that asks for the metadata of a list."""
 
 _TIMEOUT: Final = 15.0
 _LARGEST_LINE: Final = 32 << 20
@@ -93,7 +93,7 @@ request that is not sent.
 
 
 def unobserved(_request: Request) -> Callable[[int], None]:
-    """Ignore the request and its answer."""
+    """An observer that ignores requests."""
     return lambda _code: None
 
 
@@ -362,8 +362,8 @@ class WatchStream:
 
 
 def _shut_down(connection: Connection) -> None:
-    """Make a reader in another thread see the connection break off."""
-    with contextlib.suppress(OSError, TypeError):  # not connected yet, or no longer
+    """Break the connection, so that a reader in another thread notices."""
+    with contextlib.suppress(OSError, TypeError):  # not connected yet, or already closed
         connection.shut_down()
 
 
@@ -395,8 +395,8 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
         # Followed, it would carry our token to wherever it points.
         target = printable(str(response.getheader("Location")))
         raise UnreachableError(
-            f"{server} answers {response.status} and points to {target}: no API server does; "
-            "is there a login page between us? Use the API server's own URL"
+            f"{server} redirects ({response.status}) to {target}, which API servers never do; "
+            "is a login page in between? Use the API server's own URL"
         )
     try:
         document = parse(body)

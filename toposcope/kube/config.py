@@ -1,4 +1,4 @@
-"""Where the API server is and who we are there: from a kubeconfig, or from the pod we run in."""
+"""Finds the API server and our credentials: in a kubeconfig, or in the pod that we run in."""
 
 import os
 from collections.abc import Mapping
@@ -41,8 +41,8 @@ def load(
     if kubeconfigs.existing(default):
         return kubeconfigs.read(default, context)
     raise NoClusterError(
-        f"no API server to talk to: not in a pod (no {account}/token), "
-        f"and {default} does not exist or cannot be reached; "
+        f"no API server is configured: not in a pod (no {account}/token), "
+        f"and {default} does not exist or cannot be read; "
         "pass --kubeconfig FILE or set KUBECONFIG"
     )
 

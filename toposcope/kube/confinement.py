@@ -53,7 +53,7 @@ force, and an installation is not yet an alarm."""
 
 
 class ConfinementEvent(NamedTuple):
-    """An Event to record."""
+    """An Event to record about this program."""
 
     kind: str
     reason: str
@@ -61,7 +61,7 @@ class ConfinementEvent(NamedTuple):
 
 
 class _Lacks(NamedTuple):
-    """What does not confine a program."""
+    """Why a program is not confined."""
 
     accepted: Sequence[str]
     """Writes that the policies would let through."""
@@ -111,7 +111,7 @@ class Confinement:
         self._due = runtime.monotonic()
         self._backoff = Backoff(_RETRIES, self._rng)
         self._since: float | None = None
-        """Since when it is not confined."""
+        """The time since which it is not confined."""
         self._problem = ""
         self._error = ""
         self._alarmed = False
@@ -176,7 +176,7 @@ class Confinement:
         return self._problem
 
     def _find_lacks(self) -> "_Lacks":
-        """What does not confine the program.
+        """Why the program is not confined.
 
         Raises KubeError.
         """

@@ -31,7 +31,7 @@ class Kind:
     def name(self) -> str:
         """`clustertopologies.gpu.topology`, as a CRD is called.
 
-        Kubectl takes this for this kind and no other.
+        kubectl takes this name for this kind only.
         """
         return f"{self.plural}.{self.group}".rstrip(".")
 
@@ -64,7 +64,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The answer to one look at the discovery documents."""
+    """What the discovery documents say at one moment."""
 
     groups: Mapping[str, frozenset[str]]
     """All API groups with their versions."""
@@ -150,7 +150,7 @@ def _plurals(client: ApiClient, path: str) -> frozenset[str]:
 
 
 def is_gone(client: ApiClient, path: str) -> bool:
-    """Whether a collection that discovery no longer lists is really gone. Raises UnreachableError.
+    """Whether a collection that discovery no longer lists is removed. Raises UnreachableError.
 
     A server that has just started may list its groups before it has read its CRDs, which is no
     reason to forget a workload.

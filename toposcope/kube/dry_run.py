@@ -58,7 +58,7 @@ class DryRun:
         self._served: dict[str, dict[str, _Resource]] = {}
 
     def ask(self, document: Mapping[str, Any]) -> tuple[Remark, ...]:
-        """What it objects to; empty where it would take the object.
+        """The objections of the server; empty if it would accept the object.
 
         Raises KubeError if there is no answer.
         """

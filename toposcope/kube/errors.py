@@ -14,7 +14,7 @@ class ConfigError(KubeError):
 
 
 class NoClusterError(ConfigError):
-    """No kubeconfig, and not in a pod: nobody says which cluster is meant."""
+    """There is neither a kubeconfig nor a pod's service account, so the cluster is unknown."""
 
 
 class UnreachableError(KubeError):
@@ -22,7 +22,7 @@ class UnreachableError(KubeError):
 
 
 class AnswerTooLargeError(UnreachableError):
-    """The answer has more bytes than we read of one: fewer objects may fit."""
+    """The answer is larger than the limit; asking for fewer objects may help."""
 
 
 class ApiError(KubeError):
@@ -51,12 +51,12 @@ class ApiError(KubeError):
 
     @property
     def denied(self) -> bool:
-        """These credentials are not valid, or lack the right: asking again helps little."""
+        """The credentials are invalid or lack the right, so an immediate retry is pointless."""
         return self.status in (401, 403)
 
     @property
     def forbidden(self) -> bool:
-        """These credentials lack the right."""
+        """The credentials lack the right."""
         return self.status == 403  # noqa: PLR2004 - HTTP's own number
 
     @property
@@ -66,7 +66,7 @@ class ApiError(KubeError):
 
     @property
     def conflict(self) -> bool:
-        """Another manager owns a field, or somebody changed or created the object first."""
+        """Another manager owns a field, or another writer changed or created the object first."""
         return self.status == 409  # noqa: PLR2004 - as above
 
     @property

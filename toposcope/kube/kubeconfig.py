@@ -25,13 +25,11 @@ log = logging.getLogger(__name__)
 _MEMORY_FILES: Final = hasattr(os, "memfd_create")
 _DESCRIPTORS: Final = "/proc/self/fd" if _MEMORY_FILES else "/dev/fd"
 _LARGEST: Final = 16 << 20
-"""A kubeconfig of a thousand clusters has some 5 MB; what is larger is another file."""
+"""A kubeconfig of a thousand clusters has some 5 MB; anything larger is no kubeconfig."""
 _REFUSED: Final = {
-    "proxy-url": "requests are not sent through a proxy; "
-    "use a server URL that can be reached directly",
-    "as": "requests are not sent in another's name; use credentials of the identity itself",
-    "username": "passwords ended with Kubernetes 1.19; "
-    "use a token, a client certificate or a plugin",
+    "proxy-url": "use a server URL that can be reached without a proxy",
+    "as": "use the credentials of the identity itself, not impersonation",
+    "username": "Kubernetes 1.19 removed passwords; use a token, a client certificate or a plugin",
 }
 """Fields that would change where requests go or who sends them.
 
@@ -225,7 +223,7 @@ def _find(
             return _Entry(file.path, f"{where}.", values)
 
     present = ", ".join(names) or "none"
-    raise ConfigError(f"{named_by}: {section} has no entry named {name!r} (there: {present})")
+    raise ConfigError(f"{named_by}: {section} has no entry named {name!r} (existing: {present})")
 
 
 def _entries(file: _Entry, section: str) -> Iterator[dict[str, Any]]:

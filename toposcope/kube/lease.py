@@ -18,15 +18,15 @@ from toposcope.kube.requests import get
 
 API_VERSION: Final = "coordination.k8s.io/v1"
 _RELEASED_SECONDS: Final = 1
-"""What client-go writes as the duration of a Lease that it gives back: the API allows no 0."""
+"""The duration that client-go writes into a Lease that it releases: the API does not allow 0."""
 _MOST: Final = 2**31 - 1
-"""The API's maximum; somebody may have written it there."""
+"""The API's maximum, which any writer may have set."""
 _METADATA: Final = ("name", "namespace", "uid", "resourceVersion")
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A Lease as the API server holds it. Anybody may have written anything into `spec`."""
+    """A Lease as the API server holds it. Anybody may have written its `spec`."""
 
     metadata: Mapping[str, Any]
     spec: Mapping[str, Any]

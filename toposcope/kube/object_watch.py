@@ -37,7 +37,7 @@ class Watched(NamedTuple):
     name: str
     handle: str
     without: str
-    """What happens while it is not watched, for the log."""
+    """The consequence of not watching it, for the log."""
     accept: str = JSON
 
 
@@ -122,14 +122,14 @@ class ObjectWatch:
             return
         wrong = problem(watched_object, OBJECT)
         if wrong or watched_object["metadata"]["name"] != self._watched.name:
-            why = wrong or "it is about another"
+            why = wrong or "it is about another object"
             raise UnreachableError(f"not an event of {self._watched.handle}: {why}")
         self._backoff.schedule = _AFTERWARDS
         self._take(watched_object)
 
 
 def _refusal(status: Mapping[str, Any]) -> ApiError:
-    """The error that an ERROR event tells."""
+    """The error in an ERROR event."""
     code = status.get("code")
     if not isinstance(code, int):
         code = 0

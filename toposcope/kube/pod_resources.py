@@ -38,7 +38,7 @@ _BINARY: Final = {f"{letter}i": 1 << 10 * power for power, letter in enumerate("
 
 
 class QuantityError(ToposcopeError, ValueError):
-    """What is not a quantity, and what to write instead."""
+    """A text that is not a quantity; the message says what to write instead."""
 
     def __init__(self, problem: str, fix: str) -> None:
         super().__init__(f"{problem}; {fix}")

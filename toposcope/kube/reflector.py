@@ -75,7 +75,7 @@ class Observer(Protocol):
 
 class _Nobody:
     def listed(self, path: str, reason: str) -> None:
-        """As in `Observer`, like the others."""
+        """See `Observer`."""
 
     def heard(self, path: str) -> None: ...
 
@@ -195,7 +195,7 @@ class Reflector(Generic[T]):
                 self._list_or_watch()
             except KubeError as error:
                 if self._again or self._stop.is_set():
-                    continue  # we cut the stream ourselves
+                    continue  # we closed the stream ourselves
                 self._note_relist(error)
                 self._log_failure(error)
                 self._handler.failing(error)
@@ -284,7 +284,11 @@ class Reflector(Generic[T]):
         except ApiError as error:
             if error.status not in _NOT_STREAMED:
                 raise
-            log.info("%s has no streamed lists (%s); reading pages", self._path, error.message)
+            log.info(
+                "%s does not support streaming lists (%s); listing in pages",
+                self._path,
+                error.message,
+            )
             return None
         raise UnreachableError(f"the streamed list of {self._path} ended before it was complete")
 
@@ -362,7 +366,10 @@ class Reflector(Generic[T]):
         except (ValueError, RecursionError) as error:
             meta = _meta(raw)
             log.warning(
-                "left out %s %r: not what this API promises (%s)", self._path, meta.key, error
+                "skipping %s %r: it violates the schema of its API (%s)",
+                self._path,
+                meta.key,
+                error,
             )
             return meta.resource_version
         return version

@@ -1,4 +1,4 @@
-"""What a program has of its machine: clocks, threads, randomness, and connections to an API server.
+"""What a program uses of its machine: clocks, threads, randomness, connections to an API server.
 
 A program gets them as an argument, `REAL` by default; `make simulate` passes its own, and then the
 same code runs under one clock, one scheduler and one source of randomness.
@@ -46,10 +46,10 @@ class Event(Protocol):
         """Whether it is set."""
 
     def set(self) -> None:
-        """Wake all who wait for it."""
+        """Set it, and wake all waiters."""
 
     def clear(self) -> None:
-        """Make them wait again."""
+        """Clear it: later waits block again."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait so many seconds for it; whether it is set."""
@@ -62,7 +62,7 @@ class ConditionVariable(Protocol):
         """Wait so many seconds for a notification; whether one came."""
 
     def notify_all(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiters."""
 
     def __enter__(self) -> object: ...
 
@@ -135,7 +135,7 @@ class TlsConnection(Connection):
 
 
 class Runtime:
-    """The machine as it is."""
+    """The real machine."""
 
     def monotonic(self) -> float:
         """Seconds that never go back; they stop while the machine is suspended."""
@@ -150,7 +150,7 @@ class Runtime:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def now(self) -> datetime:
-        """The time for people."""
+        """The wall-clock time, for timestamps that people read."""
         return datetime.now(UTC)
 
     def host(self) -> str:
@@ -158,11 +158,11 @@ class Runtime:
         return socket.gethostname()
 
     def instance(self) -> str:
-        """This process, in an Event."""
+        """The name of this process in an Event."""
         return f"{self.host()}-{os.getpid()}"
 
     def identity(self) -> str:
-        """Another one at each call, that nobody else in the cluster has."""
+        """A new value at each call, unique in the cluster."""
         return f"{self.host()}_{secrets.token_hex(4)}"
 
     def rng(self) -> random.Random:

@@ -1,4 +1,4 @@
-"""What answers look like, as far as readers rely on it.
+"""The shapes of answers, as far as readers rely on them.
 
 JSON of a login page or a broken proxy is not an API object. It does without msgspec, because the
 agent does. Paths are as in the Kubernetes API conventions.
@@ -118,7 +118,7 @@ def problem(value: Any, shape: Shape) -> str:
 
 
 def _problem(value: Any, shape: Shape) -> _Wrong | None:
-    """Paths are made only of what is wrong."""
+    """A path is built only for a value that is wrong."""
     if isinstance(shape, Optional):
         if value is None:
             return None

@@ -30,7 +30,7 @@ class FreeBasis(StrEnum):
     NOW = "now"
     """What no pod holds, on nodes that are Ready and not cordoned."""
     ENDED = "ended"
-    """The same once all that ends by itself has ended: Jobs, and pods that nobody owns."""
+    """The same once all that ends by itself has ended: Jobs, and pods without an owner."""
     EMPTY = "empty"
     """All of it, as if every node were Ready and not cordoned; taints of these states go too."""
 
@@ -207,7 +207,7 @@ class Capacity:
         return counted
 
     def _count(self, slots: list[int], numbers: Iterable[int], view: FreeBasis, pods: Pods) -> None:
-        """Count the slots of these nodes anew."""
+        """Count the slots of these nodes again."""
         allowed: dict[tuple[object, ...], bool] = {}
         for number in numbers:
             node = self.nodes[number]
@@ -296,7 +296,7 @@ class Capacity:
         *,
         instead: Mapping[Path, int] | None = None,
     ) -> int | None:
-        """The fewest domains of a level that hold so many pods; None where all of them do not.
+        """The fewest domains of a level that hold this many pods; None where all of them do not.
 
         `instead` are domains with another capacity than counted here.
         """

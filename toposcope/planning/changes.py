@@ -41,7 +41,7 @@ def finished(snapshot: Snapshot, gangs: Iterable[Gang]) -> Snapshot:
 
 
 def without(snapshot: Snapshot, pods: Iterable[PodView]) -> Snapshot:
-    """These very pods gone."""
+    """Only these pods gone."""
     gone = {id(pod) for pod in pods}
     kept = []
     for pod in snapshot.pods or ():
@@ -81,7 +81,7 @@ def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, 
 
 
 def _new_names(like: str, taken: Container[str]) -> Iterator[str]:
-    """Names of nodes that are not there yet."""
+    """Names that no node has yet."""
     for number in numbers(1):
         name = f"{like}-new-{number}"
         if name not in taken:

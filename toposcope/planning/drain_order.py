@@ -38,7 +38,7 @@ _BAD: Final = re.compile(
 )
 """Conditions that should be True, as EKS' are, and those that should not: those of the kubelet,
 node-problem-detector, NVSentinel (docs/INTEGRATIONS.md, rules of health-events-analyzer), AKS,
-Nebius, Soperator, and what is called alike."""
+Nebius, Soperator, and conditions with similar names."""
 
 
 class _Table(NamedTuple):
@@ -357,7 +357,7 @@ class DrainOrder:
             self._take_down(unit, losses)
 
     def _kind(self, unit: DrainUnit) -> object:
-        """Nodes without pods that cost the same are of one kind: one of them is looked at."""
+        """Nodes without pods that cost the same are of one kind: one of them is checked."""
         if unit.gangs or unit.budgets or unit.needs:
             return unit.name
         if len(unit.nodes) > 1:

@@ -149,7 +149,7 @@ def _largest_first(pod: PodView) -> tuple[int, str, str]:
 
 
 def _fewest(nodes: Sequence[Sequence[_Moved]], missing: int) -> _Moved | None:
-    """The fewest pods that make so many more slots, by some slots on each node.
+    """The fewest pods that make this many more slots, by some slots on each node.
 
     None where the nodes cannot make as many.
     """

@@ -52,17 +52,17 @@ class Gang:
 
     @property
     def scheduler(self) -> str:
-        """Who places it: the name in `schedulerName`."""
+        """The scheduler that places it: the name in `schedulerName`."""
         return self.pods[0].scheduler or "default-scheduler"
 
     @property
     def ends(self) -> bool:
-        """Whether it ends by itself: Jobs of any kind and pods that nobody owns."""
+        """Whether it ends by itself: Jobs of any kind and pods without an owner."""
         return all(ends(pod) for pod in self.pods)
 
 
 def ends(pod: PodView) -> bool:
-    """Whether a pod ends by itself: that of a Job of any kind, or of nobody."""
+    """Whether a pod ends by itself: that of a Job of any kind, or one without an owner."""
     return pod.owner is None or pod.owner.kind.endswith("Job")
 
 
@@ -116,7 +116,7 @@ def _gang(mark: _Mark, pods: Sequence[PodView], required: str) -> Gang:
 
 
 def _common_owner(pods: Sequence[PodView]) -> Owner | None:
-    """Who owns all of them."""
+    """The owner that all of them share."""
     first = pods[0].owner
     for pod in pods:
         if pod.owner != first:

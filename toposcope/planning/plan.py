@@ -1,4 +1,4 @@
-"""One cluster with all that planning counts of it, each worked out when it is first asked for."""
+"""One cluster with all that planning counts of it, each computed on first use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -92,12 +92,12 @@ class Plan:
 
     @cached_property
     def sizes(self) -> Sequence[int]:
-        """Sizes of gangs that are worth a look."""
+        """Sizes of gangs worth showing."""
         return sizes_of(self.capacity, self.per_pod, self.typical)
 
     @cached_property
     def slots(self) -> tuple[Slots, ...]:
-        """Every such size at every level."""
+        """The slots of each of these sizes at every level."""
         return tuple(slots(self.capacity, self.sizes, self.per_pod, self.typical))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Where gangs go whose pods lose their nodes, and what becomes of their being close together.
+"""Where gangs move when their pods lose their nodes, and whether they stay close together.
 
 Gangs are placed one after the other, those with the most GPUs first; schedulers may take another
 order.
@@ -34,7 +34,7 @@ _MOST_DOMAINS: Final = 64
 
 
 class RehomingOutcome(StrEnum):
-    """What becomes of a gang."""
+    """The outcome for a gang."""
 
     STAYS = "stays"
     """The pods find other nodes in the domain that holds the gang."""
@@ -85,7 +85,7 @@ class Rehomed:
 
     @property
     def sentence(self) -> str:
-        """What becomes of it, for people."""
+        """The outcome in one sentence."""
         gang = self.gang
         gpus = gang.gpus
         gpu = plural(gpus, "GPU")
@@ -137,7 +137,7 @@ def rehome(
     gangs: Iterable[Gang],
     lost: Collection[str],
 ) -> Iterator[Rehomed]:
-    """What becomes of the gangs when the pods `NAMESPACE/NAME` of `lost` need other nodes.
+    """The outcome for each gang when the pods `NAMESPACE/NAME` of `lost` need other nodes.
 
     `after` and the snapshot are without them.
     """
@@ -181,7 +181,7 @@ class _Case:
 
 
 class _Choice(NamedTuple):
-    """What becomes of a gang, and where its pods go."""
+    """The outcome for a gang, and where its pods go."""
 
     outcome: RehomingOutcome
     placed: Sequence[PodView]
@@ -208,11 +208,11 @@ class _Rehoming:
         self._rules = rules
         self._goes_by_rules = rules is not None
         self._broken: dict[Rule, None] = {}
-        """What kept the gang at hand from nodes that have room."""
+        """What kept the current gang from nodes that have room."""
         self._levels = after.levels
         self._kinds = Kinds(after)
         self._alike: Labels = ()
-        """Labels that nodes have to have to be like those that the gang at hand runs on."""
+        """Labels that nodes have to have to be like those that the current gang runs on."""
         deepest = None
         if after.levels:
             deepest = after.levels[-1]

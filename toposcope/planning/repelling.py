@@ -61,8 +61,8 @@ def repelling_taints(capacity: Capacity, like: PodShape) -> tuple[Repelling, ...
             repelling.gpus += gpus
             repelling.nodes.append(node.name)
             break
-    found = by_taint.values()
-    return tuple(sorted(found, key=_most_gpus_first))
+    all_repelling = by_taint.values()
+    return tuple(sorted(all_repelling, key=_most_gpus_first))
 
 
 def _most_gpus_first(repelling: Repelling) -> tuple[int, str]:

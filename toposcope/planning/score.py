@@ -2,7 +2,7 @@
 
 A gang's score is the mean over its levels of (the fewest domains of the level that could hold it on
 an empty cluster / the domains of the level that it spans): 1 where it is as close together as it
-can be, towards 0 the further it is scattered. Each level is looked at by itself, on nodes with as
+can be, towards 0 the further it is scattered. Each level is judged by itself, on nodes with as
 many GPUs of the same product as those it runs on. A level at which it has no choice does not count:
 where there is only one domain, or where every pod fills a domain.
 """
@@ -32,7 +32,7 @@ from toposcope.snapshot.model import PodView
 
 _MOST_NODES: Final = 64
 _MOST_CHOICES: Final = 200
-"""Pods of several kinds are packed exactly for so many nodes and choices of domains."""
+"""Pods of several kinds are packed exactly up to this many nodes and choices of domains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Score:
 
     @cached_property
     def better_now(self) -> bool:
-        """Whether it would span fewer domains of some level if it were placed anew.
+        """Whether it would span fewer domains of some level if it were placed again.
 
         It must not span more domains of a broader level for that.
         """
@@ -87,7 +87,7 @@ class Score:
 
     @property
     def misplaced(self) -> bool:
-        """Whether it spans twice the domains of some level that it would if it were placed anew."""
+        """Whether it spans twice the domains of some level that it would if placed again."""
         if not self.better_now:
             return False
         for spread in self.spreads:
@@ -102,7 +102,7 @@ def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, .
     """The fewest domains that could hold a gang now.
 
     They are of the broadest level at which that is fewer than it spans. None where it would not be
-    better placed anew, or pods of several kinds leave too many choices to try.
+    better placed again, or pods of several kinds leave too many choices to try.
     """
     if not score.better_now:
         return None

@@ -72,7 +72,7 @@ def gpus_per_pod(capacity: Capacity) -> int:
 
 
 def sizes_of(capacity: Capacity, per_pod: int, like: PodShape) -> tuple[int, ...]:
-    """Sizes that are worth a look.
+    """Sizes worth showing.
 
     A pod and its multiples by two, and what a median domain of each level holds. None is larger
     than the largest domain of the broadest level. Pods may use the nodes that `like` may.
@@ -139,14 +139,14 @@ def slots(
 
 
 class _Tallies:
-    """How many domains take how many pods; many sizes ask for the same."""
+    """How many domains take how many pods; many sizes need the same."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self._tallies: dict[tuple[FreeBasis, Pods, int], Counter[int]] = {}
 
     def gangs(self, view: FreeBasis, pods: Pods, depth: int, wanted: int) -> int:
-        """How many gangs of so many pods fit, each into one domain of a level."""
+        """How many gangs of this many pods fit, each into one domain of a level."""
         key = view, pods, depth
         tally = self._tallies.get(key)
         if tally is None:

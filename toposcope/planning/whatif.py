@@ -169,7 +169,7 @@ def vacated(
     freeing: Freeing,
     gang: tuple[Pods, int],
 ) -> tuple[Rehomed, ...]:
-    """What becomes of the gangs whose pods are moved out of a domain to free it for another gang.
+    """The outcome for gangs whose pods move out of a domain to free it for another gang.
 
     `gang` is what each of its pods requests, and how many there are.
     """

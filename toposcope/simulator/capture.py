@@ -418,7 +418,7 @@ def _numa_notes(nodes: Mapping[Group, int], claims: Mapping[str, int]) -> list[s
     if denied:
         devices = ", ".join(denied)
         note = f"the affinity columns contradict the matrix for {devices}"
-        notes.insert(0, f"{note}: the matrix was believed")
+        notes.insert(0, f"{note}: the matrix is used")
     return notes
 
 
@@ -909,7 +909,7 @@ def _compare(capture: Capture, cells: Cells, machine: Machine) -> None:
         second = by_name[b]
         printed = _printed_cell(first, second)
         if printed != cell:
-            text = f"{a}-{b} is {cell} where the other cells ask for {printed}"
+            text = f"{a}-{b} is {cell} where the other cells require {printed}"
             differences.append(text)
     if differences:
         text = _some(differences)

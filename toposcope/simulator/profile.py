@@ -491,7 +491,7 @@ def _nic_cards(profile: _Profile) -> dict[str, _NicCard]:
     for card in profile.nics:
         for name in card.names:
             if name in cards:
-                raise _FieldError(f"nics: {name} is there twice; device names are unique on a node")
+                raise _FieldError(f"nics: {name} appears twice; device names are unique on a node")
             cards[name] = card
     for name, card in cards.items():
         if card.physfn is None:
@@ -554,14 +554,14 @@ def _expected_names(
 def _check_tree(named: Sequence[str], expected: Sequence[str]) -> None:
     for name in named:
         if named.count(name) > 1:
-            raise _FieldError(f"pci: {name} stands in the tree twice")
+            raise _FieldError(f"pci: {name} appears in the tree twice")
         if name not in expected:
             raise _FieldError(
                 f"pci: {name} is not a GPU, NIC, Data Direct function or NVSwitch of this file"
             )
     for name in expected:
         if name not in named:
-            raise _FieldError(f"pci: {name} has no place in the tree; name it under some `ports`")
+            raise _FieldError(f"pci: {name} is not in the tree; list it under some `ports`")
 
 
 def _ports(field: str, values: Sequence[object]) -> tuple[Port, ...]:

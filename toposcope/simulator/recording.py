@@ -423,7 +423,7 @@ def _check(entries: Iterable[Entry]) -> None:
         if isinstance(entry, Link):
             _check_target(entry)
         if entry.path in leaves:
-            raise RecordingError(f"sysfs: {entry.path}: is there twice")
+            raise RecordingError(f"sysfs: {entry.path}: appears twice")
         leaves.add(entry.path)
     for entry in entries:
         for folder in _folders(entry):

@@ -107,13 +107,13 @@ class Cutter:
         return None
 
     def take(self, length: int) -> bytes:
-        """The next bytes, which have been looked at."""
+        """The next bytes, after a peek at them."""
         piece = self._buffer[self._at : self._at + length]
         self.skip(length)
         return piece
 
     def skip(self, length: int) -> None:
-        """Skip bytes that have been looked at."""
+        """Skip bytes that were peeked at."""
         end = self._at + length
         if self._count_lines:
             self.line += self._buffer.count(b"\n", self._at, end)
@@ -148,7 +148,7 @@ class Cutter:
         self._total += len(chunk)
         most = self._limit * OF_FILE
         if self._total > most:
-            raise TooLargeError("the file, unpacked,", most, self._limit)
+            raise TooLargeError("the unpacked file", most, self._limit)
         return chunk
 
     def _fill(self) -> None:

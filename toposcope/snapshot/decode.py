@@ -46,10 +46,10 @@ from toposcope.snapshot.problems import FieldError
 from toposcope.text import bounded, listing
 
 _NO_NAME: Final = (
-    "cannot be a name: those are of lower-case letters, digits, '-' and '.', up to 253 of them"
+    "is not a valid name: use lower-case letters, digits, '-' and '.', up to 253 of them"
 )
 _NO_VALUE: Final = (
-    f"cannot be the value of a label: those are of letters, digits, '-', '_' and '.', "
+    f"is not a valid label value: use letters, digits, '-', '_' and '.', "
     f"up to {MAX_VALUE} of them, and begin and end with a letter or digit"
 )
 _SHOWN_CHARACTERS: Final = 80
@@ -471,7 +471,7 @@ class Decoder:
         if not self._capped:
             return []
         names = listing(self._capped, _MOST_NAMED)
-        larger = f"{names}: an amount there is larger than Kubernetes counts"
+        larger = f"{names}: a quantity is larger than Kubernetes can count"
         return [f"{larger}, and counts as {MOST}; correct it"]
 
     def node(self, read: Callable[[type[Any]], Any]) -> NodeView:

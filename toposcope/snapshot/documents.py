@@ -261,7 +261,7 @@ def documents(
 
 def kindless(document: Document) -> Problem:
     """The problem of a document that has no kind."""
-    return Problem(document.place, "kind", "is missing; what object is this?")
+    return Problem(document.place, "kind", "is missing, so the kind of the object is unknown")
 
 
 def _files(source: Source) -> Sequence[Source]:

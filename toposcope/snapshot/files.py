@@ -73,7 +73,7 @@ class _Builder:
 
     @property
     def _takes_lists(self) -> bool:
-        """Whether Nodes and Pods can be taken many at a time, because nobody wants them whole."""
+        """Whether Nodes and Pods can be taken many at a time, because nothing needs all of it."""
         if self.others is None:
             return True
         return not self.others.wants("", "Node") and not self.others.wants("", "Pod")

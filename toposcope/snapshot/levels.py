@@ -1,4 +1,4 @@
-"""The levels of a topology: label, nodes that carry it, domains, and who requires it."""
+"""The levels of a topology: label, nodes that carry it, domains, and what requires it."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -123,7 +123,7 @@ class _Requests:
 
     @property
     def names(self) -> list[str]:
-        """The names of all levels that somebody asks for."""
+        """The names of all requested levels."""
         names = (*self.spec, *self.workloads, *self.preferring)
         return list(dict.fromkeys(names))
 
@@ -170,7 +170,7 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
 
 
 def _unmet(requests: _Requests, views: Iterable[LevelView]) -> list[str]:
-    """The levels that somebody asks for and that are none of these, by name."""
+    """The requested levels that are not among these, by name."""
     present: set[str] = set()
     for view in views:
         present.update((view.domain, view.key))
@@ -218,7 +218,7 @@ def _view(
 
 
 def _missing_view(name: str, requests: _Requests, *, needed: int, nodes: int) -> LevelView:
-    """A level that somebody asks for and that the cluster does not have."""
+    """A requested level that the cluster does not have."""
     return LevelView(
         domain=name,
         key="",
@@ -265,7 +265,7 @@ class Crossings(NamedTuple):
 
     problems: list[str]
     notes: list[str]
-    """Reused names, which are ordinary to schedulers that go by the whole path."""
+    """Reused names, which are fine for schedulers that use the whole path."""
 
 
 def crossings_of(scope: Scope) -> Crossings:

@@ -155,10 +155,10 @@ class _Reader:
             devices: tuple[Mapping[str, Any], ...] = ()
             pods = None
             if wanted.pods:
-                asked = nodes
+                inspected = nodes
                 if wanted.node:
-                    asked = [node for node in nodes if node.name == wanted.node]
-                devices = self.devices(asked, wanted.node, claims=wanted.published)
+                    inspected = [node for node in nodes if node.name == wanted.node]
+                devices = self.devices(inspected, wanted.node, claims=wanted.published)
                 pods = self._pods(wanted.node)
 
             published: tuple[PublishedTopology, ...] = ()
@@ -251,7 +251,7 @@ class _Reader:
                 if kept is not None:
                     objects.append(kept)
 
-        self._warn(refused_of_pods, "what these add to pods, or refuse of them, is unknown")
+        self._warn(refused_of_pods, "how they change or reject pods is unknown")
         self._warn(refused, "queues, quota and PodGroups are unknown")
         return tuple(objects)
 

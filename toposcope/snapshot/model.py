@@ -116,7 +116,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
 
 _LEFT_BY_AGENT: Final = frozenset({NVLINK_DOMAIN, STATE})
-"""Labels of an agent that stay where somebody removed its label with the number of GPUs."""
+"""Labels of an agent that stay after its label with the number of GPUs was removed."""
 _STATES: Final = frozenset(State)
 
 
@@ -163,7 +163,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def pod_labels(self) -> PodLabels:
-        """What the selectors of other pods go by."""
+        """The labels that selectors of other pods match."""
         keys = self.selectable[::2]
         values = self.selectable[1::2]
         return PodLabels(self.namespace, tuple(zip(keys, values, strict=True)))
@@ -385,7 +385,7 @@ class Snapshot:
 
     @cached_property
     def in_whole_gpus(self) -> "Snapshot":
-        """The snapshot for those who count in GPUs: no node or pod has shares named as GPUs are."""
+        """The snapshot for counting in GPUs: no node or pod has shares named as GPUs are."""
         without_gpus: set[str] = set()
         nodes: list[NodeView] = []
         is_changed = False

@@ -5,7 +5,7 @@ r"""A snapshot in one small file that loads at once: `toposcope save` writes it,
 Every node and every pod is a row. What repeats from row to row (label values, resource lists,
 conditions) is stored once, in a table, and a row holds its place there: 100,000 nodes take some
 megabytes. Cluster, link matrices and pods are compressed on their own, and a CRC detects damage.
-Pods and matrices are decoded when somebody asks for one of them: what the pods of each node request
+Pods and matrices are decoded when one of them is needed: what the pods of each node request
 is stored beside the nodes.
 """
 

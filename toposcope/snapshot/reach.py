@@ -84,7 +84,7 @@ class PodShape:
     """The taints that it tolerates, and the nodes that it selects."""
 
     def requests(self, gpus: int) -> tuple[tuple[str, int], ...]:
-        """What a pod with so many GPUs requests, in proportion."""
+        """What a pod with this many GPUs requests, in proportion."""
         requests = [(ALLOCATABLE_GPUS, gpus)]
         for resource, amount in ((CPU, self.cpu), (MEMORY, self.memory)):
             share = -(-amount * gpus // self.gpus)
@@ -182,7 +182,7 @@ def _usual_tolerations(kinds: Iterable[_Kind]) -> list[Toleration]:
 
 
 def _median(counts: Mapping[int, int]) -> int:
-    """The lower median of values that come so many times."""
+    """The lower median of values, each with its number of occurrences."""
     middle = (sum(counts.values()) + 1) // 2
     seen = 0
     for value in sorted(counts):
@@ -366,11 +366,11 @@ class Reach:
         fitting, scarcest = _times(free, self.shape.requests(each), wanted)
         reachable = fitting * each
         if fitting == wanted and rest:
-            left = dict(free)
+            remaining = dict(free)
             for resource, amount in _with_pod(self.shape.requests(each)):
-                if resource in left:
-                    left[resource] -= amount * fitting
-            fits, scarcest = _times(left, self.shape.requests(rest), 1)
+                if resource in remaining:
+                    remaining[resource] -= amount * fitting
+            fits, scarcest = _times(remaining, self.shape.requests(rest), 1)
             reachable += fits * rest
         if reachable == idle or scarcest is None:
             return None

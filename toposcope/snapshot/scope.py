@@ -47,19 +47,19 @@ class LevelDisagreement:
     """The controller's status and the labels of the nodes tell of different levels."""
 
     is_by_status: bool
-    """Whether the scope goes by the status; else by labels, because the status is stale."""
+    """Whether the levels are those of the status; else of labels, because the status is stale."""
     others: tuple[Level, ...]
-    """The levels by which the scope does not go."""
+    """The levels that the scope does not use."""
 
     @property
     def note(self) -> str:
         """Which levels are shown, and what the others are."""
         others = _path(self.others)
         if self.is_by_status:
-            return f"these are the levels of the controller's status; by labels they are {others}"
+            return f"the levels are those of the controller's status; node labels say {others}"
         return (
-            "these are the levels by labels, because the controller's status is not of this spec; "
-            f"it has {others}"
+            "the levels are inferred from labels, because the controller's status is of an "
+            f"earlier spec; it has {others}"
         )
 
 

@@ -206,7 +206,7 @@ def _names(division: Segmentation, parent: Topology) -> dict[Path, str]:
 def _reasons(
     labelled: Sequence[NodeView], unlabelled: Sequence[NodeView], doubted: Sequence[str]
 ) -> list[str]:
-    """Why some nodes are in no suggestion, before their levels are looked at."""
+    """Why some nodes are in no suggestion, before their levels are compared."""
     if not labelled and not unlabelled:
         return ["there are no nodes with GPUs"]
     reasons = []
@@ -234,7 +234,7 @@ def _have(names: Sequence[str], count: int | None = None) -> str:
 
 
 def _first(names: Sequence[str], count: int | None = None) -> str:
-    """The first names of so many nodes."""
+    """The first names of these nodes."""
     if count is None:
         count = len(names)
     first = ", ".join(names[:_NAMED_NODES])

@@ -119,8 +119,8 @@ def tree(snapshot: Snapshot, scope: Scope, reach: Reach | None = None) -> TreeDo
     free = None if snapshot.pods is None else 0
     root = TreeDomain(0, scope.name, free=free)
     # Where there are no agents at all, that is no fault of a node.
-    untold = frozenset({Mark.NO_AGENT}) if scope.is_before_agents else frozenset[Mark]()
-    node_facts = _facts(snapshot, scope.nodes, untold, reach)
+    hidden_marks = frozenset({Mark.NO_AGENT}) if scope.is_before_agents else frozenset[Mark]()
+    node_facts = _facts(snapshot, scope.nodes, hidden_marks, reach)
     if not scope.levels:
         for node, fact in zip(scope.nodes, node_facts, strict=True):
             root.add(1, fact)
@@ -163,10 +163,10 @@ def _groups(scope: Scope, node_facts: Iterable[_Fact]) -> dict[_Kind, _Members]:
 def _facts(
     snapshot: Snapshot,
     nodes: Sequence[NodeView],
-    untold: frozenset[Mark],
+    hidden_marks: frozenset[Mark],
     reach: Reach | None,
 ) -> Iterator[_Fact]:
-    """The facts about each node, computed once for equal nodes, without marks that are `untold`."""
+    """The facts about each node, computed once for equal nodes; without `hidden_marks`."""
     getters: dict[int, Callable[[Sequence[str]], Any]] = {}
     fact_by_key: dict[tuple[Any, ...], _Fact] = {}
     distinct: dict[_Fact, _Fact] = {}
@@ -185,22 +185,24 @@ def _facts(
         key = keys_id, getter(node.values), state, id(node.allocatable), id(taken), lacks
         fact = fact_by_key.get(key)
         if fact is None:
-            told = tuple(mark for mark in marks(node) if mark not in untold)
-            fact = _fact(snapshot, node, told, reach)
+            shown_marks = tuple(mark for mark in marks(node) if mark not in hidden_marks)
+            fact = _fact(snapshot, node, shown_marks, reach)
             fact = fact_by_key[key] = distinct.setdefault(fact, fact)
         yield fact
 
 
-def _fact(snapshot: Snapshot, node: NodeView, told: tuple[Mark, ...], reach: Reach | None) -> _Fact:
+def _fact(
+    snapshot: Snapshot, node: NodeView, shown_marks: tuple[Mark, ...], reach: Reach | None
+) -> _Fact:
     """What is counted of a node with these marks."""
     if snapshot.pods is None:
-        return _Fact(node.gpus, None, told)
+        return _Fact(node.gpus, None, shown_marks)
     idle = snapshot.idle_gpus(node)
     free = idle if node.usable else 0
     blocked = reach.blocked_of(node, idle) if reach else None
     if blocked is None:
-        return _Fact(node.gpus, free, told)
-    return _Fact(node.gpus, free, told, (blocked.why, blocked.gpus))
+        return _Fact(node.gpus, free, shown_marks)
+    return _Fact(node.gpus, free, shown_marks, (blocked.why, blocked.gpus))
 
 
 def _counted_values(node: NodeView) -> Callable[[Sequence[str]], Any]:

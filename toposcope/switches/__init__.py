@@ -1,4 +1,4 @@
-"""`toposcope switches`.
+"""`toposcope switches`: which switch and port each NIC of this machine is cabled to.
 
-Hears to which switch and port each NIC of this machine is cabled, and says so on its Node.
+It writes what it finds to its Node.
 """

@@ -1,4 +1,4 @@
-"""Who was heard on each interface, for as long as it wants to be remembered."""
+"""Remembers which senders were heard on each interface, until their time to live ends."""
 
 from typing import Final, NamedTuple, TypeAlias
 
@@ -10,7 +10,7 @@ _MOST: Final = 4
 
 
 class _Heard(NamedTuple):
-    """What a sender said, and until when it wants to be remembered."""
+    """What a sender announced, and when its time to live ends."""
 
     until: float
     lldpdu: Lldpdu
@@ -27,7 +27,7 @@ class Hearing:
         self._heard: dict[str, _Senders] = {}
 
     def take(self, netdev: str, lldpdu: Lldpdu, now: float) -> None:
-        """Remember what was said until its time to live ends; a time to live of 0 ends at once."""
+        """Remember an announcement until its time to live ends; 0 forgets the sender at once."""
         senders = self._alive(netdev, now)
         sender = lldpdu.msap
         if sender in senders or len(senders) < _MOST:
@@ -36,7 +36,7 @@ class Hearing:
         self._heard[netdev] = senders
 
     def forget(self, netdev: str) -> None:
-        """Forget an interface whose link is down: another switch may be there when it is back."""
+        """Forget an interface whose link is down: it may come back with another switch."""
         self._heard.pop(netdev, None)
 
     def neighbour(self, netdev: str, now: float) -> Neighbour | None:

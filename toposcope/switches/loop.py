@@ -1,6 +1,6 @@
-"""The program's loop: hear, look at the ports, ask the fabric, write.
+"""The program's loop: receive frames, check the ports, query the fabric, write.
 
-The caller does the waiting.
+The caller waits between two turns.
 """
 
 import logging
@@ -83,7 +83,7 @@ class Switches:
         return max(PAUSE_SECONDS, wait)
 
     def turn(self) -> None:
-        """Take the frames that have come, and look at the ports and write if that is due."""
+        """Process the received frames; check the ports and write if that is due."""
         now = self._runtime.monotonic()
         is_due = now >= self._scan_at
         if is_due:
@@ -94,7 +94,7 @@ class Switches:
             self._look_up_neighbours(now)
 
     def _scan(self) -> None:
-        """Look at the ports, and ask the fabric about those of InfiniBand."""
+        """Check the ports, and query the fabric for those of InfiniBand."""
         self._ports = self._read_ports()
         self._netdevs = []
         self._fabric = {}
@@ -108,14 +108,14 @@ class Switches:
                 self._fabric[port.nic] = self._ask_fabric(port)
 
     def _hear(self, now: float) -> None:
-        """Take the frames that have come."""
+        """Process the received frames."""
         for netdev, frame in self._receiver.frames():
             if netdev not in self._netdevs:
                 continue
             try:
                 self._hearing.take(netdev, decode(frame), now)
             except LldpError:
-                self._tell(netdev, "frames that are no valid LLDPDUs are dropped")
+                self._tell(netdev, "dropping frames that are not valid LLDPDUs")
 
     def _look_up_neighbours(self, now: float) -> None:
         """Find the neighbour of each port, and write them once they are settled."""
@@ -137,7 +137,7 @@ class Switches:
             try:
                 neighbour = self._first_hop(f"{_DEVICES}/{device}", number)
             except (OSError, MadError) as error:
-                words = f"cannot ask for its neighbour: {error}"
+                words = f"cannot query its neighbour: {error}"
                 self._tell(f"{port.nic} port {number}", words, logging.WARNING)
                 continue
             if neighbour:
@@ -155,7 +155,7 @@ class Switches:
         return heard[0] if heard else None
 
     def _tell(self, what: str, words: str, level: int = logging.INFO) -> None:
-        """Log what has changed; at rest nothing is logged."""
+        """Log a text if it differs from the last one about the same subject."""
         if self._told.get(what) == words:
             return
         self._told[what] = words
@@ -187,7 +187,7 @@ class Switches:
         self._confinement.check()
         if self._confinement.confined:
             return True
-        self._tell("nothing is written", self._confinement.ready(), logging.WARNING)
+        self._tell("not writing", self._confinement.ready(), logging.WARNING)
         return False
 
     def _read_miscabled(self, now: float) -> None:

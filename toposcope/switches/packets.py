@@ -61,7 +61,7 @@ class LldpSockets:
         self._runtime = runtime
         self._nics: dict[str, _Nic] = {}
         self._failed: dict[str, str] = {}
-        _unbound().close()  # whether we may
+        _unbound().close()  # fails here without CAP_NET_RAW
 
     def filenos(self) -> list[int]:
         """For select."""

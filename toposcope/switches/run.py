@@ -1,4 +1,4 @@
-"""Puts the program behind `toposcope switches` together and runs it."""
+"""Assembles the program behind `toposcope switches` and runs it."""
 
 import contextlib
 import functools
@@ -63,5 +63,5 @@ def run(
                 wait = switches.seconds_until_turn()
                 readable, _, _ = select.select(receiver.filenos(), [], [], wait)
                 if readable:
-                    time.sleep(PAUSE_SECONDS)  # more may be on their way
+                    time.sleep(PAUSE_SECONDS)  # more frames may be on their way
     return 0

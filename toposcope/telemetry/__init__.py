@@ -1,1 +1,1 @@
-"""What both programs show of themselves: log lines, Prometheus metrics and health over HTTP."""
+"""What every program exposes about itself: log lines, Prometheus metrics, health over HTTP."""

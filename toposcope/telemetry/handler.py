@@ -29,7 +29,7 @@ class _Headers(NamedTuple):
 
     values: Mapping[bytes, bytes]
     complete: bool
-    """Whether the line that ends them came whole."""
+    """Whether the blank line that ends them arrived."""
 
     @property
     def end_connection(self) -> bool:
@@ -58,7 +58,7 @@ class TelemetryHandler(StreamRequestHandler):
         super().__init__(request, address, server)
 
     def handle(self) -> None:
-        """Answer requests until the client ends, or sends one that can't be understood."""
+        """Answer requests until the client closes the connection or sends a malformed one."""
         try:
             while self._request():
                 pass

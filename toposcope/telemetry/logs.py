@@ -1,4 +1,4 @@
-"""One log line for each thing that happened, as text for people or JSON for collectors."""
+"""One log line per event, as text for people or JSON for collectors."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""What a program with many metrics uses of `prometheus_client`.
+"""The parts of `prometheus_client` that programs with many metrics use.
 
 Agents use `toposcope.telemetry.families` instead.
 """

@@ -45,7 +45,7 @@ class _Server(ThreadingTCPServer):
 
 
 class TelemetryServer:
-    """Serves metrics and checks on all addresses, from its own thread; port 0 takes a free one.
+    """Serves metrics and checks on all addresses, from its own thread; port 0 picks a free one.
 
     Raises OSError.
     """

@@ -23,19 +23,19 @@ from toposcope.ui.questions import (
 )
 
 _MOST_PLANS: Final = 3
-"""Plans that are kept, each of another view: they are larger than the snapshot."""
+"""Plans kept in memory, one per view: each is larger than the snapshot."""
 _MOST_CHARACTERS: Final = 8000
-"""Of a traceback: its end, which names the error."""
+"""Length of a logged traceback; its end is kept, because that names the error."""
 
 
 class Answers:
-    """Answers one question after the other."""
+    """Answers questions, one at a time."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
         self._plans: dict[str, Plan] = {}
         self._version = known.version
-        """The version of the cluster that the plans are of."""
+        """The version of the cluster for which the plans were computed."""
 
     def answer(self, question: Question) -> WorkerAnswer:
         """The answer; whatever goes wrong is an answer too."""

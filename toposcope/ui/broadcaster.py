@@ -71,7 +71,7 @@ class Broadcaster:
             try:
                 self.tick()
             except Exception:
-                log.exception("cannot publish what changed; trying again with the next change")
+                log.exception("cannot publish a change; the next change triggers another attempt")
             used = self._runtime.cpu_seconds() - began
             stop.wait(max(MIN_PAUSE_SECONDS, _PAUSE_FACTOR * used))
 
@@ -98,7 +98,7 @@ class Broadcaster:
 
         self.state = ClusterState(f"{self._epoch}-{revision}", now, views)
         self._revision = revision
-        if self.listeners:  # here, so that the pause is as long as this takes
+        if self.listeners:  # packed here, so that the pause accounts for its CPU time
             self.packed()
 
         for listener in tuple(self.listeners):

@@ -20,7 +20,7 @@ SCRIPT: Final = '<script src="assets/app.js" defer></script>'
 
 
 class PageNotBuiltError(ToposcopeError):
-    """The page is not there; the message says how to get it."""
+    """The page was not built; the message says how to get it."""
 
 
 class Bundle:

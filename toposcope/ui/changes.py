@@ -23,13 +23,13 @@ _MAX_NAMES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The cluster at one moment, as far as it is compared."""
+    """The parts of the cluster at one moment that are compared."""
 
     views: Sequence[PageView]
     nodes: Mapping[str, NodeView]
 
     def only(self, names: Iterable[str]) -> "Moment":
-        """The same moment with these of its nodes alone."""
+        """The same moment with only these nodes."""
         return Moment(self.views, {name: self.nodes[name] for name in names})
 
     def with_gpus(self) -> "Moment":
@@ -42,7 +42,7 @@ class Moment:
 
 
 class RecentChanges:
-    """The newest `MAX_CHANGES` changes."""
+    """Keeps the newest `MAX_CHANGES` changes."""
 
     def __init__(self) -> None:
         self.since: dict[str, str] = {}

@@ -126,7 +126,7 @@ def expanded_size(values: Any) -> float:
 def _check_of(
     checker: Checker, document: Document, checked: Checked, view_ids: Collection[str]
 ) -> protocol.SystemAnswer:
-    """What is said of one workload."""
+    """The answers for one workload."""
     workload = checked.reading.workload
     name = workload.handle if workload else document.kind
     findings = []

@@ -1,4 +1,4 @@
-"""Has questions about the cluster answered in a process that can be killed: see `ui.worker`.
+"""Answers questions about the cluster in a process that can be killed: see `ui.worker`.
 
 Neither pasted text nor objects that anybody in the cluster wrote may stop the page. In a thread
 they could: the interpreter runs one thread at a time, and a call that does not return to it stops
@@ -49,9 +49,9 @@ PLAN_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 600.0
 """A worker that is idle for this long ends: it holds a copy of the cluster."""
 _MOST_BYTES: Final = 32 << 20
-"""Of an answer."""
+"""The largest answer."""
 _LOOK_SECONDS: Final = 1.0
-"""Between two looks at whether an idle worker still runs."""
+"""Time between two checks that an idle worker still runs."""
 _CLOSE_SECONDS: Final = 1.0
 
 
@@ -83,7 +83,7 @@ class DefectError(ComputingError):
 
 
 class Answerer(Protocol):
-    """What answers questions."""
+    """Something that answers questions."""
 
     def submit(self, question: Question, seconds: float | None = None) -> Future[bytes]:
         """The answer as JSON. Fails with NoPlanError, KubeError or ComputingError."""
@@ -307,7 +307,7 @@ class Computing:
                 self._end()
                 raise MemoryLimitError("it took too much memory and was stopped")
             case QuestionOutcome.FAILED:
-                log.error("a question of the page failed: %s", answer.error)
+                log.error("a request of the page failed: %s", answer.error)
                 raise DefectError("it failed; the server's log says where")
 
     def _cluster(self, question: Question) -> KnownCluster:

@@ -72,14 +72,14 @@ def detail(
 
 @dataclass(frozen=True, slots=True)
 class _Matrix:
-    """What a node's annotation says; empty where there is none."""
+    """The content of a node's matrix annotation; empty where there is none."""
 
     devices: Sequence[MatrixDevice] = ()
     links: LinkMatrix | None = None
     reasons: Sequence[str] = ()
     disputes: Sequence[str] = ()
     problem: str = ""
-    """Why there are no links."""
+    """Why the links are unknown."""
 
     @property
     def cells(self) -> list[list[str]] | None:

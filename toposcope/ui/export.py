@@ -23,7 +23,7 @@ from toposcope.ui.source import FullNode
 from toposcope.ui.views import views_of
 
 _MOST_BYTES: Final = 20 << 20
-"""Of nodes in full: what browsers and ticket systems still accept."""
+"""For nodes in full: a size that browsers and ticket systems still accept."""
 DATA: Final = "toposcope-export"
 _ESCAPES: Final = (
     ("&", "\\u0026"),

@@ -1,4 +1,4 @@
-"""What is known of the cluster right now.
+"""What is currently known about the cluster.
 
 A source fills the facts from its threads, and the `Broadcaster` reads them.
 """
@@ -22,7 +22,7 @@ class StaleFact:
     """Something can no longer be read, so what is shown of it is old."""
 
     seconds: float
-    """Since everything could be read."""
+    """Seconds since everything could last be read."""
     why: Mapping[str, str]
     """The reason, by collection."""
 
@@ -62,7 +62,7 @@ class Facts:
         self.revision = 0
         """Grows with everything that a page could show."""
         self.catalogue = BUILT_IN
-        """Which label is which level."""
+        """The catalogue: which label keys are which levels."""
         self.taken_at: datetime | None = None
         """When files were taken, where that is known."""
 
@@ -164,7 +164,7 @@ class Facts:
         self._change()
 
     def put_catalogue(self, catalogue: Catalogue) -> None:
-        """Which label is which level, from now on."""
+        """From now on, use this catalogue of label keys."""
         if catalogue != self.catalogue:
             self.catalogue = catalogue
             self._change()

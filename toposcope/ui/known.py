@@ -42,7 +42,7 @@ OF_SCHEDULERS: Final = (KnownCollection.PUBLISHED, KnownCollection.OBJECTS)
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Objects that no longer exist, by their places in the list as it was sent so far."""
+    """Objects that no longer exist, by their positions in the list as sent so far."""
 
     collection: KnownCollection
     places: Sequence[int]
@@ -204,7 +204,7 @@ class Known:
         )
 
     def take(self, message: Message) -> None:
-        """Take over what a message says."""
+        """Apply a message."""
         self.version += 1
         self._snapshot = None
         match message:
@@ -226,7 +226,7 @@ class Known:
                 self.required = required
 
     def _sharing(self, nodes: Iterable[NodeView]) -> Iterator[NodeView]:
-        """The nodes, with equal mappings shared across all messages: grouping goes by identity."""
+        """The nodes, sharing equal mappings across all messages: grouping compares by identity."""
         if len(self._shared) > _MOST_SHARED:
             self._shared.clear()
 
@@ -242,7 +242,7 @@ class Known:
     def _shared_mapping(
         self, mapping: Mapping[str, Any], seen: dict[int, Any]
     ) -> Mapping[str, Any]:
-        """The mapping that stands for all equal ones; `seen`: of one message, by identity."""
+        """The mapping shared by all equal ones; `seen`: those of one message, by identity."""
         number = id(mapping)
         shared: Mapping[str, Any] | None = seen.get(number)
         if shared is None:

@@ -26,17 +26,17 @@ from toposcope.ui.source import FullNode, cached_view, gpu_uuids, last_write
 _TOPOLOGIES: Final = "ClusterTopologies"
 EXPECTED: Final = ("nodes", "pods", _TOPOLOGIES)
 _MAX_DECODED: Final = 200_000
-"""Objects after which a decoder is replaced: values of pods that are gone must not pile up."""
+"""Objects after which a decoder is replaced: values of deleted pods must not pile up."""
 _JOIN_SECONDS: Final = 5.0
-"""How long to wait for a thread that reads a list."""
+"""How long to wait for a thread that is reading a list."""
 _WITHOUT: Final[Mapping[str, str]] = {
-    "pods": "pods may not be watched with these credentials, so free resources are unknown; "
+    "pods": "these credentials cannot watch pods, so free resources are unknown; "
     "grant list and watch on pods in all namespaces",
-    _TOPOLOGIES: "ClusterTopologies may not be watched with these credentials, "
+    _TOPOLOGIES: "these credentials cannot watch ClusterTopologies, "
     "so levels are inferred from node "
     "labels; grant list and watch on clustertopologies in gpu.topology",
 }
-"""What the page shows where it does without a collection."""
+"""The page's warning where a collection cannot be read."""
 
 
 class GetClient(ApiClient):
@@ -271,10 +271,10 @@ class _Handler:
         self.facts.mark_alive(self.collection)
 
     def ended(self, path: str) -> None:
-        """Ignored, too: a stream that ends is opened again."""
+        """Ignored: a stream that ends is reopened."""
 
     def failing(self, error: KubeError | None) -> None:
-        """The collection cannot be read right now; the page does without some of them."""
+        """The collection cannot be read right now; the page works without some of them."""
         status = error.status if isinstance(error, ApiError) else None
         if error is None:
             self.facts.warn(self.collection, "")

@@ -67,7 +67,9 @@ class PlanningMetrics:
         except Exception as error:
             self._text = b""
             log.warning(
-                "no metrics of planning: %s", error, exc_info=not isinstance(error, ToposcopeError)
+                "cannot count planning metrics: %s",
+                error,
+                exc_info=not isinstance(error, ToposcopeError),
             )
         finally:
             self._counting.release()

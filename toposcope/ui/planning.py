@@ -1,4 +1,4 @@
-"""Answers the page's questions about planning; nothing is done to the cluster."""
+"""Answers the page's questions about planning; it changes nothing in the cluster."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -95,7 +95,7 @@ def place(plan: Plan, kind: str, name: str) -> protocol.GangPlace:
     """Where a gang is and could be. Raises NoPlanError where there is no such gang."""
     gangs = [gang for gang in named(plan.gangs, name) if gang.kind == kind]
     if not gangs:
-        raise NoPlanError(f"no gang with GPUs is called {name!r}, or no longer")
+        raise NoPlanError(f"there is no gang with GPUs named {name!r}, or it has ended")
 
     nodes = {pod.node for pod in gangs[0].placed}
     place_now = protocol.GangPlace(sorted(nodes), "", [])
@@ -118,9 +118,7 @@ def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
     """
     names = _to_drain(plan, path, node)
     if not names:
-        raise NoPlanError(
-            "nothing like that can be drained here; choose a domain or a node of this view"
-        )
+        raise NoPlanError("there is no such domain or node to drain; choose one of this view")
 
     topology = plan.scope.topology
     name = topology.name if topology else None

@@ -35,7 +35,9 @@ def of_the_count(at: float, seconds: float) -> Iterator[Family]:
     """The metrics about the count: when it was, in Unix time, and how long it took."""
     text = "When these metrics were counted, in Unix time."
     yield gauge("last_run_timestamp_seconds", text, (), [((), at)])
-    yield gauge("run_duration_seconds", "How long that took.", (), [((), seconds)])
+    yield gauge(
+        "run_duration_seconds", "How long it took to count these metrics.", (), [((), seconds)]
+    )
 
 
 def gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Family:

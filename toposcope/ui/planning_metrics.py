@@ -155,7 +155,7 @@ def _scores(placed: Sequence[_Placed]) -> Family:
     return histogram(
         f"{PREFIX}gang_score",
         "Fewest domains of the level that a running gang could span on an empty cluster "
-        "/ domains it spans.",
+        "divided by the domains that it spans.",
         ("topology", "scheduler", "domain"),
         samples,
     )

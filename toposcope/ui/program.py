@@ -104,7 +104,7 @@ def of_files(names: Sequence[str], limit: int) -> UiProgram:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one, and `::` includes IPv4. Raises OSError."""
+    """A listening socket; port 0 picks a free one, and `::` includes IPv4. Raises OSError."""
     if host == "::" and not socket.has_dualstack_ipv6():  # a kernel without IPv6
         host = "0.0.0.0"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

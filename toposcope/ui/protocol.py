@@ -40,7 +40,7 @@ class OutOfReach(_Struct):
 
     gpus: int
     why: str
-    """`too little CPU is left`."""
+    """Such as `too little CPU is left`."""
 
 
 class Nodes(_Struct):
@@ -56,7 +56,7 @@ class Nodes(_Struct):
     Levels do not count here: a node that lacks one of the view is out of reach as a whole.
     """
     marks: ListColumn
-    """What is wrong, worst first: not-ready, degraded, unknown, no-agent, cordoned; or nothing."""
+    """Problems, worst first: not-ready, degraded, unknown, no-agent, cordoned; or nothing."""
     views: ListColumn
     """The ids of the views that the node is in; empty: in none, see `apart`."""
     facts: dict[str, ColumnData]
@@ -157,7 +157,7 @@ class Stale(_Struct):
     """The data shown is old."""
 
     seconds: int
-    """Since everything could be read."""
+    """Seconds since everything could last be read."""
     why: list[str]
     """One sentence for each collection that cannot be read, with what to do."""
 
@@ -189,7 +189,7 @@ class SnapshotData(_Struct):
     pod: str
     """The pod of typical shape: `4 GPUs and 100 CPU cores`; empty where pods are unknown."""
     placeholders: list[str]
-    """Label values that name no place, such as `no-topology`: a node with one lacks the level."""
+    """Placeholder label values, such as `no-topology`: a node with one lacks the level."""
     changes: list[ChangeData]
     """The newest first."""
 
@@ -245,7 +245,7 @@ class Since(_Struct):
     at: str
     """RFC 3339."""
     exact: bool
-    """True: the server saw it change. False: at the latest then, when the agent last wrote."""
+    """True: the server saw it change. False: it is when the agent last wrote, or earlier."""
 
 
 class Lacking(_Struct):
@@ -309,7 +309,7 @@ class GpuHit(_Struct):
 
 
 class SearchAnswer(_Struct):
-    """`GET api/search?q=TEXT`: GPUs, which a page knows nothing of; the best first, at most 50."""
+    """`GET api/search?q=TEXT`: GPUs, unknown to the page itself; the best first, at most 50."""
 
     gpus: list[GpuHit]
     more: bool
@@ -401,7 +401,7 @@ class GangRow(_Struct):
     gpus: int
     score: float
     better: bool
-    """Whether it would span fewer domains if it were placed anew now."""
+    """Whether it would span fewer domains if it were placed again now."""
     spans: str
     """`rack 4, could be 1`: each level at which it spans more domains than it could."""
 
@@ -432,17 +432,17 @@ class GangPlace(_Struct):
 
     nodes: list[str]
     level: str
-    """At which `better` is better; empty: it would not be better placed anew."""
+    """The level at which `better` is better; empty: placing it again would not improve it."""
     better: list[list[str]]
     """Domains, each with its values from the broadest level down."""
 
 
 class Fate(_Struct):
-    """What becomes of a gang."""
+    """What a drain would do to a gang."""
 
     text: str
     worse: bool
-    """It is torn apart, or waits."""
+    """Whether it would be spread further apart, or would wait."""
 
 
 class SlotChange(_Struct):
@@ -463,7 +463,7 @@ class Drained(_Struct):
     slots: list[SlotChange]
     """The largest first; the narrowest level at which a size loses slots."""
     warnings: list[str]
-    """What could not be read, and what is unknown for that."""
+    """What could not be read, and what is unknown because of that."""
 
 
 class ErrorAnswer(_Struct):

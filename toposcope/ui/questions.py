@@ -11,7 +11,7 @@ import msgspec
 from toposcope.errors import ToposcopeError
 
 MAX_BYTES: Final = 256 << 10
-"""Of a request."""
+"""The largest body of a request."""
 
 
 class NoPlanError(ToposcopeError):
@@ -69,7 +69,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class QuestionOutcome(StrEnum):
-    """What became of a question."""
+    """How a question ended."""
 
     ANSWERED = "answered"
     NO_PLAN = "no plan"

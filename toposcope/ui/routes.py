@@ -149,7 +149,9 @@ class Routes:
         state = self._state()
         node = await to_thread.run_sync(self._detail, name, state, limiter=self._node_reads)
         if node is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no node {name!r}, or no longer")
+            raise HTTPException(
+                HTTPStatus.NOT_FOUND, f"node {name!r} does not exist, or was deleted"
+            )
         return _json(node)
 
     def _detail(self, name: str, state: ClusterState) -> protocol.NodeData | None:
@@ -274,7 +276,7 @@ async def _healthy(_request: Request) -> Response:
 
 
 _WORDS: Final = {
-    "Not Found": "nothing is served at this address",
+    "Not Found": "there is no such address here",
     "Method Not Allowed": "this method is not allowed here",
 }
 """The router's own errors in more words."""

@@ -22,7 +22,7 @@ from toposcope.ui.source import FullNode, cached_view, gpu_uuids
 _FILES: Final = "files"
 EXPECTED: Final = (_FILES,)
 _POLL_SECONDS: Final = 2.0
-"""Between two looks at the files' modification times."""
+"""Time between two checks of the files' modification times."""
 _MOST_PROBLEMS: Final = 3
 
 _Times = tuple[tuple[str, int, int], ...]

@@ -9,9 +9,9 @@ from toposcope.ui.facts import Facts
 
 MAX_RESULTS: Final = 50
 MAX_QUERY: Final = 256
-"""Characters; no UUID has more."""
+"""The longest query, in characters; no UUID is longer."""
 _MIN_UUID: Final = 4
-"""Characters of a UUID; fewer are in almost every one."""
+"""The shortest query, in characters; shorter ones match almost every UUID."""
 
 
 def search(facts: Facts, query: str) -> protocol.SearchAnswer:

@@ -28,7 +28,7 @@ class FactsSource(Protocol):
 
     @property
     def kind(self) -> Literal["cluster", "files"]:
-        """What it reads."""
+        """Whether it reads a cluster or files."""
 
     def start(self) -> None:
         """Start the threads."""

@@ -10,7 +10,7 @@ from toposcope.errors import ToposcopeError
 WAITING: Final = 8
 """Questions that may wait while one is answered."""
 RETRY_SECONDS: Final = 5
-"""After which to ask again where all places are taken."""
+"""When to ask again if the queue is full."""
 
 
 class BusyError(ToposcopeError):
@@ -32,9 +32,7 @@ class Turns:
         Raises BusyError at once where the queue is full.
         """
         if self._taken == self._places:
-            raise BusyError(
-                "too many questions wait for an answer already; try again in some seconds"
-            )
+            raise BusyError("too many requests are waiting; try again in a few seconds")
 
         self._taken += 1
         try:

@@ -20,7 +20,7 @@ from toposcope.ui.known import Known, decoded
 from toposcope.ui.questions import Ask, QuestionOutcome, WorkerAnswer
 
 MEMORY_BYTES: Final = 512 << 20
-"""Address space that a question may take, besides as much as the cluster's copy takes."""
+"""Address space that a question may use, besides that of the copy of the cluster."""
 _UNBOUNDED_BYTES: Final = 1 << 62
 """Of a message from our own server, and of memory between two questions."""
 _GRACE_SECONDS: Final = 5.0

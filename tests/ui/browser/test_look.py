@@ -100,8 +100,7 @@ def test_telephone_shows_conditions_in_brief_and_nodes_left_out(troubled_screen:
         pytest.param(
             "h200-2",
             "left-out",
-            'left out: whose rack label says "no-topology", which names no rack '
-            "(cloud.google.com/gce-topology-subblock)",
+            'left out: whose rack label (cloud.google.com/gce-topology-subblock) is the placeholder "no-topology"',
             id="placeholder",
         ),
         pytest.param("l40s-3", "no-agent", "no-agent: without an agent's label gpu.topology/gpus", id="no-agent"),
@@ -137,7 +136,7 @@ def test_counts_are_the_topologys_with_nodes_left_out_apart(troubled_screen: Scr
         "nodes": 12,
         lost: 2,
         "without an agent": 1,
-        "in trouble": 2,
+        "with problems": 2,
     }
     figures = screen.panel.locator("dl").first
     for name, value in counts.items():
@@ -173,7 +172,7 @@ def test_question_mark_tells_the_keys_and_the_signs(screen: Screen) -> None:
     screen.open()
     sign = page.get_by_text("free GPU out of reach taken")
     expect(sign).to_be_visible()
-    help_ = page.get_by_role("dialog", name="Keys and signs")
+    help_ = page.get_by_role("dialog", name="Keys and symbols")
     screen.press("?")
     expect(help_).to_contain_text("go back")
     expect(help_).to_contain_text("a free GPU, a taken GPU")

@@ -17,7 +17,7 @@ def test_whole_cluster_at_a_glance(screen: Screen) -> None:
     first = screen.domain("block block-1")
     expect(first).to_have_accessible_name("block block-1: 6 nodes, 24 GPUs, 21 free, 4 of them out of reach")
     second = screen.domain("block block-2")
-    expect(second).to_have_accessible_name("block block-2: 6 nodes, 48 GPUs, 48 free, 1 in trouble")
+    expect(second).to_have_accessible_name("block block-2: 6 nodes, 48 GPUs, 48 free, 1 with problems")
     entries = screen.page.get_by_role("listitem")
     hurting = entries.filter(has_text=FAULTY)
     expect(hurting).to_contain_text("degraded")

@@ -68,5 +68,5 @@ def test_arrows_choose_and_escape_leaves(screen: Screen) -> None:
     expect(options(screen)).to_have_count(0)
     expect(screen.page).to_have_url(screen.address)
     box.fill("no such thing")
-    nothing = screen.page.get_by_text("Nothing in this cluster has that name.")
+    nothing = screen.page.get_by_text("No node, domain or GPU of this cluster matches.")
     expect(nothing).to_be_visible()

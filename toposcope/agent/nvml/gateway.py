@@ -93,7 +93,7 @@ class Nvml:
         except self.module.NVMLLibraryMismatchError as error:
             return NvmlReturn(_MISMATCHED_FILES, str(error))
         except UnicodeDecodeError as error:
-            return NvmlReturn(UNKNOWN, f"{function} answered bytes that are no text: {error}")
+            return NvmlReturn(UNKNOWN, f"{function} returned bytes that are not text: {error}")
 
     def note_loss(self, answer: NvmlReturn) -> None:
         """Remember an answer that a GPU is lost; others pass."""
@@ -171,7 +171,7 @@ def numbered(things: str, count: int | None) -> range:
     """
     number = count or 0
     if number > _MOST:
-        raise ImplausibleError(f"NVML counts {count} {things}, more than there can be")
+        raise ImplausibleError(f"NVML reports {count} {things}, more than a machine can have")
     return range(number)
 
 

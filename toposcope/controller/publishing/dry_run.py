@@ -21,7 +21,7 @@ from toposcope.kube.client import ApiClient, Caller, Request, find
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.kube.runtime import Runtime
 
-DRY_RUN: Final = "PublishersDryRun"
+DRY_RUN: Final = "DryRun"
 """The value in `spec.publish`, and the reason in the outcome."""
 _KEPT_METADATA: Final = ("name", "labels", "annotations", "ownerReferences", "finalizers")
 _MOST_CHARACTERS: Final = 700

@@ -56,10 +56,10 @@ class NodePlanWriter:
         self._no_room: frozenset[str] = frozenset()
         self._refused: ApiError | None = None
 
-    def write(self, look: Pass, asked: Mapping[str, PlannedTopology]) -> WriteOutcome:
-        """Write the plan of all topologies, given what each asks for by name. Raises KubeError."""
+    def write(self, look: Pass, planned: Mapping[str, PlannedTopology]) -> WriteOutcome:
+        """Write the plan of all topologies, given the entry of each by name. Raises KubeError."""
         complete = not look.excess
-        plan = plan_of(look.supported, asked, look.nodes.placeholders, complete=complete)
+        plan = plan_of(look.supported, planned, look.nodes.placeholders, complete=complete)
         return self.keep(plan, look.topologies)
 
     def keep(self, plan: NodePlan, topologies: Sequence[Topology]) -> WriteOutcome:
@@ -73,8 +73,7 @@ class NodePlanWriter:
             self._look()
             whole = self._with_deleted(plan, topologies)
             fits = fitting(whole)
-            left_out = whole.topologies[len(fits.topologies) :]
-            self._no_room = frozenset(entry.name for entry in left_out)
+            self._no_room = _names(whole) - _names(fits)
             self._put(fits)
             self._refused = None
         except ApiError as error:
@@ -95,8 +94,8 @@ class NodePlanWriter:
             return text
         if name in self._no_room:
             return (
-                f"{config_map} has no room for it: "
-                f"{LARGEST >> 10} KiB hold what older ClusterTopologies ask for; "
+                f"{config_map} is full: "
+                f"its {LARGEST >> 10} KiB hold what older ClusterTopologies ask for; "
                 "use fewer, or shorter node selectors"
             )
         return ""
@@ -135,8 +134,9 @@ class NodePlanWriter:
         self._writer.call(apply(self._path, body, MANAGER, force=True))
         self._stored = text
         count = len(plan.topologies)
-        askers = f"{count} {plural(count, 'ClusterTopology asks', 'ClusterTopologies ask')}"
-        log.info("the agents' plan is written: %s for keys on nodes", askers)
+        asking = sum(entry.asks_for_keys for entry in plan.topologies)
+        topologies = f"{count} {plural(count, 'ClusterTopology', 'ClusterTopologies')}"
+        log.info("the agents' plan is written: %s, %d ask for keys on nodes", topologies, asking)
 
     def _with_deleted(self, plan: NodePlan, topologies: Sequence[Topology]) -> NodePlan:
         """The plan with the entries of topologies that were deleted a moment ago.
@@ -171,6 +171,10 @@ class NodePlanWriter:
         return listed == known
 
 
+def _names(plan: NodePlan) -> frozenset[str]:
+    return frozenset([entry.name for entry in plan.topologies])
+
+
 def _text_of(config_map: Mapping[str, Any]) -> str:
     text = (config_map.get("data") or {}).get(FIELD)
     return text if isinstance(text, str) else ""
@@ -183,5 +187,5 @@ def _entries(text: str | None) -> tuple[PlannedTopology, ...]:
     try:
         return decode(text).topologies
     except ValueError as error:
-        log.warning("ConfigMap %s is written anew: %s", CONFIG_MAP, error)
+        log.warning("ConfigMap %s cannot be read and is rewritten: %s", CONFIG_MAP, error)
         return ()

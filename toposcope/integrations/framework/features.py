@@ -104,6 +104,15 @@ class SchedulerMessage:
     """In plain words; empty where the message speaks for itself."""
     ref: Ref | None = None
     """The object that carries it; None where `about` is no single object."""
+    fix: Command | None = None
+    """What ends the refusal, if one command does."""
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """What to run next: the fix, else what shows the object."""
+        if self.fix:
+            return (self.fix,)
+        return (self.ref.command("kubectl describe {}"),) if self.ref else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, name_of
 from toposcope.integrations.framework.features import (
     Object,
     Ref,
@@ -12,7 +12,9 @@ from toposcope.integrations.framework.features import (
     condition,
     conditions,
 )
-from toposcope.integrations.kueue.api import QUEUE_NAME, WORKLOAD
+from toposcope.integrations.kueue.api import CLUSTER_QUEUE, LOCAL_QUEUE, QUEUE_NAME, WORKLOAD
+from toposcope.integrations.kueue.queue_state import resume_command, stop_policy
+from toposcope.kube.discovery import Kind
 
 _REASONS: Final = (
     ("QuotaReserved", "False"),
@@ -49,6 +51,39 @@ def reports(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
     for ref, document in workload.members(WORKLOAD):
         if not _is_true(document, "Admitted"):
             yield from _reported(ref, document)
+
+
+def stopped_queue(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+    """That its LocalQueue or ClusterQueue is stopped, whatever its Workload said before that.
+
+    A stopped queue still admits a Workload for which it has reserved quota.
+    """
+    name = queue_name(workload)
+    if name is None:
+        return
+    for _, document in workload.members(WORKLOAD):
+        if _is_true(document, "QuotaReserved"):
+            return
+
+    local_queue = workload.store.find(LOCAL_QUEUE, name, workload.namespace)
+    if local_queue is None:
+        return
+    yield from _stopped(Field(local_queue), LOCAL_QUEUE)
+    cluster_queue_name = (Field(local_queue) / "spec" / "clusterQueue").text() or ""
+    cluster_queue = workload.store.find(CLUSTER_QUEUE, cluster_queue_name)
+    if cluster_queue is not None:
+        yield from _stopped(Field(cluster_queue), CLUSTER_QUEUE)
+
+
+def _stopped(queue: Field, kind: Kind) -> Iterator[SchedulerMessage]:
+    policy = stop_policy(queue)
+    if policy:
+        yield SchedulerMessage(
+            about=f"{kind.kind} {name_of(queue)}",
+            text=f"stopped (spec.stopPolicy: {policy}), so Kueue admits no Workload of it",
+            meaning="to resume it, set spec.stopPolicy to None; first ask who stopped it",
+            fix=resume_command(queue, kind.kind),
+        )
 
 
 def starts(workload: WorkloadObjects) -> str:

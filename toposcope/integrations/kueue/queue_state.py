@@ -14,9 +14,11 @@ from toposcope.integrations.framework.features import condition
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.kueue.api import ADMISSION_CHECK, COHORT
 from toposcope.integrations.kueue.quota import cohort_of, parents_of
-from toposcope.text import shell
+from toposcope.text import Command, shell
 
 _STOPPED: Final = frozenset({"Hold", "HoldAndDrain"})
+_RESUMED: Final = '{"spec": {"stopPolicy": "None"}}'
+"""The merge patch that starts a queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +30,32 @@ class Inactive:
     fix: str
 
 
+def stop_policy(queue: Field) -> str:
+    """What stops a LocalQueue or ClusterQueue: Hold or HoldAndDrain; empty: it runs."""
+    policy = (queue / "spec" / "stopPolicy").text() or ""
+    return policy if policy in _STOPPED else ""
+
+
 def stopped(queue: Field, kind: str) -> Inactive | None:
     """Whether the spec of a LocalQueue or ClusterQueue stops it."""
-    policy = (queue / "spec" / "stopPolicy").text()
-    if policy not in _STOPPED:
+    policy = stop_policy(queue)
+    if not policy:
         return None
-    name = name_of(queue)
-    edit = shell("kubectl edit {} {}", kind.lower(), name)
-    namespace = (queue / "metadata" / "namespace").text()
-    if namespace:
-        edit = shell("kubectl edit {} {} -n {}", kind.lower(), name, namespace)
     return Inactive(
         rule="kueue/queue-stopped",
-        text=f"{kind} {name} is stopped (spec.stopPolicy: {policy})",
-        fix=f"to start it, set spec.stopPolicy to None: {edit}",
+        text=f"{kind} {name_of(queue)} is stopped (spec.stopPolicy: {policy})",
+        fix=f"to start it, set spec.stopPolicy to None: {resume_command(queue, kind)}",
     )
+
+
+def resume_command(queue: Field, kind: str) -> Command:
+    """The command that starts a stopped LocalQueue or ClusterQueue."""
+    name = name_of(queue)
+    namespace = (queue / "metadata" / "namespace").text()
+    if namespace:
+        template = "kubectl patch {} {} -n {} --type merge -p {}"
+        return shell(template, kind.lower(), name, namespace, _RESUMED)
+    return shell("kubectl patch {} {} --type merge -p {}", kind.lower(), name, _RESUMED)
 
 
 def in_cycle(queue: Field, cluster: ClusterFacts) -> Inactive | None:

@@ -31,6 +31,7 @@ from toposcope.integrations.kueue.assignment import (
     OrderedPods,
     Unassigned,
 )
+from toposcope.integrations.kueue.quantities import quota_in_words, request_in_words
 from toposcope.integrations.kueue.queues import Flavor, Queue, ResourceGroup
 from toposcope.integrations.kueue.quota import FlavorResource
 from toposcope.integrations.kueue.resource_rules import DEFAULT_RULES, ResourceRules
@@ -359,7 +360,7 @@ class _Trial:
             wanted = self._used[pair] + amount * copies
             quota = quotas.get(pair, 0)
             if wanted > quota:
-                left = _quantity(pair[1], quota)
+                left = quota_in_words(pair[1], quota)
                 return self._lacks(pair, wanted, f"{left} left")
         return ""
 
@@ -518,19 +519,19 @@ class _Trial:
         resource = pair[1]
         if mode is _Mode.NEVER:
             capacity = self._queue.capacity.get(pair, 0)
-            quantity = _quantity(resource, capacity)
+            quantity = quota_in_words(resource, capacity)
             return self._lacks(pair, wanted, f"at most {quantity}")
 
         if mode is _Mode.BUSY:
             available = self._queue.available.get(pair, 0)
-            quantity = _quantity(resource, available)
+            quantity = quota_in_words(resource, available)
             return self._lacks(pair, wanted, f"{quantity} left")
 
         return ""
 
     def _lacks(self, pair: FlavorResource, wanted: int, quota: str) -> str:
         flavor, resource = pair
-        asked = _quantity(resource, wanted)
+        asked = request_in_words(resource, wanted)
         return (
             f"ClusterQueue {self._queue.name} has a quota of {quota} in flavor {flavor}, "
             f"{asked} requested"
@@ -792,11 +793,3 @@ def _no_room(result: Unassigned, pod_sets: Sequence[OrderedPods]) -> str:
         f"{VERSION} assigns pod sets one after the other and takes none back: "
         f"when it comes to pod set {result.pod_set} {room}"
     )
-
-
-def _quantity(resource: str, amount: int) -> str:
-    if resource == "cpu":
-        return f"{amount / 1000:g} cpu"
-    if resource == "memory":
-        return f"{amount / (1 << 30):g}Gi memory"
-    return f"{amount} {resource}"

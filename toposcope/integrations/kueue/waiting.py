@@ -23,7 +23,13 @@ from toposcope.integrations.kueue.api import (
     WORKLOAD,
 )
 from toposcope.integrations.kueue.assigned_nodes import check_assignment
-from toposcope.integrations.kueue.pending import is_managed, queue_name, reports, starts
+from toposcope.integrations.kueue.pending import (
+    is_managed,
+    queue_name,
+    reports,
+    starts,
+    stopped_queue,
+)
 from toposcope.integrations.kueue.pins import pin
 from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
@@ -177,7 +183,8 @@ class _Kueue(Waiting):
         return of_pod_set
 
     def refusals(self, workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-        return reports(workload)
+        yield from stopped_queue(workload)
+        yield from reports(workload)
 
     def resumes(self, workload: features.WorkloadObjects) -> str:
         return starts(workload)

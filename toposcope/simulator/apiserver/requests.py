@@ -1,4 +1,4 @@
-"""What goes over the wire: requests, responses, and what fails about a resource."""
+"""Requests, responses, and the errors about a resource."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -108,7 +108,7 @@ def already_exists(resource: ServedResource, name: str) -> StatusError:
 
 
 def conflict(resource: ServedResource, name: str, why: str = _MODIFIED) -> StatusError:
-    """409: the caller's idea of the object is out of date."""
+    """409: the caller's version of the object is out of date."""
     return StatusError(
         409,
         "Conflict",
@@ -138,7 +138,7 @@ def invalid(resource: ServedResource, name: str, causes: Iterable[tuple[str, str
 
 
 def details(resource: ServedResource, name: str) -> Object:
-    """What a `Status` says of the object it is about."""
+    """The details of a `Status`: the object that it is about."""
     about = {}
     if name:
         about["name"] = name

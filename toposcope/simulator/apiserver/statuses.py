@@ -45,7 +45,7 @@ class NoSuchPathError(ToposcopeError):
 
 
 def bad_request(message: str) -> StatusError:
-    """400: the request itself makes no sense."""
+    """400: the request is malformed."""
     return StatusError(400, "BadRequest", message)
 
 

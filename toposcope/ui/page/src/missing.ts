@@ -1,4 +1,4 @@
-// Where there is nothing to see yet: what is missing, and what to do about it.
+// The page without data: what is missing, and how to get it.
 import { figure, many } from "./map/text.ts";
 import type { Cluster } from "./model/cluster.ts";
 import { listOf } from "./model/table.ts";

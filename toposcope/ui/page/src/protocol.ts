@@ -101,7 +101,7 @@ export interface Snapshot {
   nodes: Nodes;
   otherNodes: number;
   views: View[];
-  /** Label values that name no place: a node with one lacks the level. */
+  /** Placeholder label values, such as `no-topology`: a node with one lacks the level. */
   /** The pod of typical shape; empty where pods are unknown. */
   pod: string;
   placeholders: string[];
@@ -246,7 +246,7 @@ export interface Planning {
 
 export interface GangPlace {
   nodes: string[];
-  /** Empty: it would not be better placed anew. */
+  /** Empty: placing it again would not improve it. */
   level: string;
   better: string[][];
 }

@@ -46,7 +46,7 @@ test("a node that lacks a level, or is in no view, stands apart with its reason;
   assert.deepEqual(tree.pens, [
     { reason: "without a rack label (label/rack)", nodes: [1] },
     { reason: "without an agent", nodes: [2] },
-    { reason: 'whose rack label says "no-topology", which names no rack (label/rack)', nodes: [4] },
+    { reason: 'whose rack label (label/rack) is the placeholder "no-topology"', nodes: [4] },
   ]);
   assert.deepEqual([...tree.order], [0]);
   assert.deepEqual(pathOf(tree.home[1] ?? tree.root), ["b1"]);

@@ -1,4 +1,4 @@
-// The way from the whole down to what is shown, each step a way back.
+// The path from the whole cluster to the domain shown; each step leads back to it.
 import { type Domain, type Forest, levelName, narrowed, pathOf } from "../model/domains.ts";
 import { route } from "./text.ts";
 

@@ -123,7 +123,7 @@ export function aboutDomain(domain: Domain, forest: Forest, health: Uint32Array)
   const trouble = troubled(health, domain);
   const free = domain.free === null ? "" : `, ${freeWords(domain.free, domain.blocked)}`;
   const words = `${levelName(forest, domain)} ${domain.value}: ${many(domain.count, "node")}, ${many(domain.gpus, "GPU")}${free}`;
-  return trouble ? `${words}, ${trouble} in trouble` : words;
+  return trouble ? `${words}, ${trouble} with problems` : words;
 }
 
 export function aboutNode(node: number, table: Table, forest: Forest): string {

@@ -13,7 +13,7 @@ export interface Scene {
   readonly lens: Lens;
   /** Nodes of each category in each domain, see `tally`. */
   readonly counts: Uint32Array;
-  /** Nodes in trouble in each domain, whatever the lens: see `tally` with the lens of health. */
+  /** Nodes with problems in each domain, whatever the lens: see `tally` with the lens of health. */
   readonly health: Uint32Array;
   /** Nodes that keep their colour; null: all. */
   readonly highlighted: Uint8Array | null;

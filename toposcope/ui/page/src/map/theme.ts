@@ -10,7 +10,7 @@ export interface Theme {
   readonly font: string;
 }
 
-/** Those that were read already: to ask the style sheet for each colour anew would take longer than to draw with it. */
+/** Those that were read already: asking the style sheet for each colour again would take longer than drawing with it. */
 const read = new Map<string, Theme>();
 
 /** The colours under a theme. */

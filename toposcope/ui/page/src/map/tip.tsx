@@ -1,4 +1,4 @@
-// The note under the pointer. It has a state of its own, so that moving the pointer draws nothing else anew.
+// The tooltip. It has a state of its own, so that moving the pointer redraws nothing else.
 import type { RefObject } from "preact";
 import { useState } from "preact/hooks";
 import { type Forest, levelName, outOfReach, pathOf } from "../model/domains.ts";

@@ -146,7 +146,7 @@ export function forestOf(table: Table, view: View, placeholders: ReadonlySet<str
 
 function reasonOf({ domain, key }: LevelView, placeholder: string | undefined): string {
   if (placeholder === undefined) return `without a ${domain} label (${key})`;
-  return `whose ${domain} label says "${placeholder}", which names no ${domain} (${key})`;
+  return `whose ${domain} label (${key}) is the placeholder "${placeholder}"`;
 }
 
 function settle(domain: Domain, table: Table, order: Int32Array, rank: Int32Array, from: number): number {

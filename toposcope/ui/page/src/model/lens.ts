@@ -40,11 +40,11 @@ export function isLens(text: string | null): text is LensKey {
 
 /** By severity: a node with several marks is drawn as its worst. */
 export const HEALTH: readonly Category[] = [
-  mark("ok", "healthy", "plain", "Ready, schedulable, wired as it should be"),
+  mark("ok", "healthy", "plain", "Ready, schedulable, wired as expected"),
   mark("not-ready", "not ready", "cross", "Kubernetes cannot reach it"),
-  mark("degraded", "degraded", "hatch", "fewer GPUs or links, or worse paths than there should be"),
+  mark("degraded", "degraded", "hatch", "fewer GPUs or links, or worse paths, than expected"),
   mark("unknown", "unknown", "dots", "its hardware does not answer"),
-  mark("no-agent", "no agent", "hollow", "has GPUs, and no agent has labelled it"),
+  mark("no-agent", "no agent", "hollow", "has GPUs, but no agent has labelled it"),
   mark("cordoned", "cordoned", "slash", "takes no new pods"),
   mark("tainted", "tainted", "bars", "takes only pods that tolerate its taint"),
   mark("left-out", "left out", "hollow", "healthy, but schedulers that use this topology skip it"),
@@ -53,7 +53,7 @@ const UNKNOWN = 3;
 const LAST_TROUBLE = 4;
 const LEFT_OUT = HEALTH.length - 1;
 
-/** Whether a category of health is trouble: a cordon or a taint may be meant, and what is left out is another category. */
+/** Whether a category of health is a problem: a cordon or a taint may be intended, and left-out nodes have a category of their own. */
 export function isTrouble(health: number): boolean {
   return health > 0 && health <= LAST_TROUBLE;
 }
@@ -70,7 +70,7 @@ export function healthOf(marks: readonly string[]): number {
   return index < 0 ? UNKNOWN : index;
 }
 
-/** The category of health of a node in a view: one that stands apart is not healthy, even if nothing is wrong with it. */
+/** The category of health of a node in a view: a left-out node is not healthy, even if nothing is wrong with it. */
 export function healthAt(table: Table, forest: Forest, node: number): number {
   return healthOf(listOf(table.marks, node)) || (forest.why.has(node) ? LEFT_OUT : 0);
 }
@@ -206,7 +206,7 @@ function byShape(table: Table): Lens {
       tone,
       pattern: strange ? ((["hatch", "cross", "dots"] as const)[(odd - 1) % 3] ?? "hatch") : "plain",
       rare: strange,
-      hint: strange ? `not wired as most ${name ?? "nodes"} are` : `how most ${name ?? "nodes"} are wired`,
+      hint: strange ? `wired differently from most ${name ?? "nodes"}` : `wired like most ${name ?? "nodes"}`,
     };
   });
   categories.push({

@@ -7,7 +7,7 @@ export function Drawing({ node }: { node: NodeDetail }) {
   const plan = planOf(node);
   const { width, height, bar, homeTop } = plan;
   return (
-    <div class="scrolls" tabIndex={0} role="region" aria-label={`Picture of ${node.name}`}>
+    <div class="scrolls" tabIndex={0} role="region" aria-label={`Wiring of ${node.name}`}>
       <svg
         class="drawing"
         viewBox={`0 0 ${width} ${height}`}

@@ -13,7 +13,7 @@ export function Facts({ node, blocked }: Props) {
   const gpus = node.devices.filter((device) => device.kind === "gpu");
   const cabled = node.devices.filter((device) => device.neighbour);
   const others = Object.entries(node.labels).filter(([key]) => !key.startsWith("gpu.topology/"));
-  let free = node.free === null ? "not known" : figure(node.free);
+  let free = node.free === null ? "unknown" : figure(node.free);
   if (blocked.gpus) free += `, ${figure(blocked.gpus)} of them out of reach: ${blocked.why}`;
   return (
     <div class="facts">

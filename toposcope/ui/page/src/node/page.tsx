@@ -103,7 +103,7 @@ function Trouble({ node, now }: { node: NodeDetail; now: number }) {
           <strong>{node.state === "unknown" ? "Its hardware does not answer" : "Degraded"}</strong>
           {node.since && seconds !== null && (
             <time dateTime={node.since.at}>
-              {node.since.exact ? ` since ${day(node.since.at)}` : ` at the latest since ${day(node.since.at)}`} (
+              {node.since.exact ? ` since ${day(node.since.at)}` : ` since ${day(node.since.at)} or earlier`} (
               {lasting(seconds)})
             </time>
           )}

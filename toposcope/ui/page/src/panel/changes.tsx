@@ -1,4 +1,4 @@
-// What changed lately, the newest first; a click leads to the node that it is about.
+// Recent changes, newest first; a click opens the node that changed.
 
 import type { Change } from "../protocol.ts";
 import { ago, since } from "../time.ts";
@@ -16,9 +16,7 @@ export function Changes({ changes, view, live, now, known, open }: Props) {
   const shown = changes.filter((change) => change.view === null || change.view === view);
   if (!shown.length) {
     return (
-      <p class="soft">
-        {live ? "Nothing has changed since the server began to watch." : "A saved file does not change."}
-      </p>
+      <p class="soft">{live ? "Nothing has changed since the server started." : "A saved file does not change."}</p>
     );
   }
   return (

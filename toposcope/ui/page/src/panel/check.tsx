@@ -114,7 +114,7 @@ const WORDS: Record<Check["verdict"], string> = {
   never: "▲ cannot fit",
   unclear: "? unclear",
   refused: "▲ would be refused",
-  nothing: "asks for nothing",
+  nothing: "requests no topology",
 };
 
 function Verdict({
@@ -145,7 +145,7 @@ function Verdict({
       ))}
       {check.demands.length > 0 && (
         <>
-          <h4>What it asks for</h4>
+          <h4>What it requests</h4>
           <pre tabIndex={0}>{check.demands.join("\n")}</pre>
         </>
       )}
@@ -183,7 +183,7 @@ function Verdict({
       <Sentences items={check.notes} />
       {check.reasoning.length > 0 && (
         <details>
-          <summary>How this was found</summary>
+          <summary>How this was decided</summary>
           <Sentences items={check.reasoning} />
         </details>
       )}

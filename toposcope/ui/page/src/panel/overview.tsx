@@ -1,4 +1,4 @@
-// What is shown, in numbers: how much, how free, where it hurts, which levels there are.
+// The open domain in numbers: capacity, free GPUs, problems, levels.
 import { Fragment } from "preact";
 import { figure, many, route } from "../map/text.ts";
 import { Swatch } from "../map/tip.tsx";
@@ -32,11 +32,11 @@ export function Overview({ table, forest, focus, otherNodes, open }: Props) {
         <Figure value={nodes} name={nodes === 1 ? "node" : "nodes"} />
         {leftOut > 0 && <Figure value={leftOut} name={`left out, with ${many(leftOutGpus, "GPU")}`} alarm />}
         {withoutAgent > 0 && <Figure value={withoutAgent} name="without an agent" alarm />}
-        <Figure value={ailing.length} name="in trouble" alarm={ailing.length > 0} />
+        <Figure value={ailing.length} name="with problems" alarm={ailing.length > 0} />
       </dl>
       <section>
-        <h3>Where it hurts</h3>
-        {!ailing.length && <p class="healthy">✓ No node in here is in trouble.</p>}
+        <h3>Nodes with problems</h3>
+        {!ailing.length && <p class="healthy">✓ No node here has a problem.</p>}
         <ul class="ailing">
           {ailing.slice(0, SHOWN).map((node) => (
             <Ailing key={table.names[node]} node={node} table={table} forest={forest} open={open} />
@@ -56,7 +56,7 @@ export function Overview({ table, forest, focus, otherNodes, open }: Props) {
   );
 }
 
-/** Nodes of a domain that are in trouble, the worst first; in the whole view also those that stand apart. */
+/** Nodes of a domain that have problems, the worst first; in the whole view also those that stand apart. */
 export function inTrouble(table: Table, forest: Forest, focus: Domain): number[] {
   const troubled: { node: number; severity: number }[] = [];
   const look = (node: number): void => {

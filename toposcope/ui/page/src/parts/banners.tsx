@@ -1,4 +1,4 @@
-// What to read first: stale data, and conditions of the ClusterTopology that are not True.
+// Banners: stale data, and conditions of the ClusterTopology that are not True.
 import { many } from "../map/text.ts";
 import { failingConditions } from "../model/cluster.ts";
 import type { ConditionView, Status, View } from "../protocol.ts";

@@ -1,4 +1,4 @@
-// The head of the page: what is looked at, the search, how fresh it is.
+// The header: the topology, the search box, how fresh the data is.
 import type { ComponentProps } from "preact";
 import { figure } from "../map/text.ts";
 import type { Cluster } from "../model/cluster.ts";
@@ -84,7 +84,7 @@ function Freshness({
     <p class={well ? "fresh live" : "fresh old"} title={cluster.sourceName}>
       <i aria-hidden="true" />
       {well ? "Live" : "Stale"}
-      <span class="sr-only">, last word at {clock(heardAt)}</span>
+      <span class="sr-only">, last update at {clock(heardAt)}</span>
     </p>
   );
 }

@@ -1,4 +1,4 @@
-// What the keys do and what the signs on the map mean: `?` opens it.
+// The help: keys, and symbols of the map. `?` opens it.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Sample, Square } from "../map/legend.tsx";
 import { HEALTH } from "../model/lens.ts";
@@ -34,13 +34,13 @@ export function Help({ theme }: { theme: ThemeName }) {
         class="icon-button"
         onClick={() => dialog.current?.showModal()}
         aria-label="Help"
-        title="Keys and signs (?)"
+        title="Keys and symbols (?)"
       >
         ?
       </button>
       <dialog ref={dialog} class="help" aria-labelledby="help-title">
         <header>
-          <h2 id="help-title">Keys and signs</h2>
+          <h2 id="help-title">Keys and symbols</h2>
           <button type="button" class="icon-button" onClick={() => dialog.current?.close()} aria-label="Close">
             ✕
           </button>
@@ -76,7 +76,7 @@ export function Help({ theme }: { theme: ThemeName }) {
             <dt>
               <Square half />
             </dt>
-            <dd>a free GPU that a pod of typical shape cannot get: CPU, memory, a taint or a level is missing</dd>
+            <dd>a free GPU that a typical pod cannot get: too little CPU or memory, a taint, or a missing level</dd>
           </div>
           <div>
             <dt>▲ 3</dt>

@@ -125,7 +125,7 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
             </span>
           </div>
         ))}
-        {shown && !matches.length && <p class="nothing">Nothing in this cluster has that name.</p>}
+        {shown && !matches.length && <p class="nothing">No node, domain or GPU of this cluster matches.</p>}
       </div>
       <output class="sr-only">{shown ? `${matches.length} found` : ""}</output>
     </search>

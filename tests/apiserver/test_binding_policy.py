@@ -1,0 +1,133 @@
+"""The policy that `make bench ARGS=bindings` measures: labels come with the binding, and no binding fails for them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support.api import ApiUnderTest, create_namespace, create_service_account, wait_until
+from toposcope.integrations.node_paths import PathStep, encode
+
+pytestmark = pytest.mark.real_api("admission")
+
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+POLICIES = f"{GROUP}/mutatingadmissionpolicies"
+BINDINGS = f"{GROUP}/mutatingadmissionpolicybindings"
+CONFIG_MAPS = "/api/v1/namespaces/toposcope-system/configmaps"
+CONFIG_MAP = f"{CONFIG_MAPS}/toposcope-node-paths"
+POLICY = Path(__file__).parents[2] / "tools" / "bench" / "binding_policy.yaml"
+GOOD = encode(
+    {
+        "n1": [PathStep("rack", "r1"), PathStep("host", "n1")],
+        "n10": [PathStep("rack", "r2"), PathStep("host", "n10")],
+        "n2": [PathStep("rack", "r2")],
+        "n3": [],
+    },
+    shards=2,
+).data
+
+
+@pytest.fixture(scope="module")
+def cluster(real_api: ApiUnderTest) -> Iterator[ApiUnderTest]:
+    """A server with the policy in force in namespace `on`."""
+    status, _ = real_api.request("GET", POLICIES)
+    if status != 200:
+        pytest.skip("this kube-apiserver has no MutatingAdmissionPolicy v1 (Kubernetes 1.36)")
+    for namespace in ("on", "off", "toposcope-system"):
+        create_namespace(real_api, namespace)
+        create_service_account(real_api, namespace, "default")
+    real_api.patch("/api/v1/namespaces/on", {"metadata": {"labels": {"gpu.topology/binding-labels": "enabled"}}})
+    keep(real_api, GOOD)
+    policy, binding = yaml.safe_load_all(POLICY.read_text())
+    real_api.create(POLICIES, policy)
+    real_api.create(BINDINGS, binding)
+    in_force(real_api, "first")
+    yield real_api
+    for path in (BINDINGS, POLICIES):
+        real_api.request("DELETE", f"{path}/toposcope-binding-labels.gpu.topology")
+
+
+def keep(api: ApiUnderTest, data: Any) -> None:
+    """Make the ConfigMap anew with this data."""
+    api.request("DELETE", CONFIG_MAP)
+    api.create(
+        CONFIG_MAPS,
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-paths"}, "data": data},
+    )
+
+
+def in_force(api: ApiUnderTest, prefix: str) -> None:
+    """Wait until bindings get what the good ConfigMap says."""
+    tries = iter(range(1_000))
+    wait_until(
+        lambda: bound(api, f"{prefix}-{next(tries)}", "n1") != {},
+        "the policy is in force",
+    )
+
+
+def bound(api: ApiUnderTest, name: str, node: str, namespace: str = "on") -> dict[str, str]:
+    """Make a pod, bind it to the node, and give its labels and annotations."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    spec = {"containers": [{"name": "main", "image": "none"}]}
+    api.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    api.create(
+        f"{pods}/{name}/binding",
+        {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target},
+    )
+    pod = api.get(f"{pods}/{name}")
+    assert pod["spec"]["nodeName"] == node
+    metadata = pod["metadata"]
+    return metadata.get("labels", {}) | metadata.get("annotations", {})
+
+
+def test_labels_of_the_path_come_with_the_binding(cluster: ApiUnderTest) -> None:
+    assert bound(cluster, "whole", "n10") == {
+        "gpu.topology/path": "rack=r2,host=n10",
+        "gpu.topology/path-rack": "r2",
+        "gpu.topology/path-host": "n10",
+    }
+
+
+def test_path_without_the_host_is_written_as_far_as_known(cluster: ApiUnderTest) -> None:
+    assert bound(cluster, "short", "n2") == {"gpu.topology/path": "rack=r2", "gpu.topology/path-rack": "r2"}
+
+
+@pytest.mark.parametrize("node", ["n3", "n4", "a", "n", "n1.example.com"])
+def test_node_without_a_path_is_bound_without_labels(cluster: ApiUnderTest, node: str) -> None:
+    assert bound(cluster, f"unknown-{node}", node) == {}
+
+
+def test_namespace_without_the_label_is_untouched(cluster: ApiUnderTest) -> None:
+    assert bound(cluster, "elsewhere", "n1", namespace="off") == {}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(None, id="no-data"),
+        pytest.param({"starts": "n1", "paths": "\n0:rack=r1\n"}, id="no-shard"),
+        pytest.param({"starts": "n1", "0": "\nn1=0", "paths": "\n0:rack=r1\n"}, id="line-without-an-end"),
+        pytest.param({"starts": "n1", "0": "\nn1=7\n", "paths": "\n0:rack=r1\n"}, id="unknown-number"),
+        pytest.param({"starts": "n1", "0": "\nn1=0\n", "paths": "\n0:rack\n"}, id="no-value"),
+        pytest.param({"starts": "n1", "0": "\nn1=0\n", "paths": "\n0:rack=a b\n"}, id="no-label-value"),
+        pytest.param({"starts": "n1", "0": "\nn1=0\n", "paths": f"\n0:rack={'r' * 70}\n"}, id="long-value"),
+        pytest.param({"starts": "n1", "0": "\nn1=0\n", "paths": f"\n0:rack={'r' * 900_000}\n"}, id="huge-value"),
+    ],
+)
+def test_corrupt_config_map_fails_no_binding(cluster: ApiUnderTest, data: Any, request: pytest.FixtureRequest) -> None:
+    case = request.node.callspec.id
+    keep(cluster, data)
+    tries = iter(range(1_000))
+    wait_until(lambda: bound(cluster, f"{case}-{next(tries)}", "n1") == {}, "no labels are written")
+    keep(cluster, GOOD)
+    in_force(cluster, f"after-{case}")
+
+
+def test_missing_config_map_fails_no_binding(cluster: ApiUnderTest) -> None:
+    cluster.request("DELETE", CONFIG_MAP)
+    tries = iter(range(1_000))
+    wait_until(lambda: bound(cluster, f"missing-{next(tries)}", "n1") == {}, "no labels are written")
+    keep(cluster, GOOD)
+    in_force(cluster, "after-missing")

@@ -1,0 +1,341 @@
+"""`toposcope rank`: real processes on this machine stand for the pods of a job."""
+
+import ast
+import contextlib
+import itertools
+import json
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from tests.support.paths import ROOT
+from toposcope.rank import Member, ordered, parse_path
+
+FILE = ROOT / "toposcope" / "rank.py"
+JOB_TOKEN = "of this job"  # noqa: S105 - protects nothing
+LEVELS = ("block", "rack", "host")
+
+
+class RankedJob:
+    """The pods of a job; each runs rank.py as a job's image does, with nothing else of this project."""
+
+    def __init__(self, folder: Path, python: str = sys.executable) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.folder = folder
+        self.python = python
+        self.running: list[subprocess.Popen[str]] = []
+
+    def pod(self, rank: int, size: int, *flags: str, path: str = "", token: str = "") -> subprocess.Popen[str]:
+        place = f"127.0.0.1:{self.port}"
+        words = [self.python, "-I", str(FILE), "--rank", str(rank), "--size", str(size), "--meet", place]
+        if "--name" not in flags:
+            words += ["--name", f"pod-{rank}"]
+        environment = {"TOPOSCOPE_PATH": path, "TOPOSCOPE_ENDPOINT": "", "TOPOSCOPE_RANK_TOKEN": token, "PATH": "/bin"}
+        words += ["--address", f"10.0.0.{rank}", "--timeout", "20", *flags]
+        process = subprocess.Popen(
+            words,
+            env=environment,
+            cwd=self.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.running.append(process)
+        return process
+
+    def end(self) -> None:
+        for process in self.running:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[RankedJob]:
+    started = RankedJob(tmp_path)
+    yield started
+    started.end()
+
+
+def members_of(text: str) -> list[tuple[int, str]]:
+    return [(member["old_rank"], member["address"]) for member in json.loads(text)]
+
+
+def said(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not is_true():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def crossings(paths: Sequence[tuple[str, ...]], level: int) -> int:
+    """How many edges of the ring join two domains of a level; a domain is its whole path."""
+    count = 0
+    for number, path in enumerate(paths):
+        before = paths[number - 1]
+        count += path[: level + 1] != before[: level + 1]
+    return count
+
+
+def random_paths(count: int, seed: int) -> list[tuple[str, ...]]:
+    draw = random.Random(seed)
+    return [(draw.choice("ab"), draw.choice("xyz"), f"n{number}") for number in range(count)]
+
+
+def members_at(paths: Sequence[tuple[str, ...]]) -> list[Member]:
+    members = []
+    for rank, path in enumerate(paths):
+        steps = tuple(zip(LEVELS, path, strict=True))
+        members.append(Member(rank, f"pod-{rank}", "", 1, steps))
+    return members
+
+
+def assert_ring_is_minimal(count: int, seed: int) -> None:
+    paths = random_paths(count, seed)
+    ours = [tuple(value for _, value in pod.path) for pod in ordered(members_at(paths))]
+    first, *others = paths
+    rings = [[first, *ring] for ring in itertools.permutations(others)]
+    for level in range(2):
+        fewest = min(crossings(ring, level) for ring in rings)
+        assert crossings(ours, level) == fewest
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("count", [2, 4, 6, 7])
+def test_ring_crosses_each_level_as_rarely_as_any(count: int, seed: int) -> None:
+    assert_ring_is_minimal(count, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("count", [8, 9])
+def test_ring_of_nine_crosses_each_level_as_rarely_as_any(count: int, seed: int) -> None:
+    assert_ring_is_minimal(count, seed)
+
+
+@pytest.mark.parametrize("text", ["block", "block=", "=b1", "block=b1,,rack=r1", "a=b=c"])
+def test_malformed_path_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not LEVEL=VALUE"):
+        parse_path(text)
+
+
+def test_file_is_short_and_needs_python_3_8_alone() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400
+    tree = ast.parse(text, feature_version=(3, 8))
+    imported = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {name.name.split(".")[0] for name in node.names}
+        if isinstance(node, ast.ImportFrom):
+            imported.add(str(node.module).split(".")[0])
+    assert imported <= sys.stdlib_module_names
+    assert "tomllib" not in imported
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_eight_pods_get_one_order_with_domains_together(job: RankedJob, seed: int) -> None:
+    paths = random_paths(8, seed)
+    started = []
+    for rank, path in enumerate(paths):
+        text = ",".join(f"{level}={value}" for level, value in zip(LEVELS, path, strict=True))
+        started.append(job.pod(rank, 8, "--no-keep", "--format", "json", path=text))
+    answers = [said(process) for process in started]
+    assert len(set(answers)) == 1
+    code, out, err = answers[0]
+    assert (code, err) == (0, "")
+    ranks = [rank for rank, _ in members_of(out)]
+    assert sorted(ranks) == list(range(8))
+    racks = [paths[rank][:2] for rank in ranks]
+    assert len(list(itertools.groupby(racks))) == len(set(racks))
+
+
+def older_pythons() -> list[str]:
+    found = []
+    for version in ("3.8", "3.9", "3.10"):
+        folders = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*"))
+        found += [str(folder / "bin" / "python3") for folder in folders]
+        on_path = shutil.which(f"python{version}")
+        if not folders and on_path:
+            found.append(on_path)
+    return found
+
+
+def test_older_python_runs_it(tmp_path: Path) -> None:
+    pythons = older_pythons()
+    if not pythons:
+        pytest.skip("no Python from 3.8 to 3.10 is here")
+    old = RankedJob(tmp_path, pythons[0])
+    first = old.pod(0, 2, "--no-keep", "--format", "hostfile", "--slots", "8", path="rack=r2")
+    second = old.pod(1, 2, "--no-keep", "--format", "hostfile", "--slots", "4", path="rack=r1")
+    assert said(first) == said(second) == (0, "10.0.0.1 slots=4\n10.0.0.0 slots=8\n", "")
+
+
+def test_pod_without_a_path_is_last_and_named(job: RankedJob) -> None:
+    started = [job.pod(0, 2, "--no-keep"), job.pod(1, 2, "--no-keep", path="rack=r9")]
+    (_, out, err), (_, other, _) = [said(process) for process in started]
+    assert "export RANK=1\n" in out
+    assert "export RANK=0\n" in other
+    assert "export PET_MASTER_ADDR=10.0.0.1\n" in out
+    assert "pods without a path have the last ranks: pod-0" in err
+
+
+def test_missing_pods_are_named_to_all_in_time(job: RankedJob) -> None:
+    flags = ("--no-keep", "--timeout", "2")
+    started = [job.pod(0, 4, *flags, path="rack=a"), job.pod(1, 4, *flags, path="rack=b")]
+    text = "toposcope rank: 2 pods did not come within 2 s: old ranks 2, 3\n"
+    assert [said(process) for process in started] == [(2, "", text), (2, "", text)]
+
+
+def test_meeting_that_nobody_serves_is_named(job: RankedJob) -> None:
+    code, out, err = said(job.pod(1, 2, "--no-keep", "--timeout", "1", path="rack=a"))
+    assert (code, out) == (2, "")
+    assert f"no meeting at 127.0.0.1:{job.port} (old rank 0): " in err
+
+
+def test_two_pods_with_one_rank_are_both_named(job: RankedJob) -> None:
+    job.pod(0, 3, "--no-keep", path="rack=a")
+    job.pod(1, 3, "--no-keep", "--name", "one", path="rack=a")
+    second = job.pod(1, 3, "--no-keep", "--name", "two", path="rack=a")
+    first = job.running[1]
+    wait_until(lambda: first.poll() is not None or second.poll() is not None)
+    loser = first if first.poll() is not None else second
+    code, _, err = said(loser)
+    assert code == 2
+    assert "two pods have old rank 1: " in err
+    assert "one" in err
+    assert "two" in err
+
+
+def test_pod_of_another_size_is_refused(job: RankedJob) -> None:
+    job.pod(0, 3, "--no-keep", path="rack=a")
+    code, _, err = said(job.pod(1, 4, "--no-keep", path="rack=a"))
+    assert code == 2
+    assert "pod-1 has old rank 1 and --size 4, but pod-0 has old rank 0 and --size 3" in err
+
+
+def test_pod_with_another_token_is_refused(job: RankedJob) -> None:
+    job.pod(0, 2, "--no-keep", path="rack=a", token=JOB_TOKEN)
+    stranger = job.pod(1, 2, "--no-keep", path="rack=a")
+    code, _, err = said(stranger)
+    assert code == 2
+    assert "TOPOSCOPE_RANK_TOKEN differs" in err
+    second = job.pod(1, 2, "--no-keep", path="rack=a", token=JOB_TOKEN)
+    assert said(second)[0] == 0
+
+
+def test_hostile_bytes_do_not_disturb_the_meeting(job: RankedJob) -> None:
+    first = job.pod(0, 2, "--no-keep", path="rack=b")
+    lines = (
+        b"\x00\xff" * 50 + b"\n",
+        b"[" * 100_000 + b"\n",
+        b"a" * 3_000_000,
+        b'["{}", ""]\n',
+        b"[1e999, null]\n",
+        json.dumps(['{"pod":[1,"x","",1,[]],"size":2,"known":[],"seconds":NaN,"nonce":""}', ""]).encode() + b"\n",
+        json.dumps(['{"pod":[9e999,"x","",1,[]],"size":2,"known":[],"seconds":1,"nonce":""}', ""]).encode() + b"\n",
+    )
+    with contextlib.ExitStack() as idle:
+        for _ in range(100):
+            wait_until(lambda: is_served(job.port))
+            idle.enter_context(socket.create_connection(("127.0.0.1", job.port)))
+        for line in lines:
+            with socket.create_connection(("127.0.0.1", job.port)) as stranger, contextlib.suppress(OSError):
+                stranger.sendall(line)
+        second = job.pod(1, 2, "--no-keep", path="rack=a")
+        assert (said(first)[0], said(second)[0]) == (0, 0)
+
+
+def is_served(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
+
+
+def running(job: RankedJob, rank: int, size: int, path: str, *flags: str) -> subprocess.Popen[str]:
+    """A pod whose command writes its rank into a file and stays."""
+    words = (
+        "--",
+        "/bin/sh",
+        "-c",
+        f'echo "$RANK $MASTER_ADDR" > now-{rank}.$$ && mv now-{rank}.$$ rank-{rank}; exec cat',
+    )
+    return job.pod(rank, size, *flags, *words, path=path)
+
+
+def rank_file(job: RankedJob, rank: int) -> str:
+    file = job.folder / f"rank-{rank}"
+    wait_until(file.exists)
+    return file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("restarted", [0, 1])
+def test_restarted_pod_gets_its_rank_again(job: RankedJob, restarted: int) -> None:
+    paths = ("rack=c", "rack=b", "rack=a")
+    started = [running(job, rank, 3, path) for rank, path in enumerate(paths)]
+    assert [rank_file(job, rank) for rank in range(3)] == ["2 10.0.0.2\n", "1 10.0.0.2\n", "0 10.0.0.2\n"]
+    lost = started[restarted]
+    lost.send_signal(signal.SIGTERM)
+    assert lost.wait(timeout=30) == 128 + signal.SIGTERM
+    (job.folder / f"rank-{restarted}").unlink()
+    running(job, restarted, 3, "rack=_elsewhere")  # its node has gone, too
+    assert rank_file(job, restarted) == f"{2 - restarted} 10.0.0.2\n"
+
+
+def test_pod_lost_before_the_meeting_may_come_again(job: RankedJob) -> None:
+    first = job.pod(0, 2, "--no-keep", "--timeout", "3", path="rack=a")
+    lost = job.pod(1, 3, path="rack=b")
+    lost.kill()
+    again = job.pod(1, 2, "--no-keep", path="rack=b")
+    assert (said(first)[0], said(again)[0]) == (0, 0)
+
+
+def test_keeper_answers_after_its_program_has_ended(job: RankedJob) -> None:
+    place = f"127.0.0.1:{job.port}"
+    program = f"{sys.executable} {FILE} --size 2 --meet {place} --timeout 20"
+    shell = f"{program} --rank 0 --name pod-0; cat"
+    environment = {"TOPOSCOPE_PATH": "rack=b", "PATH": "/bin:/usr/bin"}
+    pod = subprocess.Popen(
+        ["/bin/sh", "-c", shell],
+        env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    job.running.append(pod)
+    assert said(job.pod(1, 2, "--no-keep", path="rack=a"))[0] == 0
+    assert pod.stdout
+    assert pod.stdout.readline() == "export RANK=1\n"
+    code, out, _ = said(job.pod(1, 2, "--no-keep", path="rack=z"))
+    assert (code, out.splitlines()[0]) == (0, "export RANK=0")
+    pod.kill()
+    pod.wait()
+    wait_until(lambda: not is_served(job.port))
+
+
+def test_command_that_fails_ends_with_its_code(job: RankedJob) -> None:
+    only = job.pod(0, 1, "--", "/bin/sh", "-c", "exit 7", path="rack=a")
+    assert said(only) == (7, "", "")
+    assert said(job.pod(0, 1, "--", "/no/such/program", path="rack=a"))[0] == 127
+
+
+def test_ray_labels_need_no_meeting(job: RankedJob) -> None:
+    code, out, _ = said(job.pod(0, 9, "--format", "ray-labels", path="block=b1,rack=r2"))
+    assert code == 0
+    assert json.loads(out) == {"gpu.topology/path-block": "b1", "gpu.topology/path-rack": "r2"}
+
+
+def test_dlrover_gets_the_switch_group_of_each_address(job: RankedJob) -> None:
+    only = job.pod(0, 1, "--no-keep", "--format", "dlrover", path="block=b1,rack=r2,host=n7")
+    assert said(only) == (0, '{"10.0.0.0": "b1/r2"}\n', "")

@@ -1,0 +1,397 @@
+"""Serves the document of one node to the pods on it: `GET /v1/topology`.
+
+One process and one thread, whatever the clients do. Each connection costs a few kilobytes, has
+deadlines for its request and for reading the answer, and carries one request at a time. A client
+that waits for a change (a long poll) costs no CPU meanwhile.
+"""
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, cast
+
+from toposcope.telemetry.http_head import (
+    END,
+    LARGEST_HEAD,
+    HttpError,
+    RequestHead,
+    check_unfinished,
+    parse_head,
+)
+from toposcope.telemetry.served_document import DocumentFile, ServedDocument
+from toposcope.text import compact
+
+log = logging.getLogger(__name__)
+
+TOPOLOGY: Final = "/v1/topology"
+HEALTH: Final = "/healthz"
+LONGEST_WAIT_SECONDS: Final = 60
+_METHODS: Final = ("GET", "HEAD")
+_BACKLOG: Final = 1024
+"""Connections that the kernel holds until they are accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointLimits:
+    """What one client may take."""
+
+    connections: int = 2048
+    """At once; the newest is refused."""
+    head_seconds: float = 5.0
+    """From the connection, or the first byte of a later request, to the end of its head."""
+    idle_seconds: float = 30.0
+    """Between an answer and the next request."""
+    write_seconds: float = 10.0
+    """How long an answer may wait for its reader."""
+    requests: int = 1000
+    """On one connection."""
+    linger_seconds: float = 1.0
+    """How long a refused client may go on sending: else its answer could be lost."""
+    look_seconds: float = 1.0
+    """Between two looks at the file."""
+
+
+class NodeEndpoint:
+    """The open connections and the document that they ask for."""
+
+    def __init__(self, file: DocumentFile, limits: EndpointLimits = EndpointLimits()) -> None:
+        self.file = file
+        self.limits = limits
+        self.connections: set[EndpointConnection] = set()
+        self.waiting: set[EndpointConnection] = set()
+        """Those whose clients wait for another document."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a new connection is refused."""
+        return len(self.connections) >= self.limits.connections
+
+    def look(self) -> None:
+        """Read the file if it changed, and answer those who wait for that."""
+        if not self.file.look():
+            return
+        waiting, self.waiting = self.waiting, set()
+        for connection in waiting:
+            connection.document_changed()
+
+    def keep_looking(self) -> None:
+        """Look now, and again and again."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(self.limits.look_seconds, self.keep_looking)
+        self.look()
+
+
+class EndpointConnection(asyncio.Protocol):
+    """One client."""
+
+    __slots__ = (
+        "_deadline",
+        "_endpoint",
+        "_is_refused",
+        "_polled",
+        "_received",
+        "_requests",
+        "_transport",
+        "_write_deadline",
+    )
+
+    def __init__(self, endpoint: NodeEndpoint) -> None:
+        self._endpoint = endpoint
+        self._transport: asyncio.Transport | None = None
+        self._received = bytearray()
+        self._requests = 0
+        self._polled: RequestHead | None = None
+        """The request that waits for another document."""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._write_deadline: asyncio.TimerHandle | None = None
+        self._is_refused = False
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client came."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=0)
+        if self._endpoint.is_full:
+            self._refuse(
+                HttpError(
+                    503,
+                    f"{self._endpoint.limits.connections} connections are open already",
+                    "retry in some seconds; keep one connection a pod, and close it after use",
+                )
+            )
+            return
+        self._endpoint.connections.add(self)
+        self._set_deadline(self._endpoint.limits.head_seconds, self._late)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request came, or several requests at once."""
+        if self._closing:
+            return
+        is_new = not self._received and self._requests > 0
+        self._received += data
+        if self._polled or self._write_deadline:
+            if len(self._received) > LARGEST_HEAD:
+                self._pause_reading()
+            return
+        if is_new:
+            self._set_deadline(self._endpoint.limits.head_seconds, self._late)
+        self._serve()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The client has gone."""
+        del error
+        self._endpoint.connections.discard(self)
+        self._endpoint.waiting.discard(self)
+        self._polled = None
+        self._set_deadline(None)
+        self._stop_write_deadline()
+        self._transport = None
+
+    def pause_writing(self) -> None:
+        """The client reads slower than we write."""
+        loop = asyncio.get_running_loop()
+        seconds = self._endpoint.limits.write_seconds
+        self._write_deadline = loop.call_later(seconds, self.abort)
+
+    def resume_writing(self) -> None:
+        """The client has read all that there was."""
+        self._stop_write_deadline()
+        if not self._polled and not self._closing:
+            self._serve()
+
+    # Requests.
+
+    @property
+    def _closing(self) -> bool:
+        if self._transport is None or self._is_refused:
+            return True
+        return self._transport.is_closing()
+
+    def _serve(self) -> None:
+        """Answer the requests that have come, one after the other."""
+        has_answered = False
+        while not (self._polled or self._write_deadline or self._closing):
+            end = self._received.find(END)
+            try:
+                if end < 0:
+                    check_unfinished(self._received)
+                    self._resume_reading()
+                    if has_answered and self._received:
+                        self._set_deadline(self._endpoint.limits.head_seconds, self._late)
+                    return
+                check_unfinished(self._received[:end])
+                head = parse_head(bytes(self._received[:end]))
+                del self._received[: end + len(END)]
+                self._requests += 1
+                self._answer(head)
+                has_answered = True
+            except HttpError as error:
+                self._refuse(error)
+
+    def _answer(self, head: RequestHead) -> None:
+        """Answer a request, now or when the document changes. Raises HttpError."""
+        self._set_deadline(None)
+        if head.path not in (TOPOLOGY, HEALTH):
+            raise HttpError(404, f"there is no {head.path[:80]!r} here", f"GET {TOPOLOGY}")
+        if head.method not in _METHODS:
+            raise HttpError(405, f"{head.method} is not served", f"GET {head.path}")
+        if head.path == HEALTH:
+            self._send(head, HTTPStatus.OK, b"ok\n", {"Content-Type": "text/plain"})
+            return
+        wait = wait_seconds(head)
+        document = self._endpoint.file.document
+        if document is None:
+            raise HttpError(
+                503,
+                "the agent has not described this node yet",
+                "retry in some seconds; if it lasts, read the agent's log on this node",
+            )
+        if wait and _has(head, document):
+            self._polled = head
+            self._endpoint.waiting.add(self)
+            self._set_deadline(wait, self._poll_over)
+            return
+        self._send_document(head, document)
+
+    def document_changed(self) -> None:
+        """Answer the request that waits for another document."""
+        self._finish_poll()
+
+    def _poll_over(self) -> None:
+        self._endpoint.waiting.discard(self)
+        self._finish_poll()
+
+    def _finish_poll(self) -> None:
+        head, document = self._polled, self._endpoint.file.document
+        self._polled = None
+        if head is None or document is None or self._closing:
+            return
+        self._send_document(head, document)
+        self._serve()
+
+    # Answers.
+
+    def _send_document(self, head: RequestHead, document: ServedDocument) -> None:
+        headers = {"ETag": document.etag, "Cache-Control": "no-cache"}
+        if _has(head, document):
+            self._send(head, HTTPStatus.NOT_MODIFIED, b"", headers)
+            return
+        headers["Content-Type"] = "application/json"
+        self._send(head, HTTPStatus.OK, document.body, headers)
+
+    def _send(
+        self, head: RequestHead, status: HTTPStatus, body: bytes, headers: dict[str, str]
+    ) -> None:
+        keeps_alive = head.keeps_alive and self._requests < self._endpoint.limits.requests
+        headers["Connection"] = "keep-alive" if keeps_alive else "close"
+        if status is not HTTPStatus.NOT_MODIFIED:
+            headers["Content-Length"] = str(len(body))
+        if head.method == "HEAD":
+            body = b""
+        self._write(status, headers, body)
+        if keeps_alive:
+            self._set_deadline(self._endpoint.limits.idle_seconds, self._close)
+        else:
+            self._close()
+
+    def _refuse(self, error: HttpError) -> None:
+        """Answer with what is wrong and how to fix it, and close the connection."""
+        status = HTTPStatus(error.status)
+        problem = {
+            "status": error.status,
+            "title": status.phrase,
+            "detail": error.detail,
+            "fix": error.fix,
+        }
+        body = compact(problem).encode()
+        headers = {
+            "Content-Type": "application/problem+json",
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+        }
+        if error.status == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(_METHODS)
+        if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            headers["Retry-After"] = "5"
+        self._write(status, headers, body)
+        self._is_refused = True
+        self._received.clear()
+        self._resume_reading()
+        if self._transport:
+            self._transport.write_eof()
+        self._set_deadline(self._endpoint.limits.linger_seconds, self.abort)
+
+    def _write(self, status: HTTPStatus, headers: dict[str, str], body: bytes) -> None:
+        if self._transport is None:
+            return
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
+        for name, value in headers.items():
+            lines.append(f"{name}: {value}")
+        head = "\r\n".join(lines).encode("latin-1")
+        self._transport.write(head + END + body)
+
+    # Time.
+
+    def _late(self) -> None:
+        seconds = self._endpoint.limits.head_seconds
+        fix = "send the whole request at once"
+        self._refuse(HttpError(408, f"the request did not end within {seconds:g} s", fix))
+
+    def _set_deadline(
+        self, seconds: float | None, work: Callable[[], object] | None = None
+    ) -> None:
+        """Do `work` after some seconds instead of what was to be done before; None: nothing."""
+        if self._deadline:
+            self._deadline.cancel()
+        self._deadline = None
+        if seconds is not None and work is not None:
+            self._deadline = asyncio.get_running_loop().call_later(seconds, work)
+
+    def _stop_write_deadline(self) -> None:
+        if self._write_deadline:
+            self._write_deadline.cancel()
+        self._write_deadline = None
+
+    def _pause_reading(self) -> None:
+        if self._transport:
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._transport and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _close(self) -> None:
+        self._set_deadline(None)
+        if self._transport:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Drop the client, whatever it was sent."""
+        if self._transport:
+            self._transport.abort()
+
+
+def wait_seconds(head: RequestHead) -> int:
+    """How long a request waits for another document; 0: not at all. Raises HttpError."""
+    for name in head.query:
+        if name != "wait":
+            fix = f"GET {TOPOLOGY}?wait=SECONDS"
+            raise HttpError(400, f"there is no parameter {name[:80]!r}", fix)
+    text = head.query.get("wait", "0")
+    is_number = text.isascii() and text.isdigit() and len(text) <= len("60")
+    if not is_number or int(text) > LONGEST_WAIT_SECONDS:
+        raise HttpError(
+            400,
+            f"wait={text[:80]!r} is no whole number of seconds up to {LONGEST_WAIT_SECONDS}",
+            f"GET {TOPOLOGY}?wait={LONGEST_WAIT_SECONDS} with If-None-Match",
+        )
+    return int(text)
+
+
+def _has(head: RequestHead, document: ServedDocument) -> bool:
+    """Whether the client has this version of the document already (`If-None-Match`)."""
+    known = head.headers.get("if-none-match", "")
+    for tag in known.split(","):
+        if tag.strip().removeprefix("W/") in ("*", document.etag):
+            return True
+    return False
+
+
+def listening_socket(port: int) -> socket.socket:
+    """A socket on all addresses, IPv6 and IPv4 where there are both. Raises OSError."""
+    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    listening = socket.socket(family)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listening.bind(("", port))
+        listening.listen(_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+async def serve(
+    endpoint: NodeEndpoint, listening: socket.socket, stop: asyncio.Event | None = None
+) -> None:
+    """Serve until SIGTERM or SIGINT, or until `stop` is set."""
+    loop = asyncio.get_running_loop()
+    if stop is None:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+    server = await loop.create_server(
+        lambda: EndpointConnection(endpoint), sock=listening, backlog=_BACKLOG
+    )
+    endpoint.keep_looking()
+    await stop.wait()
+    server.close()
+    for connection in [*endpoint.connections]:
+        connection.abort()
