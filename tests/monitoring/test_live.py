@@ -25,7 +25,7 @@ NOTHING_DONE = {
     "ToposcopeUnconfined",
     "ToposcopeWatchSilent",
 }
-OF_THE_PAGE = {"ToposcopeGangMisplaced"}
+OF_THE_PAGE = {"ToposcopeGangMisplaced", "ToposcopeGangViolation"}
 """Its server is no part of the troubled cluster; the metric is tested in tests/ui, the alert by promtool."""
 ALL_AT_ONCE = set(alerts()) - {"ToposcopeNoLeader", "ToposcopeControllerBehind"} - OF_THE_PAGE
 

@@ -14,6 +14,7 @@ from toposcope.api.levels import Level
 from toposcope.integrations.framework import packing
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.grove.api import GANG
+from toposcope.integrations.kueue.api import REQUIRED
 from toposcope.planning.capacity import Capacity
 from toposcope.planning.gangs import Gang
 from toposcope.planning.required import RequiredLevels
@@ -65,6 +66,18 @@ def test_metrics_of_scores_and_slots() -> None:
     assert found["misplaced_gangs", "kueue", "cluster"] == 0
     assert ("misplaced_since_timestamp_seconds", "kueue", "cluster") not in found
     assert found["last_run_timestamp_seconds",] == 4600
+
+
+def test_gangs_that_require_a_level_are_counted_by_result() -> None:
+    running = []
+    for pod in [*pods("apart", "n0", "n2"), *pods("close", "n4", "n5")]:
+        running.append(msgspec.structs.replace(pod, annotations={REQUIRED: RACK}))
+    metrics = PlanningMetrics(InThisProcess(lambda: cluster(RACKS, running)), 1)
+    metrics.count()
+    found = samples(metrics)
+    assert found["gang_placement_kept", "MATCH", "cluster"] == 1
+    assert found["gang_placement_kept", "VIOLATION", "cluster"] == 1
+    assert found["gang_placement_kept", "UNOBSERVABLE", "cluster"] == 0
 
 
 def test_schedulers_and_named_gangs_are_few() -> None:

@@ -63,7 +63,7 @@ class Answers:
             case Drain(view, path, node):
                 return drained(self._plan(view), path, node)
             case Metrics(worst, now, since):
-                return counted(self._known.snapshot, worst, now, since)
+                return counted(self._known.snapshot, self._known.required, worst, now, since)
 
         assert_never(question)
 

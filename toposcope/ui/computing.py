@@ -315,7 +315,7 @@ class Computing:
         if isinstance(question, CheckRequest):
             return KnownCluster(self._snapshot(), published=self._published())
         if isinstance(question, Metrics):
-            return KnownCluster(self._snapshot())
+            return KnownCluster(self._snapshot(), required=self._required())
 
         now = self._monotonic()
         if self._worker and now - self._planned < PLAN_SECONDS:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+from toposcope.planning.kept import KeptResult
 from toposcope.planning.plan import Plan
+from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.reach import Blocker
@@ -22,7 +24,11 @@ _OTHER: Final = "_other"
 
 
 def counted(
-    snapshot: Snapshot, worst: int, now: float, since: Mapping[tuple[str, str, str], float]
+    snapshot: Snapshot,
+    required: RequiredLevels,
+    worst: int,
+    now: float,
+    since: Mapping[tuple[str, str, str], float],
 ) -> Counted:
     """The metrics of a cluster. Raises NoPlanError.
 
@@ -38,7 +44,7 @@ def counted(
         names.append(None)
     plans = {}
     for name in names[:_MOST_TOPOLOGIES]:
-        plans[name or ""] = plan_of(snapshot, name)
+        plans[name or ""] = plan_of(snapshot, name, required)
 
     metrics = _Metrics(worst, now, since)
     text = exposition(metrics.families(plans)).decode()
@@ -73,6 +79,7 @@ class _Metrics:
         yield _scores(placed)
         yield from self._misplaced(placed)
         yield self._worst_gangs(placed)
+        yield _kept(plans)
         yield from _slots(plans)
         yield from _reach(plans)
 
@@ -152,6 +159,18 @@ def _scores(placed: Sequence[_Placed]) -> Family:
         ("topology", "scheduler", "domain"),
         samples,
     )
+
+
+def _kept(plans: Mapping[str, Plan]) -> Family:
+    """The gangs that require a level, by what is observed; each result always has a count."""
+    samples = []
+    for name, plan in plans.items():
+        counts = Counter(kept.result for kept in plan.kept)
+        for result in KeptResult:
+            samples.append(((name, result.value), counts[result]))
+    results = ", ".join(KeptResult)
+    text = f"Running gangs that require a level, by whether they share a domain of it: {results}."
+    return gauge("gang_placement_kept", text, ("topology", "result"), samples)
 
 
 def _slots(plans: Mapping[str, Plan]) -> Iterator[Family]:
