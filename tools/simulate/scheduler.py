@@ -142,7 +142,7 @@ class Scheduler:
         return thread
 
     def call(self, after: float, act: Callable[[], object]) -> None:
-        """Schedule a call in so many seconds; it must not wait."""
+        """Call `act` in `after` seconds; it must not block."""
         due = self.now + after
         order = next(self._order)
         heapq.heappush(self._due, (due, order, act, 0))

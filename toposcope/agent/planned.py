@@ -35,7 +35,7 @@ class WantedKeys(NamedTuple):
     """Whether the annotation has another owner, so that no apply may name it."""
 
 
-class _Labels:
+class NodeLabels:
     """A Node's labels, for selectors."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
@@ -95,7 +95,7 @@ class Planner:
         if self._plan is None:
             foreign = self._is_foreign(metadata, None)
             return WantedKeys(self._allowed(present), foreign)
-        planned = self._plan.wanted(self._name, _Labels(labels))
+        planned = self._plan.wanted(self._name, NodeLabels(labels))
         unique = self._unique_labels(planned, present)
         if not self._slinky:
             return WantedKeys(OwnedKeys(unique, {}))

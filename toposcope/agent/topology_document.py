@@ -7,6 +7,7 @@ never zero. docs/programs.md lists its fields.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from toposcope.agent.planned import NodeLabels
 from toposcope.api.label_keys import GPU_PRODUCT, MATRIX, NVLINK_DOMAIN, RAILS, STATE
 from toposcope.hardware.rails import parse_rails
 from toposcope.integrations.node_path import NO_PATH, NodePath, paths_of
@@ -16,22 +17,11 @@ from toposcope.text import compact, parse
 VERSION: Final = 1
 
 
-class _LabelledNode:
-    """A Node's labels, for selectors."""
-
-    def __init__(self, labels: Mapping[str, str]) -> None:
-        self.labels = labels
-
-    def label(self, key: str) -> str | None:
-        """The value of a label; None if there is none."""
-        return self.labels.get(key)
-
-
 def topology_document(node_name: str, metadata: Mapping[str, Any], plan: NodePlan) -> str:
     """The document of the node with this metadata, as compact JSON."""
     labels = metadata.get("labels") or {}
     annotations = metadata.get("annotations") or {}
-    paths = paths_of(plan, _LabelledNode(labels))
+    paths = paths_of(plan, NodeLabels(labels))
     first = paths[0] if paths else NO_PATH
     matrix = _matrix(annotations.get(MATRIX))
     document = {
