@@ -49,7 +49,7 @@ class Member(NamedTuple):
     path: tuple[tuple[str, str], ...]
 
 
-class Request(NamedTuple):
+class JoinRequest(NamedTuple):
     """What this pod brings to the meeting."""
 
     pod: Member
@@ -121,7 +121,7 @@ def read_member(row: Any) -> Member:
 class Meeting:
     """What old rank 0 serves: pods wait until all have come; those who come later are told."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: JoinRequest) -> None:
         self._request = request
         self._order: list[Member] = []
         self._present: dict[int, Member] = {}
@@ -224,7 +224,7 @@ class Meeting:
 class Keeper:
     """Meets the other pods in a thread, and stays there for those that restart."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: JoinRequest) -> None:
         self.order: list[Member] = []
         self.problem = ""
         self._request = request
@@ -320,7 +320,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run, after --")
 
 
-def request_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Request:
+def request_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> JoinRequest:
     """What flags and environment say. Raises RankError."""
     found = [arguments.rank, arguments.size, arguments.meet]
     for place, names in enumerate((_RANKS, _SIZES, _PLACES)):
@@ -333,7 +333,7 @@ def request_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Req
     except (TypeError, ValueError):
         raise RankError(f"set --rank, --size and --meet; now they are {found}") from None
     pod = Member(rank, arguments.name, arguments.address, arguments.slots, find_path(environ))
-    return Request(pod, size, host, number, arguments.timeout, token)
+    return JoinRequest(pod, size, host, number, arguments.timeout, token)
 
 
 def run(arguments: argparse.Namespace) -> int:  # dense: the file has no line to spare

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 from tests.support.api import ApiUnderTest, create_namespace, create_service_account, wait_until
-from toposcope.integrations.node_paths import PathStep, encode
+from toposcope.integrations.binding_paths import encode
+from toposcope.integrations.node_path import PathStep
 
 pytestmark = pytest.mark.real_api("admission")
 
@@ -19,9 +20,9 @@ CONFIG_MAP = f"{CONFIG_MAPS}/toposcope-node-paths"
 POLICY = Path(__file__).parents[2] / "tools" / "bench" / "binding_policy.yaml"
 GOOD = encode(
     {
-        "n1": [PathStep("rack", "r1"), PathStep("host", "n1")],
-        "n10": [PathStep("rack", "r2"), PathStep("host", "n10")],
-        "n2": [PathStep("rack", "r2")],
+        "n1": [PathStep("rack", "", "r1"), PathStep("host", "", "n1")],
+        "n10": [PathStep("rack", "", "r2"), PathStep("host", "", "n10")],
+        "n2": [PathStep("rack", "", "r2")],
         "n3": [],
     },
     shards=2,

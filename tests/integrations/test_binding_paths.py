@@ -1,11 +1,12 @@
 """The text of all nodes' paths, which an admission policy looks up."""
 
 import pytest
-from toposcope.integrations.node_paths import LARGEST, EncodedPaths, PathStep, encode, path_text
+from toposcope.integrations.binding_paths import LARGEST, EncodedPaths, encode, path_text
+from toposcope.integrations.node_path import PathStep
 
 
 def steps(**values: str) -> list[PathStep]:
-    return [PathStep(domain, value) for domain, value in values.items()]
+    return [PathStep(domain, "", value) for domain, value in values.items()]
 
 
 def size(encoded: EncodedPaths) -> int:
@@ -28,7 +29,7 @@ def test_value_that_is_no_label_value_is_refused(value: str) -> None:
 
 def test_level_name_with_a_separator_is_refused() -> None:
     with pytest.raises(ValueError, match="'rack,x' is not the name of a level"):
-        path_text([PathStep("rack,x", "r1")])
+        path_text([PathStep("rack,x", "", "r1")])
 
 
 def test_nodes_of_a_rack_share_a_path_up_to_their_name() -> None:
