@@ -15,22 +15,22 @@ BREAKOUT: Final = (
     '<svg onload=hacked()><a href="javascript:hacked()">x</a>\u2028'
 )
 _SAME: Final = {
-    "Nodes.labels key": "LevelView.key",
-    "Nodes.views": "View.id",
-    "Node.domains key": "View.id",
-    "Lacking.view": "View.id",
-    "Check.view": "View.id",
-    "News.id": "Snapshot.id",
-    "Change.view": "View.id",
-    "Node.name": "Nodes.name",
+    "Nodes.labels key": "LevelData.key",
+    "Nodes.views": "ViewData.id",
+    "NodeData.domains key": "ViewData.id",
+    "Lacking.view": "ViewData.id",
+    "SystemAnswer.view": "ViewData.id",
+    "News.id": "SnapshotData.id",
+    "ChangeData.view": "ViewData.id",
+    "NodeData.name": "Nodes.name",
     "Export.nodes key": "Nodes.name",
-    "Change.nodes": "Nodes.name",
-    "Gpu.node": "Nodes.name",
+    "ChangeData.nodes": "Nodes.name",
+    "GpuHit.node": "Nodes.name",
     "Fit.path": "Nodes.labels",
-    "Device.rails": "Device.label",
-    "Numa.devices": "Device.label",
-    "Node.nvlink_domains": "Device.label",
-    "CellClass.cell": "Node.matrix",
+    "DeviceData.rails": "DeviceData.label",
+    "Numa.devices": "DeviceData.label",
+    "NodeData.nvlink_domains": "DeviceData.label",
+    "CellClass.cell": "NodeData.matrix",
 }
 """Texts that the page follows from one field to another, to the field that holds the same."""
 _ROWS: Final = 3
@@ -41,9 +41,9 @@ _VALUES: Final[dict[str, Any]] = {
     "Nodes.gpus": [8] * _ROWS,
     "Nodes.free": [4] * _ROWS,
     "OutOfReach.gpus": 2,
-    "Snapshot.version": protocol.VERSION,
+    "SnapshotData.version": protocol.VERSION,
     "Export.version": protocol.VERSION,
-    "Device.numa": 1,
+    "DeviceData.numa": 1,
 }
 
 

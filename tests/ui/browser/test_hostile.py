@@ -26,11 +26,11 @@ _FIELD = re.compile(r"\[([A-Z]\w+\.\w+(?: key)?)\]")
 """The name of a field, with which each of its texts begins."""
 UNSEEN = {
     **dict.fromkeys(("ConditionView.since", "Since.at", "Status.as_of"), "a time: anything else is dropped"),
-    **dict.fromkeys(("Finding.rule", "Lacking.level"), "tells entries of a list apart"),
-    **dict.fromkeys(("Snapshot.id", "Snapshot.placeholders", "View.parent"), "only compared"),
-    "Device.nics": "labels of rows, only compared",
-    "Node.shares key": "the name of a resource, only looked up",
-    "Node.marks": "the page has its own word for each that it knows, and `unknown` for others",
+    **dict.fromkeys(("FindingData.rule", "Lacking.level"), "tells entries of a list apart"),
+    **dict.fromkeys(("SnapshotData.id", "SnapshotData.placeholders", "ViewData.parent"), "only compared"),
+    "DeviceData.nics": "labels of rows, only compared",
+    "NodeData.shares key": "the name of a resource, only looked up",
+    "NodeData.marks": "the page has its own word for each that it knows, and `unknown` for others",
 }
 """Texts that the page receives and shows nowhere, each with the reason."""
 
@@ -130,10 +130,10 @@ def _walk(judged: Judged, address: str, *, live: bool) -> None:
         judged.look()
     if live:
         _check(judged, screen)
-    _look_at_node(judged, screen, hostile(str, "Nodes.name"), "[Node.reasons]")
+    _look_at_node(judged, screen, hostile(str, "Nodes.name"), "[NodeData.reasons]")
     if live:
-        _look_at_node(judged, screen, "bare", "[Node.problem]")
-        _look_at_node(judged, screen, "missing", "[Problem.error]")
+        _look_at_node(judged, screen, "bare", "[NodeData.problem]")
+        _look_at_node(judged, screen, "missing", "[ErrorAnswer.error]")
     screen.resize(390, 844)
     judged.page.goto(f"{address}#")
     judged.look()
@@ -160,7 +160,7 @@ def _search(judged: Judged, screen: Screen, *, live: bool) -> None:
     results = judged.page.get_by_role("listbox")
     first = results.get_by_role("option").first
     expect(first).to_contain_text("<img")
-    field = "[Gpu.uuid]" if live else "[Device.name]"
+    field = "[GpuHit.uuid]" if live else "[DeviceData.name]"
     option = judged.page.get_by_role("option").filter(has_text=field)
     expect(option).to_be_visible()
     judged.look()
@@ -173,7 +173,7 @@ def _check(judged: Judged, screen: Screen) -> None:
     box.fill("kind: Pod")
     button = screen.panel.get_by_role("button", name="Check", exact=True)
     button.click()
-    expect(screen.panel).to_contain_text("[Check.answer]")
+    expect(screen.panel).to_contain_text("[SystemAnswer.answer]")
     judged.look()
 
 

@@ -144,7 +144,7 @@ def test_counts_are_the_topologys_with_nodes_left_out_apart(troubled_screen: Scr
         figure = figures.locator("div").filter(has=title)
         expect(figure).to_have_text(f"{name}{value}")
     entries = screen.panel.get_by_role("listitem")
-    for sentence in ("1 node whose rack label says", "1 node without an agent", "1 node without a rack label"):
+    for sentence in ("1 node whose rack label (", "1 node without an agent", "1 node without a rack label"):
         entry = entries.filter(has_text=sentence)
         expect(entry).to_be_visible()
 
