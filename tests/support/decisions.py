@@ -4,6 +4,7 @@ tests/test_sentences.py compares them with those of a build whose sentences are 
 """
 
 import contextlib
+import itertools
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import msgspec
+import pytest
 from tests.agent import test_recordings
 from tests.explain import test_diagnosis, test_pins, test_pod_steps
 from tests.explain.causes import CAUSES
@@ -201,17 +203,30 @@ def _parameters(test: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]
     for mark in getattr(test, "pytestmark", []):
         if mark.name == "parametrize":
             marks.append(mark)
-    if not marks:
-        yield "", {}
-        return
-    (mark,) = marks
+    for chosen in itertools.product(*map(_choices, marks)):
+        cases = [case for case, _ in chosen]
+        arguments: dict[str, Any] = {}
+        for _, some in chosen:
+            arguments |= some
+        yield " ".join(cases), arguments
+
+
+def _choices(mark: pytest.Mark) -> list[tuple[str, dict[str, Any]]]:
+    """Each set of arguments of one `parametrize`, by its id."""
     names, parameters = mark.args
     if isinstance(names, str):
         names = [names]
-    for parameter in parameters:
-        case = str(parameter.id)
-        arguments = dict(zip(names, parameter.values, strict=True))
-        yield case, arguments
+    choices = []
+    for number, parameter in enumerate(parameters):
+        values = parameter
+        case = str(number)
+        if hasattr(parameter, "values"):
+            values = parameter.values
+            case = str(parameter.id)
+        elif len(names) == 1:
+            values = (parameter,)
+        choices.append((case, dict(zip(names, values, strict=True))))
+    return choices
 
 
 def _explained_by(test: Callable[..., None], folder: Path) -> Explained:
