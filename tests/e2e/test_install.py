@@ -112,7 +112,7 @@ def test_running_agent_goes_on_with_the_token_that_kubelet_renews(cluster: Clust
     cluster.agent_token_file("gpu2").write_text(f"{token}x")
     cluster.api.patch(f"{NODES}/gpu2", label(GPUS, None))
     wait_until(
-        lambda: "the token is not valid" in node.logs("agent"),
+        lambda: "the token is invalid" in node.logs("agent"),
         "the agent is refused",
     )
     assert GPUS not in cluster.labels("gpu2")

@@ -22,7 +22,13 @@ from toposcope.explain.diagnosis import Diagnosis
 from toposcope.explain.machine import examine
 from toposcope.explain.observed_placement import ObservedPlacement
 from toposcope.explain.ownership import ObjectNotFoundError, subject_of
-from toposcope.integrations.framework.features import CheckOutcome, CheckStep, Ref, SchedulerMessage
+from toposcope.integrations.framework.features import (
+    DESCRIBE,
+    CheckOutcome,
+    CheckStep,
+    Ref,
+    SchedulerMessage,
+)
 from toposcope.kube.discovery import Kind
 from toposcope.snapshot.model import Snapshot
 from toposcope.text import Command, plural, shell
@@ -345,7 +351,7 @@ def _missing(screen: Screen, context: Context) -> Iterator[str]:
         "yellow",
     )
     yield "  neither its controller nor its queue has said why: see the events"
-    yield from _next((context.explained.command("kubectl describe {}"),))
+    yield from _next((context.explained.command(DESCRIBE),))
 
 
 def _broken(diagnosis: Diagnosis) -> Iterator[str]:

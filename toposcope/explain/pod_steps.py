@@ -12,6 +12,7 @@ from toposcope.explain.meanings import explained_by, meaning
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import (
+    DESCRIBE,
     CheckStep,
     Object,
     Ref,
@@ -29,7 +30,6 @@ from toposcope.text import Command, bounded, listing, shell
 _MOST_MESSAGES: Final = 8
 _MOST_REFUSALS: Final = 4
 _MOST_NAMES: Final = 3
-_DESCRIBE: Final = "kubectl describe {}"
 _FAILURES: Final = {
     ("ReplicaFailure", "True"),
     ("FailureTarget", "True"),
@@ -146,7 +146,7 @@ def _gated_step(context: Context, gate: str, pods: Sequence[PodView]) -> CheckSt
     for report in reports[:_MOST_MESSAGES]:
         lines += _told(report)
     commands = list(_commands(reports))
-    owner = context.explained.command(_DESCRIBE)
+    owner = context.explained.command(DESCRIBE)
     return failed(text, system.gates[gate], *lines, commands=(*commands, owner, describe))
 
 

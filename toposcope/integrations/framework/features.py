@@ -94,6 +94,10 @@ def suspending_field(document: Object) -> Field | None:
     return None
 
 
+DESCRIBE: Final = "kubectl describe {}"
+"""The command that shows one object, for `Ref.command`."""
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulerMessage:
     """One message and what it is about."""
@@ -112,7 +116,7 @@ class SchedulerMessage:
         """What to run next: the fix, else what shows the object."""
         if self.fix:
             return (self.fix,)
-        return (self.ref.command("kubectl describe {}"),) if self.ref else ()
+        return (self.ref.command(DESCRIBE),) if self.ref else ()
 
 
 @dataclass(frozen=True, slots=True)
