@@ -105,6 +105,9 @@ def site(api: ApiUnderTest, clients: Clients) -> Site:
     return Site(api, clients())
 
 
+EVERY_LEVEL = ["zone", "block", "rack", "nvlink-domain", "host"]
+
+
 def domains_of(entry: PlannedTopology) -> list[str]:
     return [level.domain for level in entry.levels]
 
@@ -118,13 +121,7 @@ def test_the_plan_says_what_is_asked_for_and_the_controller_writes_no_node(site:
     )
     writes = site.turn()
     (entry,) = site.plan().topologies
-    assert domains_of(entry) == [
-        "zone",
-        "block",
-        "rack",
-        "nvlink-domain",
-        "host",
-    ]
+    assert domains_of(entry) == EVERY_LEVEL
     assert entry.unique == ("rack",)
     assert entry.annotates is True
     assert entry.slurm is not None
@@ -140,13 +137,7 @@ def test_topology_that_asks_for_nothing_is_planned_with_its_levels(site: Site) -
     assert PLAN in site.turn()
     (entry,) = site.plan().topologies
     assert not entry.asks_for_keys
-    assert domains_of(entry) == [
-        "zone",
-        "block",
-        "rack",
-        "nvlink-domain",
-        "host",
-    ]
+    assert domains_of(entry) == EVERY_LEVEL
 
 
 def test_without_a_topology_there_is_no_plan(site: Site) -> None:
