@@ -170,7 +170,7 @@ def test_what_grove_finds_of_a_topology_that_is_named_is_news(api: ApiUnderTest,
     api.patch(f"{publishing.BINDINGS}/cluster/status", {"status": status})
     assert site.news.wait(30)
     outcome = site.publish_first(*publishing.FOUR)
-    assert outcome.message == "Grove says of KAI's Topology cluster: differs"
+    assert outcome.message == "Grove reports on KAI's Topology cluster: differs"
     assert site.asks_nothing(*publishing.FOUR)
 
 

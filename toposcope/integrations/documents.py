@@ -54,7 +54,7 @@ def read_topology(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLev
                 return system.read(document, catalogue)
         if not kind and _is_plain(document, system):
             return system.read_plain(document, catalogue)
-    text = f"kind {kind!r} of group {group!r} is not a known topology; known are {_known()}"
+    text = f"kind {kind!r} of group {group!r} is not a topology; known are {_known()}"
     raise UnreadableDocumentError(text)
 
 

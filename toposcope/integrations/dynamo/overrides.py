@@ -36,7 +36,7 @@ _COMBINED: Final = (
     "use either the typed topology "
     "API or provider-native Grove topology overrides"
 )
-_LATER: Final = "Grove's webhook rejects the PodCliqueSet later"
+_LATER: Final = "Grove's webhook refuses the PodCliqueSet later"
 
 
 @dataclass(frozen=True, slots=True)
