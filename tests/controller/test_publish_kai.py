@@ -362,7 +362,7 @@ def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, kai: Sit
     api.remove_crd("clustertopologies.grove.io")
 
     def is_written() -> bool:
-        return [result.in_sync for result in kai.ask("grove")] == [True]
+        return [result.is_in_sync for result in kai.ask("grove")] == [True]
 
     # The name is free at once; discovery, which the publisher asks, follows some moments later.
     wait_until(is_written, "the binding is written once its kind is served")

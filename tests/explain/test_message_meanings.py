@@ -95,7 +95,7 @@ MESSAGES = [
     ),
     pytest.param(
         "spec.template: Forbidden: topology constraints are not allowed when Topology Aware Scheduling is disabled",
-        "Grove's webhook refuses the PodCliqueSet: its topology-aware scheduling is disabled",
+        "Grove's webhook rejects the PodCliqueSet: its topology-aware scheduling is disabled",
         id="grove-topology-disabled",
     ),
     pytest.param(

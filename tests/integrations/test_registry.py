@@ -104,7 +104,7 @@ def test_plain_workload_asks_for_room_and_nothing_else() -> None:
     assert plain.handle == "leaderworkerset/train -n ml"
     (group,) = plain.groups
     assert group.copies == 3
-    assert group.unconstrained
+    assert group.is_unconstrained
     assert group.total() == {"pods": 5, GPU: 33}
 
 

@@ -70,7 +70,7 @@ def test_many_domains_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None
     found = [(fittings([mixed], LEVELS, nodes), judge([mixed], LEVELS, nodes)) for nodes in clusters]
 
     assert {(len(tried.found) > 1, tried.exact) for tried, _ in found if tried} == {(False, True), (True, False)}
-    assert {(tried.exact, verdict.roomy_exact) for tried, verdict in found if tried and verdict.kind == "fits"} == {
+    assert {(tried.exact, verdict.is_roomy_exact) for tried, verdict in found if tried and verdict.kind == "fits"} == {
         (True, True),
         (False, False),
     }

@@ -5,7 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.dra.allocation import MANY, Claim, Claims, Copies, DeviceRequest, copies
+from toposcope.integrations.dra.allocation import (
+    MAX_PODS,
+    Claim,
+    Claims,
+    Copies,
+    DeviceRequest,
+    copies,
+)
 from toposcope.integrations.dra.channels import unkept_channels
 from toposcope.integrations.dra.devices import DeviceId, Inventory, NodeDevices
 from toposcope.integrations.framework.constraints import ClaimRef, Group, Pods
@@ -55,7 +62,7 @@ def by_devices(
     sets = {}
     for refs, wanted in asked.items():
         sets[_name_of(refs)] = _Sets(
-            now=_copies_by_node(wanted, nodes, offered, offered.taken),
+            now=_copies_by_node(wanted, nodes, offered, offered.allocated_ids),
             empty=_copies_by_node(wanted, nodes, offered, NOBODY),
         )
     asking = [_asking(group) for group in groups]
@@ -96,7 +103,7 @@ def _read(claims: Claims, counts: Mapping[ClaimSet, int]) -> dict[ClaimSet, list
     alone = sum(counts.values()) == 1
     asked = {}
     for refs in counts:
-        asked[refs] = [claims.read(ref, alone=alone) for ref in refs]
+        asked[refs] = [claims.read(ref, is_alone=alone) for ref in refs]
     return asked
 
 
@@ -113,7 +120,7 @@ def _has_errors(sets: Mapping[str, _Sets]) -> bool:
     """Whether the devices of some node cannot be counted."""
     for counted in sets.values():
         for count in counted.now.values():
-            if count.error:
+            if count.has_error:
                 return True
     return False
 
@@ -134,8 +141,8 @@ def _copies_by_node(
     for node in nodes:
         devices = offered.nodes.get(node.name, NodeDevices())
         found = copies(claims, devices, taken)
-        if offered.elsewhere:
-            found = found._replace(most=MANY)
+        if offered.has_shared_devices:
+            found = found._replace(most=MAX_PODS)
         by_node[node.name] = found
     return by_node
 
@@ -193,7 +200,7 @@ def with_extended(
         if devices is None:
             extended.append(node)
         else:
-            extended.append(_extended(node, wanted, devices, offered.taken))
+            extended.append(_extended(node, wanted, devices, offered.allocated_ids))
     return extended
 
 

@@ -113,7 +113,7 @@ class TreeBuilder:
         self._paths[inner] = None
 
         notes = self.unknown
-        if leaf.placeable:
+        if leaf.is_placeable:
             notes = self.notes
         notes.update(dict.fromkeys(leaf.notes))
         if not self.doubt:
