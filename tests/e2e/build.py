@@ -38,6 +38,7 @@ PACKAGES: Final = {
 """Debian's packages by a program of each."""
 _HERE: Final = Path(__file__).parent
 _TOOLKIT: Final = _HERE / "toolkit"
+_PROXY: Final = _HERE / "proxy"
 _SUITE: Final = "trixie"
 """The Debian of the Dockerfile's base image."""
 _USED: Final = "python3,python3-venv,ca-certificates"
@@ -61,6 +62,18 @@ def programs() -> Path:
 
     folder = cache_of_module("node", apiserver.KUBERNETES)
     return programs_once(folder, PROGRAMS, make)
+
+
+def kube_proxy() -> Path:
+    """kube-proxy, of one version for all: only then pods reach Services. Raises `BuildError`."""
+    folder = programs_once(cache_of_module("kube-proxy", _PROXY), ["kube-proxy"], _build_proxy)
+    return folder / "kube-proxy"
+
+
+def _build_proxy(name: str, to: Path) -> None:
+    package = f"k8s.io/kubernetes/cmd/{name}"
+    command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(to), package]
+    run_go(command, _PROXY)
 
 
 def toolkit() -> Path:
