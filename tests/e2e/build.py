@@ -17,6 +17,7 @@ from tools.apiserver.build import (
     cache_of_module,
     cache_root,
     compile_program,
+    kubernetes_version,
     made_once,
     programs_once,
     run_go,
@@ -65,15 +66,18 @@ def programs() -> Path:
 
 
 def kube_proxy() -> Path:
-    """kube-proxy, of one version for all: only then pods reach Services. Raises `BuildError`."""
-    folder = programs_once(cache_of_module("kube-proxy", _PROXY), ["kube-proxy"], _build_proxy)
+    """kube-proxy, by which pods reach Services: no newer than the API server. Raises `BuildError`."""
+    module = _PROXY
+    if kubernetes_version().startswith("v1.30."):
+        module /= "oldest"
+
+    def make(name: str, to: Path) -> None:
+        package = f"k8s.io/kubernetes/cmd/{name}"
+        command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(to), package]
+        run_go(command, module)
+
+    folder = programs_once(cache_of_module("kube-proxy", module), ["kube-proxy"], make)
     return folder / "kube-proxy"
-
-
-def _build_proxy(name: str, to: Path) -> None:
-    package = f"k8s.io/kubernetes/cmd/{name}"
-    command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(to), package]
-    run_go(command, _PROXY)
 
 
 def toolkit() -> Path:
