@@ -1,10 +1,10 @@
-"""Whether gangs share the domains that their pods, or objects for them, require."""
+"""Whether gangs share the domains that annotations of their pods require."""
 
 from collections.abc import Sequence
 
 import msgspec
 import pytest
-from tests.planning.clusters import BLOCK, RACK, RACKS, cluster, node, node_without_levels, pods
+from tests.planning.clusters import RACK, RACKS, cluster, node, node_without_levels, pods
 from toposcope.integrations.kai.api import REQUIRED as KAI
 from toposcope.integrations.kueue.api import POD_SET_OF
 from toposcope.integrations.kueue.api import REQUIRED as KUEUE
@@ -31,8 +31,8 @@ def requiring(running: Sequence[PodView], annotation: str, level: str, **labels:
     return annotated
 
 
-def kept(snapshot: Snapshot, required: dict[tuple[str, str, str], str] | None = None) -> list[KeptGang]:
-    gangs = gangs_of(snapshot, required or {})
+def kept(snapshot: Snapshot) -> list[KeptGang]:
+    gangs = gangs_of(snapshot)
     return list(kept_gangs(snapshot, select_scope(snapshot).levels, gangs))
 
 
@@ -97,14 +97,6 @@ def test_kueue_pod_sets_are_each_kept_together() -> None:
         ("leader", "MATCH"),
         ("worker", "MATCH"),
     ]
-
-
-def test_gang_whose_object_requires_a_block_is_judged_by_it() -> None:
-    snapshot = cluster(RACKS, pods("train", "n0", "n2"))
-    (in_block,) = kept(snapshot, {("Job", "ml", "train"): BLOCK})
-    (in_rack,) = kept(snapshot, {("Job", "ml", "train"): RACK})
-    assert in_block.result is KeptResult.MATCH
-    assert in_rack.result is KeptResult.VIOLATION
 
 
 def test_gang_that_requires_nothing_is_left_out() -> None:
