@@ -41,7 +41,8 @@ class KeptPart:
     levels: Sequence[Level]
     """Broadest first, down to the required one."""
     placement: KeptPlacement
-    pods: frozenset[tuple[str, str]]
+    pods: tuple[PodView, ...]
+    names: frozenset[tuple[str, str]]
     """Namespace and name of its pods."""
     unread: str = ""
     """The kind or object that cannot be read, so that the level is unknown; empty: it was read."""
@@ -142,7 +143,8 @@ class KeptReader:
                 is_level_known=bool(levels),
                 levels=levels,
                 placement=placement,
-                pods=frozenset(map(_name, pods)),
+                pods=tuple(pods),
+                names=frozenset(map(_name, pods)),
                 unread=part.unread,
             )
 
@@ -206,14 +208,18 @@ def _without_repeats(parts: Sequence[KeptPart]) -> Iterator[KeptPart]:
     """The parts without those that say nothing more than another one."""
     of_pod: dict[_PodName, list[KeptPart]] = {}
     for part in parts:
-        for name in part.pods:
+        for name in part.names:
             of_pod.setdefault(name, []).append(part)
 
     seen: set[int] = set()
     for part in parts:
         seen.add(id(part))
-        others = [other for other in of_pod[next(iter(part.pods))] if other is not part]
-        if not any(_says_as_much(other, part, first=id(other) in seen) for other in others):
+        some_name = next(iter(part.names))
+        is_repeated = False
+        for other in of_pod[some_name]:
+            if other is not part and _says_as_much(other, part, first=id(other) in seen):
+                is_repeated = True
+        if not is_repeated:
             yield part
 
 
@@ -223,7 +229,9 @@ def _says_as_much(other: KeptPart, part: KeptPart, *, first: bool) -> bool:
         return False
     if part.placement.intruders and not other.placement.intruders:
         return False
-    return part.pods < other.pods or (first and part.pods == other.pods)
+    if part.names == other.names:
+        return first
+    return part.names < other.names
 
 
 def _down_to(required: str, hierarchies: Sequence[Sequence[Level]]) -> Sequence[Level]:

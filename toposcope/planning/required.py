@@ -31,6 +31,14 @@ _FIELDS: Final[Mapping[tuple[str, str], RequiredField]] = _fields()
 """By API group and kind."""
 
 
+def requiring_kinds() -> tuple[Kind, ...]:
+    """The kinds of objects that say what parts of a gang require."""
+    kinds: list[Kind] = []
+    for system in requiring():
+        kinds += system.kinds
+    return tuple(kinds)
+
+
 def _systems() -> dict[tuple[str, str], Requiring]:
     systems = {}
     for system in requiring():
@@ -43,9 +51,7 @@ def _kinds() -> tuple[Kind, ...]:
     kinds: dict[Kind, None] = {}
     for field in _FIELDS.values():
         kinds[field.kind] = None
-    for system in requiring():
-        for kind in system.kinds:
-            kinds[kind] = None
+    kinds.update(dict.fromkeys(requiring_kinds()))
     return tuple(kinds)
 
 
