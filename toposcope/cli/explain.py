@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.cli import command, errors
-from toposcope.cli.kept import kept_advice, kept_commands, kept_details, kept_document
+from toposcope.cli.kept import kept_commands, kept_document
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import ProgressLine
 from toposcope.cli.terminal import Screen, Whole, columns, complain
@@ -31,6 +31,7 @@ from toposcope.integrations.framework.features import (
 )
 from toposcope.kube.discovery import Kind
 from toposcope.planning.kept import BrokenBy
+from toposcope.planning.kept_words import kept_advice, kept_details
 from toposcope.snapshot.model import Snapshot
 from toposcope.text import Command, plural, shell
 

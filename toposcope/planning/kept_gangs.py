@@ -23,7 +23,7 @@ from toposcope.planning.kept import (
 )
 from toposcope.snapshot.model import PodView, Snapshot
 
-_WORST_FIRST: Final = (KeptResult.VIOLATION, KeptResult.UNOBSERVABLE, KeptResult.MATCH)
+WORST_FIRST: Final = (KeptResult.VIOLATION, KeptResult.UNOBSERVABLE, KeptResult.MATCH)
 _PodName = tuple[str, str]
 _NO_OBJECTS: Final = RequiringObjects()
 
@@ -59,7 +59,7 @@ class KeptGang:
     def result(self) -> KeptResult:
         """The worst result of its parts."""
         results = {part.placement.result for part in self.parts}
-        return next(result for result in _WORST_FIRST if result in results)
+        return next(result for result in WORST_FIRST if result in results)
 
 
 def kept_gangs(
