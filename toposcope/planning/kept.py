@@ -169,13 +169,14 @@ def kept_placement(snapshot: Snapshot, required: RequiredDomain) -> KeptPlacemen
     """
     places = []
     unread = []
+    keys = _keys_by_domain(snapshot, required)
     for pod in required.placed:
         node = snapshot.by_name.get(pod.node)
         if node is None:
             unread.append(UnreadPlace(pod, UnreadReason.NODE_GONE))
             continue
         now = _path(node, required, snapshot.catalogue.placeholders)
-        place = _PodPlace(pod, now, _path_then(pod, required))
+        place = _PodPlace(pod, now, _path_then(pod, required, keys))
         places.append(place)
         missing = next(_missing(now, required.levels), None)
         if missing and required.places is None:
@@ -255,12 +256,26 @@ def _missing(path: Mapping[str, str], levels: Sequence[Level]) -> Iterator[Level
             yield level
 
 
-def _path_then(pod: PodView, required: RequiredDomain) -> Mapping[str, str]:
+def _keys_by_domain(snapshot: Snapshot, required: RequiredDomain) -> Mapping[str, set[str]]:
+    """The label keys that levels of a domain have in any ClusterTopology."""
+    keys: dict[str, set[str]] = {}
+    for topology in snapshot.topologies:
+        for level in topology.last_levels:
+            keys.setdefault(level.domain, set()).add(level.key)
+    for level in required.levels:
+        keys.setdefault(level.domain, set()).add(level.key)
+    return keys
+
+
+def _path_then(
+    pod: PodView, required: RequiredDomain, keys: Mapping[str, set[str]]
+) -> Mapping[str, str]:
     """The values of the levels on the pod's node when the pod was placed, as far as it says them.
 
-    An admission policy may have written its path. A node selector says it too, since no pod gets a
-    node without the label: Kueue writes the domains there that it assigned, and JobSet that of the
-    first pod.
+    An admission policy may have written its path, in the oldest ClusterTopology with its node: that
+    says nothing where ClusterTopologies have several label keys for the domain. A node selector
+    says it too, since no pod gets a node without the label: Kueue writes the domains there that it
+    assigned, and JobSet that of the first pod.
     """
     path: dict[str, str] = {}
     if required.places is not None:
@@ -270,7 +285,9 @@ def _path_then(pod: PodView, required: RequiredDomain) -> Mapping[str, str]:
     if "nodeSelector" in pod.wants:
         selector = Field(pod.wants["nodeSelector"]).texts()
     for level in required.levels:
-        value = bound.get(level.domain) or selector.get(level.key)
+        value = selector.get(level.key)
+        if level.domain in bound and len(keys[level.domain]) == 1:
+            value = bound[level.domain]
         if value:
             path[level.key] = value
     return path
