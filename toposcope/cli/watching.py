@@ -47,7 +47,7 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
     wake = threading.Event()
     cluster = load(arguments.kubeconfig, context=arguments.context)
     facts = Facts(cluster.server, live.EXPECTED, wake.set)
-    source = live.LiveSource(cluster, facts, "toposcope", pods=not arguments.no_pods)
+    source = live.LiveSource(cluster, facts, "toposcope", can_read_pods=not arguments.no_pods)
     logger = logging.getLogger(reflector.__name__)
     with contextlib.ExitStack() as stack:
         stack.callback(logger.setLevel, logger.level)
@@ -100,7 +100,7 @@ def _wait_until_complete(facts: Facts, wake: threading.Event) -> None:
     """Wait until everything has been read once. Raises KubeError where something cannot be."""
     with ProgressLine(sys.stderr) as progress:
         progress("nodes", 0)
-        while not facts.complete:
+        while not facts.is_complete:
             wake.wait(1.0)
             wake.clear()
             stale = facts.stale()
