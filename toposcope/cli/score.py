@@ -107,7 +107,7 @@ def document(score: Score) -> dict[str, Any]:
         "pods": len(gang.placed),
         "gpus": gang.gpus,
         "score": round(score.value, 3),
-        "betterNow": score.better_now,
+        "betterNow": score.can_improve,
         "levels": [_level(spread) for spread in score.spreads],
     }
 
@@ -194,7 +194,7 @@ def _row(score: Score, *, is_wide: bool) -> list[str]:
 
 def _could_now(score: Score) -> Iterator[str]:
     """The levels at which it could span fewer domains now."""
-    if score.better_now:
+    if score.can_improve:
         for spread in score.spreads:
             if spread.now is not None and spread.now < spread.spans:
                 yield f"{spread.level.domain} {spread.now}"

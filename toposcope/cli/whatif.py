@@ -186,7 +186,7 @@ def _change(
         whole["blockedBy"] = list(held)
         whole["tainted"] = repelling_document(plan.repelling_for(pods.shape))
         show_document(screen, arguments.output, whole)
-    return exit_code(ok=result.well and not held)
+    return exit_code(ok=result.is_harmless and not held)
 
 
 def _uncounted(screen: Screen, plan: NamedPlan, pods: _GangPods) -> Iterator[str]:
@@ -363,11 +363,11 @@ def _rehomed(screen: Screen, gangs: Sequence[Rehomed]) -> Iterator[str]:
 
 def _worse(gangs: Sequence[Rehomed]) -> int:
     """How many gangs are worse off."""
-    return sum(gang.worse for gang in gangs)
+    return sum(gang.is_worse for gang in gangs)
 
 
 def _sentence(screen: Screen, gang: Rehomed) -> str:
-    if gang.worse:
+    if gang.is_worse:
         return screen.paint(f"! {gang.sentence}", "yellow")
     return f"~ {gang.sentence}"
 
@@ -477,7 +477,7 @@ def _best(
             gang=shape_of(gpus, pods.gpus, pods.shape),
         )
         freed = _Freed(freeing, rehomed)
-        if not any(gang.may_wait for gang in rehomed):
+        if not any(gang.is_waiting_or_unclear for gang in rehomed):
             return freed
         cheapest = cheapest or freed
     return cheapest

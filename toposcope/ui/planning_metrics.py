@@ -88,7 +88,7 @@ class _Metrics:
         oldest: dict[tuple[str, ...], float] = {}
         for gang in placed:
             key = gang.topology, gang.scheduler
-            is_misplaced = gang.score.misplaced
+            is_misplaced = gang.score.is_misplaced
             counts[key] = counts.get(key, 0) + is_misplaced
             if is_misplaced:
                 since = self._since_when(gang)
