@@ -88,7 +88,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         is_wide = output == "wide"
         screen.show(_page(screen, diagnosis, is_wide=is_wide))
 
-    return errors.exit_code(ok=diagnosis.well)
+    return errors.exit_code(ok=diagnosis.has_no_problems)
 
 
 def _kind_of(store: object_store.ObjectStore, kinds: Sequence[Kind], name: str) -> Kind:
@@ -268,7 +268,7 @@ def _systems(context: Context) -> list[str]:
 
 
 def _count(context: Context) -> str:
-    if context.finished:
+    if context.has_finished:
         return "has finished"
     if context.snapshot.pods is None:
         return "its pods are not visible"
@@ -404,8 +404,8 @@ def document_of(diagnosis: Diagnosis) -> dict[str, Any]:
         "owners": [_ref(ref) for ref in context.ownership.chain[1:]],
         "systems": _systems(context),
         "topologies": list(context.topologies),
-        "well": diagnosis.well,
-        "finished": context.finished,
+        "well": diagnosis.has_no_problems,
+        "finished": context.has_finished,
         "pods": _pods_document(context),
         "answer": _step_document(answer) if answer else None,
         "steps": [_step_document(step) for step in diagnosis.steps],
