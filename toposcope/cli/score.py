@@ -69,7 +69,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         table = list(_table(screen, shown, kept, is_wide=is_wide))
         screen.show(_page(screen, plan, table, kept, checked=len(every_score)))
 
-    return exit_code(ok=arguments.below is None or not shown)
+    return exit_code(is_ok=arguments.below is None or not shown)
 
 
 def _kept(plan: NamedPlan, gangs: Sequence[Gang]) -> Iterator[KeptGang]:
