@@ -489,7 +489,7 @@ BY_EXPRESSION = {"matchExpressions": [{"key": RACKS, "operator": "Exists"}]}
     [
         pytest.param(
             {"levels": [{"domain": "rack", "key": RACKS}]},
-            "is written from the levels",
+            "is derived from the levels",
             id="level",
         ),
         pytest.param(
