@@ -325,7 +325,7 @@ def _with_pods(reports: AgentReports, *, refused: bool) -> Any:
 
 
 def _described(description: Description) -> Any:
-    known = dict(sorted(description.labels.known.items()))
+    known = dict(sorted(description.labels.by_key.items()))
     kept = sorted(description.labels.unknown)
     topology = description.topology
     reasons = len(topology.reasons) if topology else bool(description.problem)
