@@ -429,7 +429,7 @@ def asked(nodes: Table, *topologies: Any) -> dict[str, PlannedTopology]:
     entries = {}
     for one in topologies:
         evidence = Evidence(nodes)
-        entry = planned(one, assess(one, evidence, Memory(single_look=True)))
+        entry = planned(one, assess(one, evidence, Memory(is_single_look=True)))
         if entry:
             entries[one.name] = entry
     return entries

@@ -258,7 +258,7 @@ def _looked(history: History, found: Any) -> Any:
         found.unavailable,
         found.missed,
         history.status,
-        [[event.warning, event.reason] for event in history.events],
+        [[event.is_warning, event.reason] for event in history.events],
     ]
 
 

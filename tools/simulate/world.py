@@ -389,7 +389,7 @@ class Program:
         return f"{self.name}: {wrong}" if wrong else ""
 
     def leads(self) -> bool:
-        return bool(self.parts and self.process.alive and self.parts.elector.may_write())
+        return bool(self.parts and self.process.alive and self.parts.elector.can_write())
 
     def size(self) -> None: ...
 

@@ -109,8 +109,8 @@ def assemble(
     stop = runtime.event()
     # Credentials other than a pod's are a person's, whom no policy confines.
     confinable = cluster.in_pod and not options.dry_run
-    check = ConfinementCheck(reader, stop, runtime, active=confinable)
-    leader_metrics = LeaderMetrics(registry, leadership.may_write, check.confined)
+    check = ConfinementCheck(reader, stop, runtime, is_active=confinable)
+    leader_metrics = LeaderMetrics(registry, leadership.can_write, check.is_confined)
     registry.register(LeaderOnly(controller_registry, fence.is_open))
     published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, runtime))
     differences = _differences(options)
@@ -149,8 +149,8 @@ class _Connections:
         client = FencedClient(
             self.cluster,
             _USER_AGENT,
-            _timing(self.options).request,
-            may_write=fence.is_open,
+            _timing(self.options).request_seconds,
+            can_write=fence.is_open,
             observe=self.observe,
             runtime=self.runtime,
         )
@@ -163,7 +163,7 @@ class _Connections:
         client = ApiClient(
             self.cluster,
             _USER_AGENT,
-            timing.request,
+            timing.request_seconds,
             observe=self.observe,
             runtime=self.runtime,
         )
@@ -264,7 +264,7 @@ class _Terms:
                 publishing=publishing,
                 node_plan=NodePlanWriter(self.client, plan_writer, namespace, runtime),
                 show=show,
-                single_look=once,
+                is_single_look=once,
             )
         )
 

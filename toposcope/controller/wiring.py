@@ -42,5 +42,5 @@ class Wiring:
     """Writes the agents' plan."""
     show: Callable[[str], None] | None = None
     """Gets each difference once, where every pass is a dry run and nothing is written."""
-    single_look: bool = False
+    is_single_look: bool = False
     """There is one pass only, so that a required level which is gone now counts as gone."""
