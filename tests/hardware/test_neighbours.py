@@ -140,7 +140,7 @@ def test_id_of_255_characters_is_read() -> None:
     assert rail == Rail("a", "", longest)
 
 
-NEIGHBOUR_FIELDS = "a neighbour has texts of at most 63 printable ASCII characters, and an id$"
+NEIGHBOUR_FIELDS = "a neighbour needs an id, and texts of at most 63 printable ASCII characters$"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_malformed_neighbours_are_refused(text: str, error: str) -> None:
         parse_neighbours(text)
 
 
-RAIL_FIELDS = "a rail's fields are printable, of up to 255 characters$"
+RAIL_FIELDS = "a rail's fields must be printable and have up to 255 characters$"
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ RAIL_FIELDS = "a rail's fields are printable, of up to 255 characters$"
         pytest.param('[{"nic":"a","id":""}]', "a rail lacks its NIC or the switch's id$", id="id-empty"),
         pytest.param('[{"nic":"a"}]', "a rail lacks its NIC or the switch's id$", id="id-missing"),
         pytest.param('[{"id":"guid:1"}]', "a rail lacks its NIC or the switch's id$", id="nic-missing"),
-        pytest.param('[{"nic":"a","id":7}]', "a rail's fields are strings$", id="id-a-number"),
-        pytest.param('[{"nic":"a","id":"guid:1","port":null}]', "a rail's fields are strings$", id="port-null"),
+        pytest.param('[{"nic":"a","id":7}]', "a rail's fields must be strings$", id="id-a-number"),
+        pytest.param('[{"nic":"a","id":"guid:1","port":null}]', "a rail's fields must be strings$", id="port-null"),
         pytest.param('[{"nic":"a","id":"guid:1","switch":"a\\u001b"}]', RAIL_FIELDS, id="escape"),
         pytest.param('[{"nic":"a","id":"guid:1","port":"' + "x" * 256 + '"}]', RAIL_FIELDS, id="port-too-long"),
         pytest.param('[{"nic":"a","id":"\\ud800"}]', "'utf-8' codec", id="surrogate"),

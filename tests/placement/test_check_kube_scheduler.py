@@ -32,9 +32,10 @@ NAMES_MIXED = warning(
     "levels/names-mixed",
     "",
     "cloud.google.com/gce-topology-subblock: rack 'r1' lies under block 'a' and 'b' (2 of 2 values do so); "
-    "Grove, KAI and Kueue treat it as one rack domain in each, kube-scheduler's gangs and pod affinity as one in all; "
-    "ordinary where each block uses the same names; where the two levels cut across each other, "
-    "give each a ClusterTopology of its own",
+    "Grove, KAI and Kueue treat it as one rack domain in each, "
+    "kube-scheduler's gangs and pod affinity as a single one; "
+    "normal if each block uses the same names; if the two levels cut across each other, "
+    "give each its own ClusterTopology",
     fix="list rack in spec.uniqueValues of the ClusterTopology and use gpu.topology/unique-rack",
 )
 """Both blocks have a rack r1 and a rack r2."""

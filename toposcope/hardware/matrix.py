@@ -1,4 +1,4 @@
-"""The link matrix of a node: for every pair of its GPUs and NICs the best path between them."""
+"""The link matrix of a node: the best path between each pair of its GPUs and NICs."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ def nv_links(cell: str) -> int:
 def nvlink_domains(matrix: LinkMatrix) -> tuple[tuple[int, ...], ...]:
     """Connected components of the NV cells as GPU positions, largest first.
 
-    A GPU without links is one by itself.
+    A GPU without links is a component by itself.
     """
     unassigned = dict.fromkeys(range(matrix.gpus))
     domains: list[tuple[int, ...]] = []
@@ -124,13 +124,13 @@ _DIGITS: Final = 10
 
 
 def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
-    """Ten hex digits over the link matrix and the NUMA layout.
+    """Ten hex digits that identify the link matrix and the NUMA layout.
 
     `numa[i]` is the NUMA node of device i, None: unknown. Device order must not matter (GPU indices
     and NIC names can change at a reboot), so the matrix is reduced by colour refinement
     (Weisfeiler-Leman): each device starts as its kind, then takes a name from the sorted multiset
     of (path, NUMA relation, other's name) until the names split the devices no further. NUMA
-    *numbers* do not enter, only which devices share a node: firmware numbers equal boards
+    *numbers* do not count, only which devices share a node: firmware numbers equal boards
     differently.
     """
     names = list(map(_kind, matrix.devices))
@@ -146,7 +146,7 @@ def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
 
 
 def _refined(matrix: LinkMatrix, numa: Sequence[int | None], names: Sequence[str], at: int) -> str:
-    """A device's next name: its own, and the paths to all others with theirs."""
+    """A device's next name: a digest of its own name, and of the paths and names of all others."""
     node = numa[at]
     row = matrix.cells[at]
     relations = []

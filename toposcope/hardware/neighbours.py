@@ -1,13 +1,13 @@
 """What each NIC of a node is cabled to.
 
-The annotation `gpu.topology/switches`, from one program to another, without its blanks:
+The annotation `gpu.topology/switches`, here with blanks:
 
     {"mlx5_0": {"switch": "leaf-01", "id": "mac:b8:59:9f:00:00:01", "port": "Ethernet1/3",
                 "by": "lldp"},
      "mlx5_1": null}
 
-null: the port has no neighbour, or none that is known. A cable in the wrong switch also has
-`expected`, the right one.
+null: the port has no neighbour, or it is unknown. A cable in the wrong switch also has `expected`,
+the right switch.
 """
 
 import re
@@ -30,13 +30,12 @@ class Neighbour(NamedTuple):
     """The switch at the other end of a NIC's cable."""
 
     switch: str
-    """System name; empty if the switch gives none."""
+    """System name; empty if the switch has none."""
     id: str
-    """What tells it from every other switch: `mac:...`, `guid:...`, or another kind of chassis
-    id."""
+    """Identifies the switch: `mac:...`, `guid:...`, or another kind of chassis id."""
     port: str
     by: str
-    """How it was seen: `lldp` or `infiniband`."""
+    """How it was discovered: `lldp` or `infiniband`."""
 
 
 Neighbours = Mapping[str, Neighbour | None]
@@ -44,7 +43,7 @@ Neighbours = Mapping[str, Neighbour | None]
 
 
 def plain(text: str) -> str:
-    """Foreign text for an annotation: printable ASCII of at most `LONGEST` characters."""
+    """Untrusted text made safe for an annotation: at most `LONGEST` printable ASCII characters."""
     kept = _UNPRINTABLE.sub("?", text.strip())
     return kept[:LONGEST].strip()
 
@@ -54,8 +53,8 @@ def neighbours_text(
 ) -> str:
     """The annotation's value, NICs in the given order.
 
-    The last are left out if it would be longer than `LIMIT`. `miscabled`: by NIC, what was found
-    when its cable may have been in another switch or port.
+    The last NICs are left out if it would be longer than `LIMIT`. `miscabled`: the finding for each
+    NIC, made when its cable may have been in another switch or port.
     """
     entries: dict[str, dict[str, str] | None] = {}
     for nic, neighbour in neighbours.items():
@@ -76,11 +75,11 @@ def neighbours_text(
 
 
 def _is_still_there(wrong: Miscabled, neighbour: Neighbour) -> bool:
-    """Whether the cable is where it was when it was found in the wrong switch."""
+    """Whether the cable is still in the wrong switch and port of the finding."""
     if wrong.port != neighbour.port:
         return False
     name = neighbour.switch or neighbour.id
-    # With the id too where the name is shared.
+    # Findings add the id if several switches share the name.
     name_with_id = f"{neighbour.switch} ({neighbour.id})"
     return wrong.switch in (name, name_with_id)
 
@@ -113,6 +112,6 @@ def _neighbour(entry: object) -> Neighbour | None:
     are_plain = all(map(_is_plain, texts))
     if not are_plain or not entry.get("id"):
         raise ValueError(
-            f"a neighbour has texts of at most {LONGEST} printable ASCII characters, and an id"
+            f"a neighbour needs an id, and texts of at most {LONGEST} printable ASCII characters"
         )
     return Neighbour(*texts)

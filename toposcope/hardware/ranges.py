@@ -10,7 +10,7 @@ from typing import Final
 _MOST: Final = 1 << 20
 """No kernel has this many CPUs: a larger number is a broken file and must not become a huge set.
 
-All parts of a list together may not span more either: hundreds of whole ranges fit into a page.
+It also limits the sum over all parts of a list, as hundreds of full ranges fit into a page.
 """
 
 
@@ -49,7 +49,7 @@ def kernel_list(text: str) -> frozenset[int]:
 
 
 def _parse_part(part: str) -> tuple[range, Iterable[int]]:
-    """The numbers that a part spans, and those of them that are in the list. Raises ValueError."""
+    """The numbers that a part spans, and those that are in the list. Raises ValueError."""
     span, _, stride = part.partition(":")
     low, dash, high = span.partition("-")
     first = int(low)
