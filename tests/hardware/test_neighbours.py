@@ -2,7 +2,7 @@
 
 import pytest
 from toposcope.hardware.leaves import rails_text
-from toposcope.hardware.neighbours import LIMIT, Neighbour, neighbours_text, parse_neighbours, plain
+from toposcope.hardware.neighbours import MAX_ANNOTATION_CHARACTERS, Neighbour, neighbours_text, parse_neighbours, plain
 from toposcope.hardware.rails import MOST_RAILS, Miscabled, Rail, parse_rails, reported
 from toposcope.text import parse
 
@@ -23,7 +23,7 @@ def test_neighbours_survive_their_own_writing_within_the_limit() -> None:
         is_known = number % 8 != 0
         neighbours[f"{number:063}"] = longest if is_known else None
     text = neighbours_text(neighbours)
-    assert LIMIT - 400 < len(text) <= LIMIT
+    assert MAX_ANNOTATION_CHARACTERS - 400 < len(text) <= MAX_ANNOTATION_CHARACTERS
 
     kept = list(parse_neighbours(text).items())
     first = list(neighbours.items())[: len(kept)]
@@ -31,9 +31,9 @@ def test_neighbours_survive_their_own_writing_within_the_limit() -> None:
 
 
 def test_neighbour_beyond_the_limit_is_left_out() -> None:
-    longest = "m" * (LIMIT - 9)
+    longest = "m" * (MAX_ANNOTATION_CHARACTERS - 9)
     too_long = longest + "m"
-    assert len(neighbours_text({longest: None})) == LIMIT
+    assert len(neighbours_text({longest: None})) == MAX_ANNOTATION_CHARACTERS
     assert neighbours_text({too_long: None}) == "{}"
 
 

@@ -66,20 +66,20 @@ def usable_nics(paths: Paths, nics: Sequence[Nic]) -> list[list[int]]:
     Where no InfiniBand near a GPU is up, Ethernet is RoCE.
     """
     infiniband = _infiniband_nics(nics)
-    if not _any_is_up_near(paths, nics, infiniband):
+    if not _is_any_up_near(paths, nics, infiniband):
         infiniband = set()
     usable = []
     for chosen in _of_one_kind(paths, infiniband):
-        up = [at for at in chosen if not nics[at].down]
+        up = [at for at in chosen if not nics[at].is_down]
         usable.append(up)
     return usable
 
 
-def _any_is_up_near(paths: Paths, nics: Sequence[Nic], chosen: Collection[int]) -> bool:
+def _is_any_up_near(paths: Paths, nics: Sequence[Nic], chosen: Collection[int]) -> bool:
     """Whether one of the chosen NICs that is near a GPU is up."""
     for row in paths:
         for at in _near(row):
-            if at in chosen and not nics[at].down:
+            if at in chosen and not nics[at].is_down:
                 return True
     return False
 
@@ -99,7 +99,7 @@ def is_infiniband(nic: Nic) -> bool:
     up = set()
     for port in nic.ports:
         every.add(port.link_layer)
-        if port.up:
+        if port.is_up:
             up.add(port.link_layer)
     counted = up or every
     return _INFINIBAND in counted

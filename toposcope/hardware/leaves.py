@@ -13,9 +13,9 @@ from toposcope.text import compact, natural
 
 _ID_DIGITS: Final = 6
 _GROUP_DIGITS: Final = 8
-_END: Final = (MAX_VALUE - _GROUP_DIGITS - len("..-")) // 2
+_END_CHARACTERS: Final = (MAX_VALUE - _GROUP_DIGITS - len("..-")) // 2
 """Characters of the first and the last leaf in the name of their group."""
-_MAKERS: Final = "technologies"
+_DEFAULT_NAME_PART: Final = "technologies"
 """Part of an InfiniBand switch's default name: `Quantum Mellanox Technologies`."""
 
 
@@ -40,7 +40,7 @@ def rail_nics(paths: Paths, nics: Sequence[Nic], cabled: Collection[str]) -> set
     cards_in_use = set()
     unused = []
     for nic in _candidates(paths, nics):
-        if nic.down and nic.name not in cabled:
+        if nic.is_down and nic.name not in cabled:
             unused.append(nic)
             continue
         used.add(nic.name)
@@ -86,8 +86,8 @@ def leaf_labels(rails: Sequence[Rail | None]) -> dict[str, str]:
     first = ordered[0]
     if len(ordered) == 1:
         return {LEAF: first}
-    head = first[:_END]
-    last = ordered[-1][:_END].rstrip("-_.")
+    head = first[:_END_CHARACTERS]
+    last = ordered[-1][:_END_CHARACTERS].rstrip("-_.")
     text = "\n".join(ordered)
     digest = _digest(text, _GROUP_DIGITS)
     return {LEAF_GROUP: f"{head}..{last}-{digest}"}
@@ -101,9 +101,9 @@ def _value(rail: Rail) -> str:
     name = label_safe(rail.switch) or "switch"
     host, _, _ = name.partition(".")
     has_number = any(map(str.isdigit, host))
-    if has_number and _MAKERS not in name.casefold():
+    if has_number and _DEFAULT_NAME_PART not in name.casefold():
         return name
-    head = name[:_END]
+    head = name[:_END_CHARACTERS]
     digest = _digest(rail.id, _ID_DIGITS)
     return f"{head}-{digest}"
 

@@ -59,9 +59,9 @@ def nvlink_domains(matrix: LinkMatrix) -> tuple[tuple[int, ...], ...]:
         while frontier:
             gpu = frontier.pop()
             row = matrix.cells[gpu]
-            reached = [other for other in unassigned if nv_links(row[other])]
-            for other in reached:
-                del unassigned[other]
+            reached = [peer for peer in unassigned if nv_links(row[peer])]
+            for peer in reached:
+                del unassigned[peer]
             members += reached
             frontier += reached
         members.sort()
@@ -74,7 +74,7 @@ def _largest_first(domain: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
     return -len(domain), domain
 
 
-def rail_aligned(near: Sequence[Sequence[int]]) -> bool:
+def is_rail_aligned(near: Sequence[Sequence[int]]) -> bool:
     """Whether every GPU can have a NIC card of its own among the cards near it.
 
     `near[g]` holds the numbers of the cards no further than PXB from GPU g. Alignment is a matching
@@ -83,18 +83,18 @@ def rail_aligned(near: Sequence[Sequence[int]]) -> bool:
     """
     owner: dict[int, int] = {}
 
-    def place(gpu: int, tried: set[int]) -> bool:
+    def can_place(gpu: int, tried: set[int]) -> bool:
         for nic in near[gpu]:
             if nic in tried:
                 continue
             tried.add(nic)
-            if nic not in owner or place(owner[nic], tried):
+            if nic not in owner or can_place(owner[nic], tried):
                 owner[nic] = gpu
                 return True
         return False
 
     for gpu in range(len(near)):
-        if not place(gpu, set()):
+        if not can_place(gpu, set()):
             return False
     return True
 
@@ -120,7 +120,7 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cells).rstrip()
 
 
-_DIGITS: Final = 10
+_SHAPE_DIGITS: Final = 10
 
 
 def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
@@ -170,4 +170,4 @@ def _kind(device: str) -> str:
 def _digest(*parts: str) -> str:
     text = "\n".join(parts)
     digest = hashlib.sha256(text.encode())
-    return digest.hexdigest()[:_DIGITS]
+    return digest.hexdigest()[:_SHAPE_DIGITS]

@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 from toposcope.hardware.rails import Miscabled
 from toposcope.text import compact, parse
 
-LIMIT: Final = 16384
+MAX_ANNOTATION_CHARACTERS: Final = 16384
 """Characters of the annotation; as in the admission policy."""
-LONGEST: Final = 63
+MAX_TEXT_CHARACTERS: Final = 63
 """Characters of each text about a neighbour: names of hosts and devices have no more."""
-_MOST: Final = 64
+_MAX_NICS: Final = 64
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 
 
@@ -43,9 +43,9 @@ Neighbours = Mapping[str, Neighbour | None]
 
 
 def plain(text: str) -> str:
-    """Untrusted text made safe for an annotation: at most `LONGEST` printable ASCII characters."""
+    """Printable ASCII of untrusted text for an annotation, cut at `MAX_TEXT_CHARACTERS`."""
     kept = _UNPRINTABLE.sub("?", text.strip())
-    return kept[:LONGEST].strip()
+    return kept[:MAX_TEXT_CHARACTERS].strip()
 
 
 def neighbours_text(
@@ -53,8 +53,8 @@ def neighbours_text(
 ) -> str:
     """The annotation's value, NICs in the given order.
 
-    The last NICs are left out if it would be longer than `LIMIT`. `miscabled`: the finding for each
-    NIC, made when its cable may have been in another switch or port.
+    It ends before the first NIC that would exceed `MAX_ANNOTATION_CHARACTERS`. `miscabled`: the
+    finding for each NIC, made when its cable may have been in another switch or port.
     """
     entries: dict[str, dict[str, str] | None] = {}
     for nic, neighbour in neighbours.items():
@@ -68,7 +68,7 @@ def neighbours_text(
         entries[nic] = entry
 
     text = compact(entries)
-    while len(text) > LIMIT:
+    while len(text) > MAX_ANNOTATION_CHARACTERS:
         entries.popitem()
         text = compact(entries)
     return text
@@ -90,8 +90,8 @@ def parse_neighbours(annotation: str) -> dict[str, Neighbour | None]:
         entries = parse(annotation)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if type(entries) is not dict or len(entries) > _MOST:
-        raise ValueError(f"not an object of at most {_MOST} NICs")
+    if type(entries) is not dict or len(entries) > _MAX_NICS:
+        raise ValueError(f"not an object of at most {_MAX_NICS} NICs")
     neighbours = {}
     for nic, entry in entries.items():
         neighbours[nic] = _neighbour(entry)
@@ -112,6 +112,7 @@ def _neighbour(entry: object) -> Neighbour | None:
     are_plain = all(map(_is_plain, texts))
     if not are_plain or not entry.get("id"):
         raise ValueError(
-            f"a neighbour needs an id, and texts of at most {LONGEST} printable ASCII characters"
+            "a neighbour needs an id, and texts of "
+            f"at most {MAX_TEXT_CHARACTERS} printable ASCII characters"
         )
     return Neighbour(*texts)

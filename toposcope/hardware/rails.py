@@ -7,7 +7,7 @@ from toposcope.text import parse
 
 MOST_RAILS: Final = 64
 """Rails of one node; current machines have up to 16 NICs."""
-_LONGEST_TEXT: Final = 255
+_MAX_TEXT_CHARACTERS: Final = 255
 """Longest name in characters: the most bytes that an LLDP string has."""
 
 
@@ -58,12 +58,12 @@ def _rail(entry: object) -> Rail | None:
         port=entry.get("port", ""),
     )
     try:
-        whole = "".join(rail)
+        text = "".join(rail)
     except TypeError as error:
         raise ValueError("a rail's fields must be strings") from error
-    if not whole.isprintable() or max(map(len, rail)) > _LONGEST_TEXT:
+    if not text.isprintable() or max(map(len, rail)) > _MAX_TEXT_CHARACTERS:
         raise ValueError(
-            f"a rail's fields must be printable and have up to {_LONGEST_TEXT} characters"
+            f"a rail's fields must be printable and have up to {_MAX_TEXT_CHARACTERS} characters"
         )
     if not (rail.nic and rail.id):
         raise ValueError("a rail lacks its NIC or the switch's id")

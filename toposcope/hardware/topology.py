@@ -110,7 +110,7 @@ class NvLink(NamedTuple):
     """None if the far end has no address on this node (NVSwitches of other trays)."""
 
     @property
-    def up(self) -> bool:
+    def is_up(self) -> bool:
         """Whether it can carry traffic."""
         return self.state in (LinkState.ACTIVE, LinkState.SLEEP)
 
@@ -120,7 +120,7 @@ class NvLink(NamedTuple):
 
         Links to the CPU or back to the GPU do not.
         """
-        if not self.up:
+        if not self.is_up:
             return False
         return self.remote in (LinkEnd.GPU, LinkEnd.NVSWITCH)
 
@@ -190,7 +190,7 @@ class Gpu(NamedTuple):
     @property
     def links_active(self) -> int:
         """NVLinks that are up, wherever they lead."""
-        is_up = [link.up for link in self.links]
+        is_up = [link.is_up for link in self.links]
         return sum(is_up)
 
     @property
@@ -215,7 +215,7 @@ class Gpu(NamedTuple):
         """Speed of one active link in MB/s and direction, as NVML gives it; 26562 on H100."""
         fastest = None
         for link in self.links:
-            if link.up and link.mbps:
+            if link.is_up and link.mbps:
                 fastest = max(link.mbps, fastest or 0)
         return fastest
 
@@ -223,7 +223,7 @@ class Gpu(NamedTuple):
     def nvlink_version(self) -> str | None:
         """Generation of the active links."""
         for link in self.links:
-            if link.up and link.version:
+            if link.is_up and link.version:
                 return link.version
         return None
 
@@ -238,7 +238,7 @@ class Port(NamedTuple):
     """`ACTIVE`, `ARMED`, `INIT`, `DOWN` and the like; empty if the kernel does not report it."""
 
     @property
-    def up(self) -> bool:
+    def is_up(self) -> bool:
         """Whether it may carry traffic; an unknown state counts as up."""
         return self.state in ("", "ACTIVE")
 
@@ -264,10 +264,10 @@ class Nic(NamedTuple):
         return card(self.parent or self.pci)
 
     @property
-    def down(self) -> bool:
+    def is_down(self) -> bool:
         """Whether it has ports and none of them is up."""
         for port in self.ports:
-            if port.up:
+            if port.is_up:
                 return False
         return bool(self.ports)
 
