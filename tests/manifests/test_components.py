@@ -23,6 +23,15 @@ AGENT = ("DaemonSet", "toposcope-agent")
 NAMESPACE_OBJECT = ("Namespace", "toposcope-system")
 TOUCHED: dict[str, set[tuple[str, str]]] = {
     "aks": {AGENT},
+    "binding-labels": {
+        ("Deployment", "toposcope-controller"),
+        ("MutatingAdmissionPolicy", "toposcope-binding-labels.gpu.topology"),
+        ("MutatingAdmissionPolicyBinding", "toposcope-binding-labels.gpu.topology"),
+        ("Role", "toposcope-controller-node-paths"),
+        ("RoleBinding", "toposcope-controller-node-paths"),
+        ("ValidatingAdmissionPolicy", "toposcope-path-labels.gpu.topology"),
+        ("ValidatingAdmissionPolicyBinding", "toposcope-path-labels.gpu.topology"),
+    },
     "bottlerocket": {AGENT, NAMESPACE_OBJECT},
     "default-runtime": {AGENT},
     "dra-claim": {AGENT, NAMESPACE_OBJECT, ("ResourceClaimTemplate", "toposcope-agent-gpus")},
