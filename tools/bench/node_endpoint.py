@@ -71,7 +71,7 @@ def _documents(folder: Path) -> list[str]:
     described = describe(make(PROFILE, folder).raw, "node-1")
     documents = []
     for rack in ("r1", "r2"):
-        labels = {**described.labels.known, _BLOCK: "b1", _RACK: rack}
+        labels = {**described.labels.by_key, _BLOCK: "b1", _RACK: rack}
         metadata = {"labels": labels, "annotations": described.annotations}
         documents.append(topology_document("node-1", metadata, _PLAN))
     return documents
