@@ -26,6 +26,7 @@ SWITCHES = {
     "grafana-dashboard": "components.grafanaDashboard",
     "host-sysfs": "components.hostSysfs",
     "network-policy": "components.networkPolicy",
+    "node-endpoint": "components.nodeEndpoint",
     "nvidia-labels": "components.nvidiaLabels",
     "pod-monitor": "components.podMonitor",
     "privileged-runtime": "components.privilegedRuntime",
@@ -44,7 +45,8 @@ PLATFORMS = ("aks", "bottlerocket", "eks", "gke", "openshift")
 OPTIONS = (*SWITCHES, *PLATFORMS)
 # Where two of these change the same object it is the DaemonSet; the others add objects and change none.
 ON_THE_AGENT = (
-    *("default-runtime", "dra-claim", "host-sysfs", "nvidia-labels", "privileged-runtime", "slice-audit"),
+    *("default-runtime", "dra-claim", "host-sysfs", "node-endpoint", "nvidia-labels", "privileged-runtime"),
+    "slice-audit",
     "vital-product-data",
 )
 EVERYTHING_ON = [tuple(SWITCHES), *((*SWITCHES, platform) for platform in PLATFORMS)]

@@ -40,6 +40,13 @@ TOUCHED: dict[str, set[tuple[str, str]]] = {
     "grafana-dashboard": {("ConfigMap", "toposcope-dashboard")},
     "host-sysfs": {AGENT, NAMESPACE_OBJECT},
     "network-policy": {("NetworkPolicy", "toposcope")},
+    "node-endpoint": {
+        AGENT,
+        ("NetworkPolicy", "toposcope-node-endpoint"),
+        ("Role", "toposcope-agent-node-endpoint"),
+        ("RoleBinding", "toposcope-agent-node-endpoint"),
+        ("Service", "toposcope-node"),
+    },
     "nvidia-labels": {AGENT, ("ValidatingAdmissionPolicy", "toposcope-agent.gpu.topology")},
     "openshift": {("RoleBinding", "toposcope-nonroot-v2")},
     "pod-monitor": {
