@@ -243,7 +243,7 @@ def test_pods_that_still_run_end_it_before_labels_go(cluster: ApiUnderTest, clie
     assert state(cluster) == before | (PROGRAMS_LEFT if cluster.is_real else {})
     cluster.request("DELETE", f"{PODS}/running?gracePeriodSeconds=0")
     remover(client, time).carry_out(find_all(client))
-    assert find_all(client).empty
+    assert find_all(client).is_empty
 
 
 @pytest.mark.regression
@@ -256,7 +256,7 @@ def test_pods_that_write_nothing_do_not_hold_it_back(cluster: ApiUnderTest, clie
     time, client = Sleeping(), clients()
     remover(client, time).carry_out(find_all(client))
     assert time.seconds == 0.0
-    assert find_all(client).empty
+    assert find_all(client).is_empty
 
 
 def test_object_with_a_new_holder_is_reported_by_finalizer(cluster: ApiUnderTest, clients: Clients) -> None:

@@ -138,7 +138,7 @@ def test_changes_within_ten_seconds_are_one_write(site: Site) -> None:
     assert site.turn(1) == []
     relabel(site.api, "n2", {RACK: "r9"})
     assert site.turn(1) == []
-    assert site.controller.watches.nodes.synced
+    assert site.controller.watches.nodes.is_synced
     assert site.turn(9) == ["PATCH"]
     assert "rack=r8," in site.data()["paths"]
     assert "rack=r9," in site.data()["paths"]

@@ -12,7 +12,7 @@ from toposcope.kube.pages import MOST_PAGES
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, OF_FILE
 from toposcope.text import LONGEST_MESSAGE
 from toposcope.ui.computing import ANSWER_SECONDS
-from toposcope.ui.server import CONNECTIONS
+from toposcope.ui.server import MAX_CONNECTIONS
 from toposcope.ui.worker import MEMORY_BYTES
 
 TESTS = ROOT / "tests"
@@ -35,7 +35,7 @@ RIGHTS = (
 FIGURES = (
     f"{ANSWER_SECONDS:.0f} s; its process is ended",
     f"{MEMORY_BYTES >> 20} MiB, and once more",
-    f"{CONNECTIONS}, then the idlest one goes",
+    f"{MAX_CONNECTIONS}, then the idlest one goes",
     f"{LIMIT >> 20} MiB for one document",
     f"{OF_FILE} times that for a file unpacked",
     f"{LIMIT // BYTES_PER_OBJECT:,} objects in it",

@@ -9,6 +9,7 @@ from tests.e2e.cluster import NAMESPACE, Cluster
 from tests.support.api import NODES, wait_until
 from tests.support.cluster import BLOCK, RACK
 from tools.apiserver.build import kubernetes_version
+from toposcope.api.label_keys import NVLINK_DOMAIN
 
 PODS = "/api/v1/namespaces/default/pods"
 PATHS = f"/api/v1/namespaces/{NAMESPACE}/configmaps/toposcope-node-paths"
@@ -49,9 +50,10 @@ def _installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> It
     cluster.kubectl("delete", "--ignore-not-found", "-k", overlay)
 
 
-def path_of(node: str) -> str:
+def path_of(cluster: Cluster, node: str) -> str:
     """The path that the levels in effect give a node."""
-    return f"block=b1,rack={RACKS[node]},host={node}"
+    domain = cluster.labels(node)[NVLINK_DOMAIN]
+    return f"block=b1,rack={RACKS[node]},nvlink-domain={domain},host={node}"
 
 
 def pod_on(cluster: Cluster, name: str, node: str, script: str) -> dict[str, Any]:
@@ -125,7 +127,7 @@ def scale_controller(cluster: Cluster, replicas: int) -> None:
 
 @pytest.mark.parametrize("node", RACKS)
 def test_pod_asks_the_agent_on_its_own_node(cluster: Cluster, node: str) -> None:
-    assert printed_by(cluster, pod_on(cluster, f"asks-{node}", node, ASKS)) == path_of(node)
+    assert printed_by(cluster, pod_on(cluster, f"asks-{node}", node, ASKS)) == path_of(cluster, node)
 
 
 @needs_binding_labels
@@ -135,7 +137,8 @@ def test_pod_has_its_path_before_its_first_line(cluster: Cluster, node: str) -> 
 
     printed = printed_by(cluster, pod_on(cluster, f"reads-{node}", node, READS))
 
-    assert printed == f"{path_of(node)} {path_of(node)} {RACKS[node]}"
+    path = path_of(cluster, node)
+    assert printed == f"{path} {path} {RACKS[node]}"
 
 
 def test_endpoint_that_is_killed_leaves_the_agent_alone(cluster: Cluster) -> None:
@@ -149,12 +152,12 @@ def test_endpoint_that_is_killed_leaves_the_agent_alone(cluster: Cluster) -> Non
         patience=60,
     )
     assert container_restarts(cluster, "gpu1")["agent"] == before["agent"]
-    assert printed_by(cluster, pod_on(cluster, "asks-again", "gpu1", ASKS)) == path_of("gpu1")
+    assert printed_by(cluster, pod_on(cluster, "asks-again", "gpu1", ASKS)) == path_of(cluster, "gpu1")
 
 
 def test_endpoint_answers_while_the_agent_restarts(cluster: Cluster) -> None:
     cluster.main_process("gpu2", "agent").kill()
-    assert printed_by(cluster, pod_on(cluster, "asks-meanwhile", "gpu2", ASKS)) == path_of("gpu2")
+    assert printed_by(cluster, pod_on(cluster, "asks-meanwhile", "gpu2", ASKS)) == path_of(cluster, "gpu2")
     cluster.rolled_out()
 
 
@@ -164,7 +167,8 @@ def test_pod_is_bound_with_its_path_while_no_controller_runs(cluster: Cluster) -
 
     printed = printed_by(cluster, pod_on(cluster, "reads-alone", "gpu1", READS))
 
-    assert printed == f"{path_of('gpu1')} {path_of('gpu1')} r1"
+    path = path_of(cluster, "gpu1")
+    assert printed == f"{path} {path} r1"
 
 
 @needs_binding_labels
@@ -188,4 +192,5 @@ def test_controller_that_is_back_writes_the_paths_again(cluster: Cluster) -> Non
 
     printed = printed_by(cluster, pod_on(cluster, "reads-again", "gpu2", READS))
 
-    assert printed == f"{path_of('gpu2')} {path_of('gpu2')} r2"
+    path = path_of(cluster, "gpu2")
+    assert printed == f"{path} {path} r2"

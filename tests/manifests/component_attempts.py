@@ -17,7 +17,7 @@ LABELLED = f"{NODES}/labelled?dryRun=All&fieldManager=toposcope-agent"
 
 ONLY_LABELS = "only write labels under gpu.topology/"
 ONLY_ANNOTATIONS = "only write annotations under gpu.topology/"
-NOT_OF_OTHERS = "may not take fields from other managers"
+NOT_OF_OTHERS = "may not remove fields from other managers' managedFields"
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,7 +264,7 @@ def test_better_place_holds_the_gang_in_as_few_domains_as_the_score_says(seed: i
     table, gangs = capacity(at_random(random.Random(seed)))
     for score in scores(table, gangs):
         place = better_place(table, score)
-        assert bool(place) == score.better_now
+        assert bool(place) == score.can_improve
         if not place:
             continue
         level, domains = place

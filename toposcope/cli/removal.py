@@ -61,7 +61,7 @@ class RemovalPlan:
     """Last, because published resources refer to their labels."""
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there is nothing to delete."""
         return not (self.programs or self.published or self.topologies or self.plans or self.nodes)
 
@@ -202,7 +202,7 @@ def _nodes(client: ApiClient) -> Iterator[Removal]:
 
 
 _PAUSE_SECONDS: Final = 1.0
-_UNPROCESSABLE: Final = 422
+_UNPROCESSABLE_STATUS: Final = 422
 
 
 class WaitTimeoutError(ToposcopeError):
@@ -265,7 +265,7 @@ class Remover:
         try:
             self.client.call(request)
         except ApiError as error:
-            if not (error.not_found or error.conflict or error.status == _UNPROCESSABLE):
+            if not (error.not_found or error.conflict or error.status == _UNPROCESSABLE_STATUS):
                 raise
 
     def _obstacle_to(self, thing: Thing) -> str:

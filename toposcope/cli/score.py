@@ -70,7 +70,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         table = list(_table(screen, shown, kept, is_wide=is_wide))
         screen.show(_page(screen, plan, table, kept, checked=len(every_score)))
 
-    return exit_code(ok=arguments.below is None or not shown)
+    return exit_code(is_ok=arguments.below is None or not shown)
 
 
 def _kept(plan: NamedPlan, gangs: Sequence[Gang]) -> Iterator[KeptGang]:
@@ -108,7 +108,7 @@ def document(score: Score) -> dict[str, Any]:
         "pods": len(gang.placed),
         "gpus": gang.gpus,
         "score": round(score.value, 3),
-        "betterNow": score.better_now,
+        "betterNow": score.can_improve,
         "levels": [_level(spread) for spread in score.spreads],
     }
 
@@ -195,7 +195,7 @@ def _row(score: Score, *, is_wide: bool) -> list[str]:
 
 def _could_now(score: Score) -> Iterator[str]:
     """The levels at which it could span fewer domains now."""
-    if score.better_now:
+    if score.can_improve:
         for spread in score.spreads:
             if spread.now is not None and spread.now < spread.spans:
                 yield f"{spread.level.domain} {spread.now}"

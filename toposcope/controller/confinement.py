@@ -92,12 +92,12 @@ def foreign_writes(client: ApiClient, pod: str, runtime: Runtime = REAL) -> dict
 class ConfinementCheck:
     """Checks in a thread of its own until `stop` is set.
 
-    A follower checks too, because its token is the same. If `active` is false nothing is checked,
-    and the program counts as ready.
+    A follower checks too, because its token is the same. If `is_active` is false nothing is
+    checked, and the program counts as ready.
     """
 
     def __init__(
-        self, client: ApiClient, stop: Event, runtime: Runtime = REAL, *, active: bool
+        self, client: ApiClient, stop: Event, runtime: Runtime = REAL, *, is_active: bool
     ) -> None:
         self._client = client
         self._pod = runtime.host()
@@ -105,19 +105,19 @@ class ConfinementCheck:
         self._runtime = runtime
         rights = AccountRights(RIGHTS, client.namespace)
         self._confinement = Confinement(client, self._foreign_writes, rights, runtime)
-        self._active = active
+        self._is_active = is_active
 
     def ready(self) -> str:
         """Why the program must not count as ready."""
-        return self._confinement.ready() if self._active else ""
+        return self._confinement.ready() if self._is_active else ""
 
-    def confined(self) -> bool | None:
+    def is_confined(self) -> bool | None:
         """Whether the policies refuse what they must; None while that is not known."""
         return self._confinement.confined
 
     def start(self) -> None:
         """Begin."""
-        if self._active:
+        if self._is_active:
             self._runtime.thread("confinement", self._run)
 
     def _foreign_writes(self) -> dict[str, Request]:

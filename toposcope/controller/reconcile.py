@@ -151,14 +151,14 @@ class Reconciler:
         """
         queue: deque[Findings | _Excess] = deque()
         plans: dict[str, PlannedTopology] = {}
-        several = len(look.supported) > 1
+        has_several = len(look.supported) > 1
         for topology in self._in_turn(look.supported):
             findings = self._assessor.assess(look, topology)
             if findings.planned:
                 plans[topology.name] = findings.planned
-            if findings.urgent:
+            if findings.is_urgent:
                 self._write(look, findings)
-            elif several:
+            elif has_several:
                 queue.append(findings.without_nodes())
             else:
                 queue.append(findings)
@@ -198,10 +198,10 @@ class Reconciler:
         now = self._runtime.monotonic()
         wait = self._assessor.next_overdue(look.supported)
         deadline = math.inf if wait is None else now + wait
-        several = len(look.supported) > 1
+        has_several = len(look.supported) > 1
 
         def is_due() -> bool:
-            if changed is None or not several:
+            if changed is None or not has_several:
                 return False
             now = self._runtime.monotonic()
             if now - began <= PATIENCE_SECONDS:
@@ -259,11 +259,11 @@ class Reconciler:
         """Have the watch wake the loop at once if something goes that a publisher waits for."""
         if self._cached_reader is None:
             return
-        blocked = False
+        is_blocked = False
         for shown in self.reports.values():
             for resource in shown.published:
-                blocked = blocked or resource.reason == "Waiting"
-        self._cached_reader.blocked = blocked
+                is_blocked = is_blocked or resource.reason == "Waiting"
+        self._cached_reader.is_blocked = is_blocked
 
 
 def _report(findings: Findings, written: Written) -> Report:

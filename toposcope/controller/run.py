@@ -110,8 +110,8 @@ def assemble(
     stop = runtime.event()
     # Credentials other than a pod's are a person's, whom no policy confines.
     confinable = cluster.in_pod and not options.dry_run
-    check = ConfinementCheck(reader, stop, runtime, active=confinable)
-    leader_metrics = LeaderMetrics(registry, leadership.may_write, check.confined)
+    check = ConfinementCheck(reader, stop, runtime, is_active=confinable)
+    leader_metrics = LeaderMetrics(registry, leadership.can_write, check.is_confined)
     registry.register(LeaderOnly(controller_registry, fence.is_open))
     published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, runtime))
     differences = _differences(options)
@@ -150,8 +150,8 @@ class _Connections:
         client = FencedClient(
             self.cluster,
             _USER_AGENT,
-            _timing(self.options).request,
-            may_write=fence.is_open,
+            _timing(self.options).request_seconds,
+            can_write=fence.is_open,
             observe=self.observe,
             runtime=self.runtime,
         )
@@ -164,7 +164,7 @@ class _Connections:
         client = ApiClient(
             self.cluster,
             _USER_AGENT,
-            timing.request,
+            timing.request_seconds,
             observe=self.observe,
             runtime=self.runtime,
         )
@@ -266,7 +266,7 @@ class _Terms:
                 node_plan=NodePlanWriter(self.client, plan_writer, namespace, runtime),
                 node_paths=self._node_paths(namespace),
                 show=show,
-                single_look=once,
+                is_single_look=once,
             )
         )
 

@@ -45,5 +45,5 @@ class Wiring:
     """Writes the paths of all nodes for the policy that labels pods, or deletes them."""
     show: Callable[[str], None] | None = None
     """Gets each difference once, where every pass is a dry run and nothing is written."""
-    single_look: bool = False
+    is_single_look: bool = False
     """There is one pass only, so that a required level which is gone now counts as gone."""

@@ -148,7 +148,7 @@ class Diagnosis:
         return first
 
     @property
-    def well(self) -> bool:
+    def has_no_problems(self) -> bool:
         """Whether nothing failed, and what runs is placed as it asks."""
         if self.answer is not None:
             return False

@@ -115,7 +115,7 @@ def _gang_row(score: Score) -> protocol.GangRow:
         name=gang.handle,
         gpus=gang.gpus,
         score=round(score.value, 2),
-        better=score.better_now,
+        better=score.can_improve,
         spans=", ".join(spans),
     )
 
@@ -154,8 +154,8 @@ def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
     changes = Changes(drain=names)
     result = whatif(plan.snapshot, name, plan.capacity, plan.gangs, changes)
     fates = []
-    for gang in sorted(result.rehomed, key=lambda gang: not gang.worse):
-        fates.append(protocol.Fate(gang.sentence, gang.worse))
+    for gang in sorted(result.rehomed, key=lambda gang: not gang.is_worse):
+        fates.append(protocol.Fate(gang.sentence, gang.is_worse))
     lost = _lost(plan, result)
     return protocol.Drained(len(names), fates, lost, plan.required.warnings)
 

@@ -48,8 +48,8 @@ function useGang(source: Source, view: string, gang: string | null): { place: Ga
       (place) => {
         const better = place.better.map((path) => path.join(" › ")).join(", ");
         const words = better
-          ? `Bright: its ${many(place.nodes.length, "node")}. Outlined: where it would fit better, ${place.level} ${better}.`
-          : `Bright: its ${many(place.nodes.length, "node")}. There is no better place for it now.`;
+          ? `Highlighted: its ${many(place.nodes.length, "node")}. Outlined: where it would fit better, ${place.level} ${better}.`
+          : `Highlighted: its ${many(place.nodes.length, "node")}. There is no better placement now.`;
         if (here) setState({ of, place, told: words });
       },
       (refusal: unknown) => here && setState({ of, place: null, told: messageOf(refusal) }),

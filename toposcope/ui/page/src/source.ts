@@ -161,7 +161,7 @@ export class SavedFile implements Source {
   constructor(saved: Export) {
     this.saved = saved;
     const asOf = saved.snapshot.status.asOf;
-    this.note = `A saved report${asOf ? `, as of ${new Date(asOf).toLocaleString()}` : ""}: it does not change.`;
+    this.note = `Saved report${asOf ? `, as of ${new Date(asOf).toLocaleString()}` : ""}: not updated.`;
   }
 
   start(listener: Listener): void {
@@ -172,7 +172,7 @@ export class SavedFile implements Source {
     const node = Object.hasOwn(this.saved.nodes, name) ? this.saved.nodes[name] : undefined;
     if (!node)
       throw new RequestError(
-        `This file does not contain the details of ${name}: ${this.saved.leftOut} nodes did not fit into it.`,
+        `This file has no details of ${name}: ${this.saved.leftOut} nodes were left out to limit its size.`,
       );
     return node;
   }
@@ -190,7 +190,7 @@ export class SavedFile implements Source {
   }
 
   async gang(): Promise<GangPlace> {
-    throw new RequestError("A saved file does not know which gangs run.");
+    throw new RequestError("A saved file cannot show gangs: open `toposcope ui` on the cluster.");
   }
 
   async drain(): Promise<Drained> {
@@ -214,5 +214,5 @@ async function ask<T>(address: string, init?: RequestInit): Promise<T> {
 
 export function messageOf(error: unknown): string {
   if (error instanceof RequestError) return error.message;
-  return "The server does not answer. Is `toposcope ui` still running?";
+  return "The server is not responding. Is `toposcope ui` still running?";
 }

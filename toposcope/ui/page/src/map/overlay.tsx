@@ -69,7 +69,7 @@ export function Overlay({ items, table, forest, focus, health, zoom, open }: Pro
       ref={group}
       class="overlay"
       role="group"
-      aria-label={`Map of ${focus.value || forest.view.name || "the cluster"}: ${items.length} parts. Arrows move, Enter goes in, Escape goes back.`}
+      aria-label={`Map of ${focus.value || forest.view.name || "the cluster"}: ${many(items.length, "item")}. Arrow keys move, Enter opens, Escape goes back.`}
       onKeyDown={move}
       onFocusCapture={() => {
         held.current = true;

@@ -41,13 +41,13 @@ export function isLens(text: string | null): text is LensKey {
 /** By severity: a node with several marks is drawn as its worst. */
 export const HEALTH: readonly Category[] = [
   mark("ok", "healthy", "plain", "Ready, schedulable, wired as expected"),
-  mark("not-ready", "not ready", "cross", "Kubernetes cannot reach it"),
+  mark("not-ready", "not ready", "cross", "its Ready condition is not True"),
   mark("degraded", "degraded", "hatch", "fewer GPUs or links, or worse paths, than expected"),
-  mark("unknown", "unknown", "dots", "its hardware does not answer"),
+  mark("unknown", "unknown", "dots", "the agent cannot read its hardware"),
   mark("no-agent", "no agent", "hollow", "has GPUs, but no agent has labelled it"),
-  mark("cordoned", "cordoned", "slash", "takes no new pods"),
-  mark("tainted", "tainted", "bars", "takes only pods that tolerate its taint"),
-  mark("left-out", "left out", "hollow", "healthy, but schedulers that use this topology skip it"),
+  mark("cordoned", "cordoned", "slash", "unschedulable: accepts no new pods"),
+  mark("tainted", "tainted", "bars", "accepts only pods that tolerate its taint"),
+  mark("left-out", "left out", "hollow", "healthy, but it lacks a level, so schedulers that use this topology skip it"),
 ];
 const UNKNOWN = 3;
 const LAST_TROUBLE = 4;
@@ -108,7 +108,7 @@ function byFree(table: Table, forest: Forest): Lens {
       tone: "free-2",
       pattern: "hatch" as const,
       rare: true,
-      hint: "free, but a pod like the median of those with GPUs cannot get them",
+      hint: "free, but a pod with the median requests of GPU pods cannot use them",
     },
     { key: "none", label: "none free", tone: "free-1", pattern: "plain" as const, rare: false },
     { key: "unknown", label: "unknown", tone: "health-no-agent", pattern: "hollow" as const, rare: false },
@@ -129,7 +129,7 @@ function byFree(table: Table, forest: Forest): Lens {
 function byCoverage(table: Table, forest: Forest): Lens {
   const whole = {
     key: "all",
-    label: "carries every level",
+    label: "has every level",
     tone: "cover-whole",
     pattern: "plain" as const,
     rare: false,

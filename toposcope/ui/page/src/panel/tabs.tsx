@@ -28,7 +28,7 @@ export function Tabs({ tabs, current, choose, children }: Props) {
     list.current?.querySelectorAll("button")[next]?.focus();
   };
   return (
-    <aside class="panel" aria-label="About what is shown">
+    <aside class="panel" aria-label="Details">
       <div class="tabs" role="tablist" ref={list} onKeyDown={move}>
         {tabs.map(({ key, label, badge }) => (
           <button
