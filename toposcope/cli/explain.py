@@ -373,7 +373,9 @@ def _broken(diagnosis: Diagnosis) -> Iterator[str]:
         said.add(observed.broken_by)
         for sentence in kept_advice(observed):
             yield f"    {sentence}"
-        commands.update(dict.fromkeys(kept_commands(observed, placement.level.key)))
+        if placement.is_labelled:
+            shown = kept_commands(observed, placement.level.key)
+            commands.update(dict.fromkeys(shown))
     yield from _next(tuple(commands))
 
 

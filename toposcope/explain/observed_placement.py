@@ -22,6 +22,7 @@ from toposcope.planning.kept import (
     KeptPlacement,
     KeptResult,
     RequiredDomain,
+    UnreadReason,
     kept_placement,
 )
 from toposcope.planning.kept_gangs import KeptPart, KeptReader
@@ -30,6 +31,11 @@ from toposcope.snapshot.model import PodView, Snapshot
 
 _NO_LABEL: Final = "no label"
 _ALL: Final = "all pods"
+_UNREAD: Final = {
+    UnreadReason.NO_LABEL: _NO_LABEL,
+    UnreadReason.NO_DOMAIN: "no domain",
+    UnreadReason.NODE_GONE: "node gone",
+}
 _IS_KEPT: Final = {
     KeptResult.MATCH: True,
     KeptResult.VIOLATION: False,
@@ -61,6 +67,8 @@ class ObservedPlacement:
     """Its pods by domain; None: it requires nothing, or its pods are not known."""
     pods: frozenset[tuple[str, str]] = frozenset()
     """Namespace and name of its pods that have a node; empty: not known."""
+    is_labelled: bool = True
+    """Whether labels of nodes say the domains; False: other objects do."""
 
     @property
     def domain_names(self) -> list[str]:
@@ -108,13 +116,14 @@ def _kept_parts(context: Context) -> Iterator[KeptPart]:
 
 
 def _same_part(placement: ObservedPlacement, parts: Iterable[KeptPart]) -> KeptPart | None:
-    """The part of the same pods and the same level."""
+    """The part of the same pods and the same level, or of domains that no label says."""
     if not placement.required:
         return None
     for part in parts:
         placed = {(pod.namespace, pod.name) for pod in part.pods if pod.node}
         key = part.levels[-1].key if part.levels else ""
-        if placed == placement.pods and key == placement.level.key:
+        is_same_level = key == placement.level.key or not part.is_labelled
+        if placed == placement.pods and is_same_level:
             return part
     return None
 
@@ -125,12 +134,17 @@ def _joined(placement: ObservedPlacement, part: KeptPart) -> ObservedPlacement:
     observed = part.placement.of_more(expected)
     if observed.result is KeptResult.MATCH and placement.result is KeptResult.VIOLATION:
         return placement
+    domains = placement.domains
+    if not part.is_labelled:
+        domains = tuple(_counted(observed))
     return replace(
         placement,
+        domains=domains,
         kept=_IS_KEPT[observed.result],
         result=observed.result,
         observed=observed,
         note="",
+        is_labelled=part.is_labelled,
     )
 
 
@@ -155,6 +169,7 @@ def _of_part(part: KeptPart) -> ObservedPlacement:
         note=note,
         result=observed.result,
         observed=observed,
+        is_labelled=part.is_labelled,
     )
 
 
@@ -166,8 +181,9 @@ def _counted(observed: KeptPlacement) -> Iterator[tuple[str, int]]:
         if names[name] > 1:
             name = "/".join(domain.path)
         yield name, len(domain.pods)
-    if observed.unread:
-        yield _NO_LABEL, len(observed.unread)
+    reasons = Counter(place.reason for place in observed.unread)
+    for reason, count in reasons.items():
+        yield _UNREAD[reason], count
 
 
 def _documented_placements(context: Context) -> Iterator[ObservedPlacement]:
