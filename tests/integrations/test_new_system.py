@@ -90,7 +90,11 @@ def cluster(path: Path, *objects: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(
     ("replicas", "within", "code", "words"),
-    [(4, RACK, 0, "fits"), (4, "rack", 1, f"label keys are taken here: write '{RACK}'"), (4000, RACK, 1, "slotwise")],
+    [
+        (4, RACK, 0, "fits"),
+        (4, "rack", 1, f"a label key is required here: write '{RACK}'"),
+        (4000, RACK, 1, "slotwise"),
+    ],
 )
 def test_new_system_is_read_and_checked(
     program: Path, tmp_path: Path, replicas: int, within: str, code: int, words: str
