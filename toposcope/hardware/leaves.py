@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP
-from toposcope.api.label_values import MAX_VALUE, label_safe
+from toposcope.api.label_values import MAX_VALUE_CHARACTERS, label_safe
 from toposcope.hardware.compute_network import Paths, compute_nics, is_infiniband, nearest
 from toposcope.hardware.rails import MOST_RAILS, Rail
 from toposcope.hardware.topology import Nic
@@ -13,7 +13,7 @@ from toposcope.text import compact, natural
 
 _ID_DIGITS: Final = 6
 _GROUP_DIGITS: Final = 8
-_END: Final = (MAX_VALUE - _GROUP_DIGITS - len("..-")) // 2
+_END: Final = (MAX_VALUE_CHARACTERS - _GROUP_DIGITS - len("..-")) // 2
 """Characters of the first and the last leaf in the name of their group."""
 _MAKERS: Final = "technologies"
 """In what an InfiniBand switch calls itself until somebody names it: `Quantum Mellanox

@@ -71,10 +71,10 @@ class RequiredLevels:
             try:
                 self._read_kind(client, field.kind)
             except ApiError as error:
-                if error.forbidden:
+                if error.is_forbidden:
                     lost = "levels that only they require are unknown"
                     self.warnings.append(forbidden(field.kind.name, lost, error))
-                elif not error.not_found:
+                elif not error.is_not_found:
                     raise
 
     def _read_kind(self, client: Caller, kind: Kind) -> None:
