@@ -154,7 +154,7 @@ def _simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeSource]
     with _temporary_sysfs() as root:
         write_sysfs(machine, root)
         opened = functools.partial(_open_simulated, machine, faults)
-        yield ProbeSource(opened, root, simulated=True, nvlinks_known=machine.nvlinks_known)
+        yield ProbeSource(opened, root, simulated=True, nvlinks_known=machine.has_known_nvlinks)
 
 
 @contextlib.contextmanager
