@@ -135,7 +135,7 @@ class History:
             preferred=self.preferred,
             bound=self.bound,
             by_value=self.by_value,
-            held=self.held_labels.table(table, current.grace),
+            held=self.held_labels.table(table, current.grace_seconds),
             rebuilds=rebuilds,
             catalogue=self.catalogue,
         )

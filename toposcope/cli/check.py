@@ -330,7 +330,7 @@ def _dry_runs(
 
 
 def _finding_of(remark: "Remark") -> Finding:
-    if remark.refused:
+    if remark.is_refused:
         return Finding("server", "error", remark.field, remark.message)
     return Finding("server", "warning", remark.field, remark.message)
 
@@ -495,7 +495,7 @@ def _live_objects(
         try:
             existing_object = _get(client, kind, document, name)
         except ApiError as error:
-            if not error.forbidden:
+            if not error.is_forbidden:
                 raise
             forbidden.add(kind.key)
             complain(

@@ -301,7 +301,7 @@ class _Cluster:
         self.publishable = (
             self.publishable if assessment.publishable is None else assessment.publishable
         )
-        if topology.divided and assessment.segments:
+        if topology.is_divided and assessment.segments:
             self._divide(topology, assessment.segments, nodes)
         return assessment
 

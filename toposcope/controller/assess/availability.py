@@ -142,7 +142,7 @@ def _unavailable(
     now: float,
 ) -> tuple[str, ...]:
     """The domains that have been gone for the grace period, or are gone and were `reported` so."""
-    grace = 0.0 if memory.is_single_look else topology.grace
+    grace = 0.0 if memory.is_single_look else topology.grace_seconds
     unavailable = []
     for domain in domains:
         is_gone = domain not in carried

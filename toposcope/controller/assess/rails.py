@@ -82,7 +82,7 @@ def rails(topology: Topology, nodes: Table, memory: Memory, now: float) -> Rails
     expected = expected_switches(node_counts)
     miscabled = _miscabled(nodes, cabled_groups, expected, display_names)
 
-    grace = 0.0 if memory.is_single_look else topology.grace
+    grace = 0.0 if memory.is_single_look else topology.grace_seconds
     lasting_rails = _lasting(
         memory.miscabled_rails,
         {rail.key: rail for rail in miscabled},
