@@ -548,7 +548,7 @@ def test_event_on_the_node_is_due_once() -> None:
 
 
 def test_single_look_at_rails_does_not_wait(history: History) -> None:
-    history.restart(single_look=True)
+    history.restart(is_single_look=True)
     nodes = fabric_with("x").nodes()
     rails = history.look(nodes).rails
     assert wrong_cables(rails) == [WRONG_RAIL_2]

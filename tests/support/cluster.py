@@ -149,9 +149,9 @@ class History:
         self.fabric_history.report(fresh)
         return found
 
-    def restart(self, *, single_look: bool = False) -> None:
-        """Forget what is not in the status; `single_look`: nobody looks again, as with `controller --once`."""
-        self.memory = Memory(single_look=single_look)
+    def restart(self, *, is_single_look: bool = False) -> None:
+        """Forget what is not in the status; `is_single_look`: nobody looks again, as with `controller --once`."""
+        self.memory = Memory(single_look=is_single_look)
         self.held_labels = HeldLabels()
         self.fabric_history = FabricHistory()
         self.told: set[tuple[str, str]] = set()
@@ -198,14 +198,14 @@ class Turns:
 
     def __init__(self, *, leads: bool = False) -> None:
         self.term = int(leads)
-        self._leads = leads
+        self._is_leading = leads
 
     def may_write(self) -> bool:
-        return self._leads
+        return self._is_leading
 
     def begin(self) -> None:
         self.term += 1
-        self._leads = True
+        self._is_leading = True
 
     def end(self) -> None:
-        self._leads = False
+        self._is_leading = False
