@@ -57,7 +57,8 @@ def _nothing_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     gc.collect()
     if request.node.get_closest_marker("slow") is None:
-        assert not still_running(set(threading.enumerate()) - before)
+        left = still_running(set(threading.enumerate()) - before)
+        assert not left, "\n".join(left)
 
 
 @pytest.fixture(autouse=True)

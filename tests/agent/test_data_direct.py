@@ -108,7 +108,7 @@ def test_function_of_an_unknown_nic_is_unknown(tmp_path: Path) -> None:
         assert function.nics == ()
     assert topology.rail_aligned is None
     assert RAIL_ALIGNED in found.labels.unknown
-    assert SHAPE in found.labels.known
+    assert SHAPE in found.labels.by_key
     (reason,) = topology.reasons
     assert reason.startswith("the NIC of DD0, DD1, DD2, DD3 (Data Direct) is unknown, and so are the rails")
     assert topology.state == "ok"

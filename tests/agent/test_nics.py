@@ -51,7 +51,7 @@ def held(raw: RawNode) -> list[str]:
     """NICs whose RDMA device a pod took along."""
     held_names = []
     for nic in raw.nics:
-        if nic.held:
+        if nic.is_held:
             held_names.append(nic.name)
     return held_names
 
@@ -355,7 +355,7 @@ def test_agent_started_meanwhile_does_not_know_rails_and_shape(h200: LivingMachi
     assert topology.hidden_nics == (h200.function("mlx5_4").name,)
     for key in (RAIL_ALIGNED, SHAPE):
         assert key in found.labels.unknown
-        assert key not in found.labels.known
+        assert key not in found.labels.by_key
     assert "another network namespace" in topology.reasons[0]
     assert topology.state == "ok"
 

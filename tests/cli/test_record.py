@@ -670,4 +670,4 @@ def test_recording_without_a_function_can_be_replayed(tmp_path: Path) -> None:
             kept.append(line)
     file.write_text("\n".join(kept))
     raw = replayed(file, tmp_path / "again")
-    assert raw.gpus[0].mig is None
+    assert raw.gpus[0].has_mig is None

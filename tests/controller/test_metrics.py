@@ -77,7 +77,7 @@ def reported(nodes: Sequence[NodeFacts], published: Sequence[Published] = (), **
     asked = topology(**spec)
     evidence = Evidence(nodes, required=["block", "row"])
     found = assess(asked, evidence, Memory())
-    conditions = conditions_of(asked, found, published, anything_served=True)
+    conditions = conditions_of(asked, found, published, is_any_served=True)
     sizes = level_sizes(found.effective.levels, found.selected)
     demand = {"rack": 0, "block": 3, "row": 1}
     return report(found, conditions, published, demand, sizes)

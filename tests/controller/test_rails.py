@@ -528,7 +528,7 @@ def test_event_on_the_node_is_due_once() -> None:
         "name": "n3",
         "uid": "uid-n3",
     }
-    assert due.warning
+    assert due.is_warning
     assert due.reason == "RailsMiscabled"
     assert due.note == "mlx5_2 of n3 goes to x, expected u0r2"
     known: dict[str, Any] = {

@@ -47,7 +47,7 @@ class Replica:
             load(str(api.kubeconfig)),
             "test",
             10.0,
-            may_write=fence.is_open,
+            can_write=fence.is_open,
         )
         self.client.before = self._note
         self.controller = Controller(

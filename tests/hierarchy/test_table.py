@@ -107,7 +107,7 @@ def word_of_advice(around: Sequence[Level], narrow: Level, values: Values) -> st
         return "wrong cable"
     for depth in range(1, len(around) + 1):
         if are_names_of_each(depth, parents):
-            return "ordinary where"
+            return "normal if"
     return "the two levels cut across"
 
 

@@ -140,7 +140,7 @@ class History:
             catalogue=self.catalogue,
         )
         found = assess(current, evidence, self.memory)
-        conditions = conditions_of(current, found, [], anything_served=True, children=children)
+        conditions = conditions_of(current, found, [], is_any_served=True, children=children)
         fresh = fresh_rebuilds(current, found, self.told)
         self.status = status_of(current, found, [], START, conditions, children=children, told=self.told)
         self.events += condition_events(current, self.status) + rebuild_events(current, fresh)
@@ -151,7 +151,7 @@ class History:
 
     def restart(self, *, is_single_look: bool = False) -> None:
         """Forget what is not in the status; `is_single_look`: nobody looks again, as with `controller --once`."""
-        self.memory = Memory(single_look=is_single_look)
+        self.memory = Memory(is_single_look=is_single_look)
         self.held_labels = HeldLabels()
         self.fabric_history = FabricHistory()
         self.told: set[tuple[str, str]] = set()
@@ -200,7 +200,7 @@ class Turns:
         self.term = int(leads)
         self._is_leading = leads
 
-    def may_write(self) -> bool:
+    def can_write(self) -> bool:
         return self._is_leading
 
     def begin(self) -> None:

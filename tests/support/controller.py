@@ -30,7 +30,7 @@ READY = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "la
 class NoWorkloads:
     """Nothing asks for a level."""
 
-    synced = True
+    is_synced = True
 
     def level_requests(self) -> Mapping[Any, Any]:
         return {}

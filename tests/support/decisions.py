@@ -258,7 +258,7 @@ def _looked(history: History, found: Any) -> Any:
         found.unavailable,
         found.missed,
         history.status,
-        [[event.warning, event.reason] for event in history.events],
+        [[event.is_warning, event.reason] for event in history.events],
     ]
 
 
@@ -325,7 +325,7 @@ def _with_pods(reports: AgentReports, *, is_refused: bool) -> Any:
 
 
 def _described(description: Description) -> Any:
-    known = dict(sorted(description.labels.known.items()))
+    known = dict(sorted(description.labels.by_key.items()))
     kept = sorted(description.labels.unknown)
     topology = description.topology
     reasons = len(topology.reasons) if topology else bool(description.problem)

@@ -17,13 +17,13 @@ def follow_the_plan(api: ApiUnderTest) -> None:
     for item in api.get(NODES)["items"]:
         metadata = item["metadata"]
         name = metadata["name"]
-        planner = Planner(name, unique=True, slinky=True)
+        planner = Planner(name, can_write_unique=True, can_write_slinky=True)
         planner.follow(plan)
         wanted = planner.wanted(metadata, metadata.get("labels") or {})
         if wanted.keys == planner.present(metadata):
             continue
         annotations = dict(wanted.keys.annotations)
-        if wanted.foreign:
+        if wanted.has_other_owner:
             annotations.pop(SLINKY, None)
         labels = dict(wanted.keys.labels)
         applied = node(name, labels=labels, annotations=annotations)

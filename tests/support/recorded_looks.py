@@ -69,7 +69,7 @@ def record(history: History, nodes: Sequence[NodeFacts], after: float, children:
         bound=history.bound,
         by_value=dict(history.by_value),
         is_first=_memories.get(name) is not history.memory,
-        is_single=history.memory.single_look,
+        is_single=history.memory.is_single_look,
     )
     _memories[name] = history.memory
     looks.append(look)

@@ -33,7 +33,7 @@ def _described(name: str, *, is_faulty: bool) -> _AgentKeys:
     with TemporaryDirectory() as folder:
         raw = probed(node.machine, Path(folder), faults)
     description = describe(raw, name)
-    labels = {key: str(value) for key, value in description.labels.known.items()}
+    labels = {key: str(value) for key, value in description.labels.by_key.items()}
     return _AgentKeys(labels, dict(description.annotations))
 
 

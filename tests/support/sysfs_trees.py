@@ -27,7 +27,7 @@ class LivingMachine:
     def restart(self) -> None:
         """Have another process probe it, which remembers nothing."""
         self._nvml = Nvml(SimulatedNvml(self.machine))
-        self._sysfs = Sysfs(self.root, vf_rails=self.vf_rails)
+        self._sysfs = Sysfs(self.root, has_vf_rails=self.vf_rails)
 
     def probe(self) -> RawNode:
         return probe(self._nvml, self._sysfs, self._nvml.start())

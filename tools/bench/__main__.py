@@ -18,6 +18,7 @@ from tools.bench.plan_watches import plan_figures
 from tools.bench.real import real_figures
 from tools.bench.recompute import recompute_figures
 from tools.bench.report import HEAD, Figure, aligned, rows_of
+from tools.bench.rings import rings_figures
 from tools.bench.snapshot_commands import look_figures, planning_figures
 from tools.bench.topologies import topologies_figures
 from tools.bench.ui import ui_figures
@@ -35,6 +36,7 @@ _FIGURES: Final[tuple[Callable[..., Iterator[Figure]], ...]] = (
     real_figures,
     plan_figures,
     bindings_figures,
+    rings_figures,
     look_figures,
     planning_figures,
     ui_figures,

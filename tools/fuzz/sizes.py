@@ -199,7 +199,7 @@ def _spec() -> str:
 
     topology = read(document)
     assessment = assess(topology, Evidence(()), Memory())
-    conditions = conditions_of(topology, assessment, (), anything_served=True)
+    conditions = conditions_of(topology, assessment, (), is_any_served=True)
     for condition in conditions:
         refusal(condition.message)
     return f"{len(topology.problems):,} problems, the first ones reported"

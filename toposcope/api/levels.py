@@ -116,8 +116,8 @@ def key_problem(key: str) -> str:
         )
     if own_input(key):
         return (
-            f"{key!r} is written from the levels, so it cannot carry one; "
-            "name the label that it is made of"
+            f"{key!r} is derived from the levels, so it cannot be one; "
+            "use the label that carries the level"
         )
     if not _KEY.fullmatch(key):
         return f"{key!r} is not a label key with a lower-case DNS prefix"

@@ -102,7 +102,7 @@ def _described(arguments: argparse.Namespace) -> Description:
     """The machine as the probe found it. Raises HardwareError and ProbeError."""
     with source(arguments, arguments.node_name) as machine:
         raw = _recorded(machine, arguments.record) if arguments.record else _probed(machine)
-        raw = raw._replace(nvlinks_read=machine.has_known_nvlinks)
+        raw = raw._replace(has_read_nvlinks=machine.has_known_nvlinks)
     description = describe(raw, arguments.node_name)
     return _as_text_says(description) if arguments.capture else description
 
@@ -126,7 +126,7 @@ def _as_text_says(description: Description) -> Description:
     """The description without what a matrix cannot say: the fabric beyond a machine in a rack."""
     if description.topology is None or not _can_be_in_rack(description.topology):
         return description
-    labels = dict(description.labels.known)
+    labels = dict(description.labels.by_key)
     beyond = {label_keys.FABRIC, label_keys.NVLINK_DOMAIN}
     for key in beyond:
         labels.pop(key, None)
@@ -158,7 +158,7 @@ def document(description: Description, topology: NodeTopology) -> dict[str, Any]
     """What `-o json` and `-o yaml` print."""
     facts = _facts(topology)
     levels = facts["pci_levels"]
-    labels = description.labels.known
+    labels = description.labels.by_key
     nvlink_domains = nvswitches = None
     if topology.nvlinks_read:
         nvlink_domains = [list(domain) for domain in topology.nvlink_domains]
@@ -215,7 +215,7 @@ def _lines(
     screen: Screen, output: str, description: Description, topology: NodeTopology, missing: str
 ) -> Iterator[str]:
     """The lines of the other outputs; `missing` stands behind each label that is not known."""
-    labels = sorted(description.labels.known.items())
+    labels = sorted(description.labels.by_key.items())
     if output == "matrix":
         yield from table(topology.matrix).split("\n")
     elif output == "labels":

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.cli import command, errors
-from toposcope.cli.kept import kept_details, kept_document
+from toposcope.cli.kept import kept_commands, kept_document
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import ProgressLine
 from toposcope.cli.terminal import Screen, UnfoldedLine, columns, complain
@@ -30,6 +30,8 @@ from toposcope.integrations.framework.features import (
     SchedulerMessage,
 )
 from toposcope.kube.discovery import Kind
+from toposcope.planning.kept import BrokenBy
+from toposcope.planning.kept_words import kept_advice, kept_details
 from toposcope.snapshot.model import Snapshot
 from toposcope.text import Command, plural, shell
 
@@ -355,10 +357,24 @@ def _missing(screen: Screen, context: Context) -> Iterator[str]:
 
 
 def _broken(diagnosis: Diagnosis) -> Iterator[str]:
-    """The placements that are not as the workload asks."""
+    """The placements that are not as the workload asks, who broke them, and what to do.
+
+    Several placements often break for one reason: it is said once.
+    """
+    said: set[BrokenBy] = set()
+    commands: dict[Command, None] = {}
     for placement in diagnosis.placements:
-        if placement.kept is False:
-            yield f"  {_placement(placement)}"
+        if placement.kept is not False:
+            continue
+        yield f"  {_placement(placement)}"
+        observed = placement.observed
+        if observed is None or observed.broken_by is None or observed.broken_by in said:
+            continue
+        said.add(observed.broken_by)
+        for sentence in kept_advice(observed):
+            yield f"    {sentence}"
+        commands.update(dict.fromkeys(kept_commands(observed, placement.level.key)))
+    yield from _next(tuple(commands))
 
 
 def _next(commands: Sequence[Command]) -> Iterator[str]:

@@ -38,7 +38,7 @@ class ProbeSource(NamedTuple):
 
     def probe_process(self) -> ProbeProcess:
         """The process that probes it."""
-        return ProbeProcess(self.open_nvml, self.sysfs, vf_rails=self.has_vf_rails)
+        return ProbeProcess(self.open_nvml, self.sysfs, has_vf_rails=self.has_vf_rails)
 
 
 def add_profile_argument(group: argparse._ActionsContainer) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import exit_code
-from toposcope.cli.kept import kept_gang_document, kept_lines
+from toposcope.cli.kept import kept_gang_document
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import NamedPlan, read, working
 from toposcope.cli.reach import add_tolerate, repelling_document
@@ -14,6 +14,7 @@ from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.gangs import Gang
 from toposcope.planning.kept import KeptResult
 from toposcope.planning.kept_gangs import KeptGang
+from toposcope.planning.kept_words import kept_lines
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score, Spread, scores
 
@@ -155,7 +156,7 @@ def _page(
     for gang in kept:
         style = "red" if gang.result is KeptResult.VIOLATION else "yellow"
         for line in kept_lines(gang):
-            yield screen.paint(f"! {line}", style)
+            yield screen.paint(f"! {gang.gang.handle}: {line}", style)
 
     unscored = _scorable(plan) - checked
     if unscored and checked != 1:

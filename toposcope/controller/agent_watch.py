@@ -70,7 +70,7 @@ class AgentWatch:
 
         A role from before this watch does not grant it: then nothing is said.
         """
-        if not self._cache.synced:
+        if not self._cache.is_synced:
             error = self._cache.error
             return () if isinstance(error, ApiError) and error.forbidden else None
 

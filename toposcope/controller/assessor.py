@@ -50,7 +50,7 @@ class Assessor:
             nodes=nodes,
             catalogue=self.catalogue,
             demands=resolve(levels, workloads.level_requests(), self.catalogue, names),
-            workloads_listed=workloads.synced,
+            has_listed_workloads=workloads.is_synced,
             bound=self._bound(levels, workloads),
             by_value=workloads.by_value(),
             rebuilds=rebuilds,
@@ -61,7 +61,7 @@ class Assessor:
     def assess(self, look: Pass, topology: Topology) -> Findings:
         """What is known of one topology before anything is written."""
         demanded = look.demands[topology.name]
-        demand = demand_of(demanded, topology.status, listed=look.workloads_listed)
+        demand = demand_of(demanded, topology.status, is_listed=look.has_listed_workloads)
         evidence = Evidence(
             nodes=look.nodes,
             now=self._runtime.monotonic(),
@@ -131,7 +131,7 @@ class Assessor:
     def _memory(self, topology: Topology) -> Memory:
         memory = self._memories.get(topology.uid)
         if memory is None:
-            memory = Memory(single_look=self._wiring.single_look)
+            memory = Memory(is_single_look=self._wiring.is_single_look)
             self._memories[topology.uid] = memory
         return memory
 

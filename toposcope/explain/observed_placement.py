@@ -13,13 +13,23 @@ from toposcope.api.levels import Level
 from toposcope.explain.context import Context
 from toposcope.hierarchy.coverage import level_value
 from toposcope.integrations.framework.constraints import Group, Workload
+from toposcope.integrations.framework.requiring import RequiringObjects
 from toposcope.integrations.framework.waiting import CopyName
 from toposcope.integrations.registry import waiting
 from toposcope.kube.discovery import Kind
-from toposcope.planning.kept import KeptPlacement, KeptResult, RequiredDomain, kept_placement
+from toposcope.planning.kept import (
+    Intruder,
+    KeptPlacement,
+    KeptResult,
+    RequiredDomain,
+    kept_placement,
+)
+from toposcope.planning.kept_gangs import KeptPart, KeptReader
+from toposcope.planning.required import requiring_kinds
 from toposcope.snapshot.model import PodView, Snapshot
 
 _NO_LABEL: Final = "no label"
+_ALL: Final = "all pods"
 _IS_KEPT: Final = {
     KeptResult.MATCH: True,
     KeptResult.VIOLATION: False,
@@ -49,6 +59,8 @@ class ObservedPlacement:
     """Whether what it requires is observed; None: it requires nothing."""
     observed: KeptPlacement | None = None
     """Its pods by domain; None: it requires nothing, or its pods are not known."""
+    pods: frozenset[tuple[str, str]] = frozenset()
+    """Namespace and name of its pods that have a node; empty: not known."""
 
     @property
     def domain_names(self) -> list[str]:
@@ -57,10 +69,109 @@ class ObservedPlacement:
 
 
 def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
-    """The placement of each copy of each group with a level, outermost groups first."""
+    """The placement of each copy of each group with a level, outermost groups first.
+
+    What the scheduler's own objects and the pods require comes as `score` reads it. Where the
+    workload's document says the same of the same pods, the placement has the names of that.
+    """
     if not context.placed:
         return
 
+    parts = list(_kept_parts(context))
+    keys = {part.levels[-1].key for part in parts if part.levels}
+    for placement in _documented_placements(context):
+        part = _same_part(placement, parts)
+        if part is not None:
+            parts.remove(part)
+            yield _joined(placement, part)
+            continue
+        has_pods = bool(placement.pods) or not placement.required
+        if has_pods or placement.level.key not in keys:
+            yield placement
+    for part in parts:
+        yield _of_part(part)
+
+
+def _kept_parts(context: Context) -> Iterator[KeptPart]:
+    """What its pods require, and whether it is kept."""
+    snapshot = context.snapshot
+    documents = []
+    for kind in requiring_kinds():
+        for _, document in context.every(kind):
+            documents.append(document)
+        for resource in context.all_published(kind):
+            documents.append(dict(resource.document))
+    objects = RequiringObjects.of(documents, snapshot.by_name)
+    hierarchies = [context.levels(workload) for workload in context.workloads]
+    reader = KeptReader(snapshot, hierarchies, objects)
+    yield from reader.parts(context.ownership.pods)
+
+
+def _same_part(placement: ObservedPlacement, parts: Iterable[KeptPart]) -> KeptPart | None:
+    """The part of the same pods and the same level."""
+    if not placement.required:
+        return None
+    for part in parts:
+        placed = {(pod.namespace, pod.name) for pod in part.pods if pod.node}
+        key = part.levels[-1].key if part.levels else ""
+        if placed == placement.pods and key == placement.level.key:
+            return part
+    return None
+
+
+def _joined(placement: ObservedPlacement, part: KeptPart) -> ObservedPlacement:
+    """The placement of a group as its scheduler's object or its pods require it."""
+    expected = placement.observed.expected if placement.observed else 0
+    observed = part.placement.of_more(expected)
+    if observed.result is KeptResult.MATCH and placement.result is KeptResult.VIOLATION:
+        return placement
+    return replace(
+        placement,
+        kept=_IS_KEPT[observed.result],
+        result=observed.result,
+        observed=observed,
+        note="",
+    )
+
+
+def _of_part(part: KeptPart) -> ObservedPlacement:
+    """The placement that only the scheduler's object requires, or the pods do."""
+    observed = part.placement
+    level = Level(part.required, part.required)
+    note = ""
+    if part.levels:
+        level = part.levels[-1]
+    elif part.unread:
+        note = f"{part.unread} cannot be read"
+    else:
+        note = "no topology that was read has this level"
+    return ObservedPlacement(
+        group=part.name or _ALL,
+        copy="",
+        level=level,
+        required=True,
+        domains=tuple(_counted(observed)),
+        kept=_IS_KEPT[observed.result],
+        note=note,
+        result=observed.result,
+        observed=observed,
+    )
+
+
+def _counted(observed: KeptPlacement) -> Iterator[tuple[str, int]]:
+    """Each domain and its number of pods, and the pods whose domain is not known."""
+    names = Counter(domain.path[-1] for domain in observed.domains)
+    for domain in observed.domains:
+        name = domain.path[-1]
+        if names[name] > 1:
+            name = "/".join(domain.path)
+        yield name, len(domain.pods)
+    if observed.unread:
+        yield _NO_LABEL, len(observed.unread)
+
+
+def _documented_placements(context: Context) -> Iterator[ObservedPlacement]:
+    """The placements of what the workload's document asks for."""
     for workload in _workloads(context):
         levels = context.levels(workload)
         for top in workload.groups:
@@ -130,26 +241,24 @@ def _unobservable(group: Group, level: Level, why: str) -> ObservedPlacement:
 
 def _exclusively(placements: Sequence[ObservedPlacement]) -> Iterator[ObservedPlacement]:
     """The placements of copies that must not share a domain, as the label's value alone says."""
-    holders: Counter[str] = Counter()
-    for placement in placements:
-        holders.update(_values(placement))
-    for placement in placements:
-        shared = [value for value in _values(placement) if holders[value] > 1]
-        if not shared:
+    holders: dict[str, dict[int, PodView]] = {}
+    for place, placement in enumerate(placements):
+        for domain in placement.observed.domains if placement.observed else ():
+            copies = holders.setdefault(domain.path[-1], {})
+            copies[place] = domain.pods[0]
+
+    for place, placement in enumerate(placements):
+        intruders = []
+        for value, copies in holders.items():
+            others = [pod for copy, pod in copies.items() if copy != place]
+            if place in copies and others:
+                intruders.append(Intruder(others[0], value))
+        observed = placement.observed
+        if observed is None or not intruders:
             yield placement
             continue
-
-        note = f"shares {shared[0]} with another one"
-        result = KeptResult.VIOLATION if placement.required else None
-        yield replace(placement, kept=False, note=note, result=result)
-
-
-def _values(placement: ObservedPlacement) -> Sequence[str]:
-    """The values of the level's label that its pods are known to be in."""
-    if placement.observed is None:
-        return placement.domain_names
-    values = {domain.path[-1]: None for domain in placement.observed.domains}
-    return list(values)
+        observed = observed.beside(intruders)
+        yield replace(placement, kept=False, result=observed.result, observed=observed)
 
 
 def _of_copy(
@@ -179,6 +288,7 @@ def _of_copy(
         required=group.required is not None,
         domains=tuple(domains),
         kept=None,
+        pods=frozenset((pod.namespace, pod.name) for pod in pods),
     )
     if not placement.required:
         is_kept = len(counts) == 1 and _NO_LABEL not in next(iter(counts))

@@ -26,7 +26,7 @@ from toposcope.snapshot.scope import select_scope
 from toposcope.text import shell
 
 OWN: Final = KIND
-INFERRED: Final = "the hierarchy of the nodes' labels"
+INFERRED: Final = "the hierarchy of the node labels"
 _INFERRED_NAME: Final = "cluster"
 """The topology that the labels suggest where there is no ClusterTopology."""
 
@@ -130,7 +130,7 @@ def _read(snapshot: Snapshot, plugin: Plugin, known: KnownLevels) -> ReadTopolog
     resources = _resources(snapshot, plugin.published)
     kind = plugin.published[0]
     if not resources and kind.name not in snapshot.served:
-        why = f"which {kind.kind} {plugin.title} reads is not known"
+        why = f"the {kind.kind} that {plugin.title} reads is unknown"
         return ReadTopologies(placement.stand_ins(known), why)
 
     by_name = placement.topologies(resources, known)
@@ -168,7 +168,7 @@ def _why_absent(topology: Topology, kind: PublishedKind) -> str:
         describe = shell("kubectl describe gtopo {}", topology.name)
         why = f"is not published as {kind.name}; {describe} says why"
     else:
-        why = f"sets spec.publish.{kind.option}: {mode}; Auto writes the {kind.kind}"
+        why = f"sets spec.publish.{kind.option}: {mode}; set it to Auto to publish the {kind.kind}"
     return f"ClusterTopology {topology.name} {why}"
 
 

@@ -1,4 +1,4 @@
-"""Whether pods with resource claims find their devices, beside what they request of nodes."""
+"""Whether pods with resource claims get their devices, besides what they request of nodes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ ClaimSet = tuple[ClaimRef, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Sets:
-    """How many pods find devices for one set of claims, by node."""
+    """How many pods get devices for one set of claims, by node."""
 
     now: Mapping[str, Copies]
     empty: Mapping[str, Copies]
@@ -39,9 +39,9 @@ def by_devices(
 ) -> Verdict:
     """The verdict on groups whose requests fit; `partial` as in `Room`.
 
-    A pod's claims become one more resource, of which a node has as many as pods surely find devices
-    there, or as many as may find some: what fits by the first fits, and what does not by the second
-    does not.
+    A pod's claims become one more resource. A node has as many of it as pods surely get devices
+    there (lower bound), or may get devices (upper bound). A workload that fits by the lower bound
+    fits; one that does not fit by the upper bound does not.
     """
     counts = _pods_with(groups)
     asked = _read(claims, counts)
@@ -49,7 +49,7 @@ def by_devices(
     if unclear:
         return Verdict(
             "unclear",
-            limitation=f"which devices its pods get is not known: {unclear}",
+            limitation=f"it is unknown which devices its pods get: {unclear}",
         )
 
     sets = {}
@@ -73,14 +73,13 @@ def by_devices(
     return Verdict(
         "unclear",
         limitation=(
-            "its pods may find their devices; "
-            "that depends on which ones the scheduler takes for each"
+            "whether its pods get their devices depends on which ones the scheduler takes for each"
         ),
     )
 
 
 def _pods_with(groups: Iterable[Group]) -> dict[ClaimSet, int]:
-    """By set of claims: how many pods there are that have it."""
+    """How many pods have each set of claims."""
     counts: dict[ClaimSet, int] = {}
     for top in groups:
         for group, times in top.everything():
@@ -101,7 +100,7 @@ def _read(claims: Claims, counts: Mapping[ClaimSet, int]) -> dict[ClaimSet, list
 
 
 def _first_unclear(asked: Mapping[ClaimSet, Sequence[Claim]]) -> str:
-    """Why it is not known what some claim asks for; empty if it is."""
+    """Why it is unknown what a claim asks for; empty if all are known."""
     for wanted in asked.values():
         for claim in wanted:
             if claim.unclear:
@@ -119,7 +118,7 @@ def _has_errors(sets: Mapping[str, _Sets]) -> bool:
 
 
 def _name_of(refs: ClaimSet) -> str:
-    """What the resource is called that stands for a set of claims."""
+    """The name of the resource that represents a set of claims."""
     return f"x {' and '.join([ref.handle for ref in refs])}"
 
 
@@ -129,7 +128,7 @@ def _copies_by_node(
     offered: Inventory,
     taken: frozenset[DeviceId],
 ) -> dict[str, Copies]:
-    """By node: how many pods find devices for these claims."""
+    """How many pods get devices for these claims, by node."""
     by_node = {}
     for node in nodes:
         devices = offered.nodes.get(node.name, NodeDevices())
@@ -177,9 +176,9 @@ def _offering(node: RoomNode, sets: Mapping[str, _Sets], *, least: bool) -> Room
 def with_extended(
     nodes: Sequence[RoomNode], offered: Inventory, claims: Claims, asked: Iterable[str]
 ) -> list[RoomNode]:
-    """The nodes with those resources that DeviceClasses offer there, where no device plugin does.
+    """The nodes with the extended resources that DeviceClasses, and no device plugin, offer there.
 
-    The scheduler makes a claim for each pod then, so requests are taken by what claims hold.
+    The scheduler makes a claim for each pod then, so claims that hold devices use them up.
     """
     wanted = {}
     for name in asked:

@@ -20,8 +20,8 @@ from toposcope.integrations.framework.pod_rules import (
 from toposcope.placement.room import RoomNode
 from toposcope.snapshot.model import PodView
 
-UNREAD_NAMESPACES: Final = "a namespaceSelector goes by labels of namespaces, which are not read"
-UNKNOWN_LABELS: Final = "a controller adds labels to pods, and a labelSelector goes by one of them"
+UNREAD_NAMESPACES: Final = "a namespaceSelector selects by namespace labels, which are not read"
+UNKNOWN_LABELS: Final = "a labelSelector uses a label that a controller adds to pods"
 
 
 class Neighbours:

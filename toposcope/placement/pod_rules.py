@@ -1,9 +1,8 @@
-"""What the rules between pods make of a verdict: affinity, anti-affinity, spread and host ports.
+"""How rules between pods change a verdict: affinity, anti-affinity, spread and host ports.
 
 What running pods forbid becomes part of each pod's node filter (`with_barred`), so that the search
-and every scheduler's own procedure go by it. What the pods of a workload forbid each other is
-decided afterwards (`by_pod_rules`): by kube-scheduler's own way, pod after pod, where it places
-them.
+and every scheduler's own procedure respect it. What the pods of a workload forbid each other is
+decided afterwards (`by_pod_rules`): pod by pod, as kube-scheduler does, where it places them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,16 +22,16 @@ from toposcope.placement.rule_state import RuleState, has_rules
 from toposcope.text import listing, plural
 
 _OLD_FILE: Final = (
-    "its pods have rules about other pods, and the cluster's file was saved by an earlier version, "
-    "which kept none of what these go by; save it again: toposcope save FILE"
+    "its pods have rules about other pods, but an earlier version saved the cluster's file without "
+    "what these rules need; save it again: toposcope save FILE"
 )
 _MOST_NAMES: Final = 3
 _UNNAMED: Final = frozenset({"", "pod", "pods"})
-"""Names of pods in workloads that have no others."""
+"""Names of pods in workloads that don't name them."""
 
 
 def with_barred(question: Question) -> Question:
-    """The question with the nodes left out that running pods keep the workload's pods from."""
+    """The question without the nodes that running pods keep the workload's pods from."""
     workload = question.workload
     neighbours = question.on.neighbours
     if not has_rules(_all_groups(workload)) and not neighbours.repelling:
@@ -68,7 +67,7 @@ def _barred(node_filter: NodeFilter, keys: tuple[str, ...], barred: Barred) -> N
 
 @dataclass(frozen=True, slots=True)
 class _Barring:
-    """The node filters of the pods of a workload, with what running pods forbid."""
+    """The node filters of a workload's pods, with what running pods forbid."""
 
     filters: Mapping[Pods, NodeFilter]
     everybody: Sequence[NodeFilter]
@@ -89,7 +88,7 @@ class _Barring:
         return replace(pods, node_filter=node_filter)
 
     def _for_all(self, pods: Pods) -> NodeFilter:
-        """The filter of pods that stand for several kinds: nodes that each of these may use."""
+        """The filter of pods that represent several kinds: nodes that each of these may use."""
         keys: dict[str, None] = {}
         barred: Barred = ()
         for node_filter in self.everybody:
@@ -99,7 +98,7 @@ class _Barring:
 
 
 def by_pod_rules(question: Question, verdict: Verdict) -> Verdict:
-    """Whether the pods of the workload may be where they would go, beside each other."""
+    """The verdict once the rules between the workload's own pods are applied."""
     groups = _all_groups(question.workload)
     neighbours = question.on.neighbours
     if not has_rules(groups) and not neighbours.repelling:
@@ -132,7 +131,7 @@ class _Trial:
 
     @property
     def is_plain(self) -> bool:
-        """Whether kube-scheduler places the pods, and nothing but their own rules binds them."""
+        """Whether kube-scheduler places the pods, and only their own rules constrain them."""
         workload = self.question.workload
         decision = self.question.decision
         if decision is not None and decision.topology is not None:
@@ -160,7 +159,7 @@ class _Trial:
         return OneByOne(self._room(emptied=emptied), self.state(emptied=emptied))
 
     def verdict(self, verdict: Verdict) -> Verdict:
-        """The verdict with the rules; `verdict` is that without them."""
+        """The verdict with the rules; `verdict` is the one without them."""
         pods = self._pods(emptied=False)
         outcome = pods.outcome() if self.is_plain else pods.bounds()
         if outcome.is_impossible:
@@ -194,7 +193,7 @@ class _Trial:
         stuck = outcome.stuck
         if stuck is None or stuck.rule is None:
             fields = _fields(self.kinds)
-            return verdict.limited(kind, f"{fields} leaves no place for all of its pods")
+            return verdict.limited(kind, f"not all of its pods can be placed under {fields}")
         return verdict.limited(kind, self._shortage(stuck, stuck.rule))
 
     def _shortage(self, stuck: Stuck, rule: Rule) -> str:
@@ -213,8 +212,8 @@ class _Trial:
             return _undecided(self.kinds)
         asks = _asks(self.kinds[stuck.kind], stuck.rule)
         return (
-            "all pods can find a node, but kube-scheduler places one after the other: where the "
-            f"first ones take the wrong nodes, {self._found(stuck)} one ({asks})"
+            "every pod can get a node, but kube-scheduler places pods one by one: if the first "
+            f"ones take the wrong nodes, only {self._found(stuck)} a node ({asks})"
         )
 
     def _found(self, stuck: Stuck) -> str:
@@ -228,7 +227,7 @@ class _Trial:
         return f"{placed} of {kind.count} {pods} of {kind.name} {find}"
 
     def _placed(self, outcome: OneByOneResult) -> tuple[Placed, ...]:
-        """Each kind of pods as a group of its own, with its nodes."""
+        """Each kind of pods as its own group, with its nodes."""
         names = self._room(emptied=False).names
         by_kind: dict[int, list[tuple[str, int]]] = {}
         for spot, count in (outcome.placement or {}).items():
@@ -244,24 +243,25 @@ class _Trial:
         return tuple(placed)
 
     def _by_procedure(self, verdict: Verdict) -> Verdict:
-        """The verdict where another scheduler places the pods, or levels bind them."""
+        """The verdict where another scheduler places the pods, or levels constrain them."""
         workload = self.question.workload
         if verdict.kind != "fits" or workload.gang is not None:
-            return verdict  # it went by the rules itself
+            return verdict  # its own procedure applied the rules
         decision = self.question.decision
         fields = _fields(self.kinds)
         if decision is None:
-            why = f"{fields} is not part of the search that is made for {workload.system}"
+            why = f"toposcope's search for {workload.system} does not evaluate {fields}"
             return verdict.limited("unclear", why)
         if self._holds(decision):
             return verdict
         why = (
-            f"{workload.system} does not go by {fields} when it assigns nodes, where its pods wait"
+            f"{workload.system} ignores {fields} when it assigns nodes, "
+            "and its pods would stay pending there"
         )
         return verdict.limited("unclear", why)
 
     def _holds(self, decision: Decision) -> bool:
-        """Whether the pods may be where they are assigned to, in some order."""
+        """Whether the pods may go to their assigned nodes, in some order."""
         state = self.state(emptied=False)
         number_of = {pods.name: number for number, pods in enumerate(state.kinds)}
         left = []
@@ -284,7 +284,7 @@ class _Trial:
 
 
 def _kinds_of(question: Question) -> Iterator[Pods]:
-    """The different pods of a workload, all copies of them."""
+    """The distinct pods of a workload, with the count of all copies."""
     counts: dict[Pods, int] = {}
     for group in question.workload.groups:
         for pods in group.all_pods():
@@ -297,7 +297,7 @@ def _kinds_of(question: Question) -> Iterator[Pods]:
 
 
 def _fields(kinds: Iterable[Pods]) -> str:
-    """The fields that have to do with it."""
+    """The fields of these pods that have rules about other pods."""
     fields: dict[str, None] = {}
     for pods in kinds:
         rules = pods.rules
@@ -315,8 +315,8 @@ def _fields(kinds: Iterable[Pods]) -> str:
 def _undecided(kinds: Iterable[Pods]) -> str:
     fields = _fields(kinds)
     return (
-        f"kube-scheduler places pods one by one, and whether each choice leaves nodes for the "
-        f"last ones is not known for {fields} here"
+        f"kube-scheduler places pods one by one, and with {fields} it is unknown whether its "
+        "choices leave nodes for the last ones"
     )
 
 
@@ -327,7 +327,7 @@ def _asks(pods: Pods, rule: Rule) -> str:
         case Rule.PORTS:
             ports = listing([str(port) for port in rules.ports], _MOST_NAMES)
             port = plural(len(rules.ports), "port")
-            return f"one pod a node can have host {port} {ports} (hostPort)"
+            return f"only one pod per node can have host {port} {ports} (hostPort)"
         case Rule.AFFINITY:
             keys = listing([term.key for term in rules.affinity], _MOST_NAMES)
             return f"podAffinity keeps them in one {keys}"
@@ -336,6 +336,6 @@ def _asks(pods: Pods, rule: Rule) -> str:
             return f"topologySpreadConstraints allow a skew of {listing(skews, _MOST_NAMES)}"
         case Rule.ANTI_AFFINITY if rules.anti_affinity:
             keys = listing([term.key for term in rules.anti_affinity], _MOST_NAMES)
-            return f"podAntiAffinity allows one in each {keys}"
+            return f"podAntiAffinity allows one per {keys}"
         case _:
-            return "other pods keep them away by podAntiAffinity"
+            return "podAntiAffinity of other pods keeps them away"

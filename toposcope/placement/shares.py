@@ -122,16 +122,16 @@ def told(room: SharedRoom, verdict: Verdict, whole: Verdict | None) -> Finding |
         f"{ALLOCATABLE_GPUS} is a share of a GPU on {count} {nodes} that it may use: {room.named}"
     )
     if not verdict.fits:
-        return f"{where}; these count here as they do for the scheduler"
+        return f"{where}; these count as GPUs here, as they do for the scheduler"
     if whole and whole.fits:
-        return f"{where}; it fits on whole GPUs too, but the scheduler does not tell them apart"
+        return f"{where}; it fits on whole GPUs too, but the scheduler cannot tell them apart"
     return Finding(
         rule=RULE,
         severity="warning",
         field="",
-        message=f"it fits on shares of GPUs only: {where}",
+        message=f"it fits only on shares of GPUs: {where}",
         fix=(
             "if it needs whole GPUs, keep it off these nodes, "
-            "such as by node affinity on nvidia.com/gpu.sharing-strategy"
+            "for example with node affinity on nvidia.com/gpu.sharing-strategy"
         ),
     )

@@ -1,6 +1,6 @@
-"""Which nodes running pods keep a waiting pod from, and which of them do: what `explain` asks.
+"""Which nodes running pods keep a waiting pod from, and which pods do so, for `explain`.
 
-Unlike in a verdict, the pod's own workload counts: its mates run already.
+Unlike in a verdict, the pod's own workload counts: its mates already run.
 """
 
 from collections.abc import Collection, Iterator
@@ -18,11 +18,11 @@ from toposcope.snapshot.model import PodView, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a pod cannot use a node, whatever room there is."""
+    """Why a pod cannot use a node, however much room it has."""
 
     rule: Rule
     pods: tuple[str, ...] = ()
-    """The pods that are in the way, as `namespace/name`; none where mates are missing."""
+    """The pods that are in the way, as `namespace/name`; empty if mates are missing."""
 
     @property
     def says(self) -> str:
@@ -32,7 +32,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A domain that a pod has to be in, because those that its affinity asks for run there."""
+    """A domain that a pod has to join, because the pods that its affinity asks for run there."""
 
     key: str
     """The node label."""
@@ -63,7 +63,7 @@ class WaitingPod:
         return self._kind
 
     def refusals(self) -> dict[str, Refusal]:
-        """By node: why running pods keep it away; nodes that are open to it are missing."""
+        """Why running pods keep it from a node, by node; nodes open to it are not listed."""
         nodes = list(self._nodes.values())
         state = RuleState([self._kind], nodes, self._neighbours)
         refusals = {}
@@ -75,7 +75,7 @@ class WaitingPod:
         return refusals
 
     def followed(self) -> tuple[Followed, ...]:
-        """The domains that its affinity leaves it, of each label; none where no mate runs."""
+        """The domains that its affinity allows, for each label; empty if no mate runs."""
         affinity = self._kind.rules.affinity
         near: Collection[str] = self._neighbours.near(affinity) if affinity else ()
         followed = []

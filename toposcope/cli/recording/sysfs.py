@@ -18,7 +18,7 @@ def recorded_sysfs(root: Path, *, has_vf_rails: bool = False) -> list[Entry]:
     """
     top = os.path.realpath(root)
     files = _RecordingFiles(top)
-    sysfs = Sysfs(Path(top), files, vf_rails=has_vf_rails)
+    sysfs = Sysfs(Path(top), files, has_vf_rails=has_vf_rails)
     # A probe to which NVML is of no use still reads all of sysfs.
     probe(Nvml(None), sysfs, NvmlReturn(UNKNOWN, "not asked"))
     return sorted(files.noted.values(), key=lambda entry: entry.path)

@@ -136,11 +136,11 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
     if not chosen:
         memory.forget_nodes()
         return _without_nodes(topology, chosen, reporting)
-    seen = _as_seen(table, chosen, evidence.held)
+    present = _present(table, chosen, evidence.held)
 
     effective = effective_levels(
         topology,
-        seen,
+        present,
         memory.levels,
         now,
         catalogue=catalogue,
@@ -154,7 +154,7 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
     crossed = _crossed(topology, levels, chosen, rebuilds)
     verdict = availability.judge(
         topology,
-        coverage if seen is chosen else hierarchy.cover(levels, seen),
+        coverage if present is chosen else hierarchy.cover(levels, present),
         memory,
         now,
         required={*_required(topology, effective, segments), *evidence.required},
@@ -170,9 +170,9 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
     ambiguous = hierarchy.ambiguous_paths(levels, chosen)
     mixed = _mixed(crossed, evidence.by_value)
     unpublished = unpublished_levels(topology, levels, chosen, memory.levels, now)
-    hints = diagnostics(topology, chosen, levels, catalogue, known=segment_keys, mixed=mixed)
-    publishes = not topology.problems
-    unexpired = _publishable(topology, effective) if publishes else None
+    hints = diagnostics(topology, chosen, levels, catalogue, segment_keys=segment_keys, mixed=mixed)
+    can_publish = not topology.problems
+    unexpired = _publishable(topology, effective) if can_publish else None
     return Assessment(
         nodes=len(chosen),
         gpus=report.gpus,
@@ -191,7 +191,7 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
         missed=verdict.missed,
         publishable=_without(unexpired, unpublished) if unexpired else None,
         unexpired=unexpired,
-        bindable=_bindable(topology, effective) if publishes else None,
+        bindable=_bindable(topology, effective) if can_publish else None,
         health=report,
         rails=cabled,
         selected=chosen,
@@ -221,16 +221,16 @@ def _without_nodes(topology: Topology, nodes: Table, reporting: Condition) -> As
     )
 
 
-def _as_seen(nodes: Table, chosen: Table, held: Table | None) -> Table:
+def _present(nodes: Table, chosen: Table, held: Table | None) -> Table:
     """The chosen nodes with the labels that they carry now."""
     if held is None or held is nodes:
         return chosen
     names = {node.name for node in chosen}
-    seen = []
+    present = []
     for node in nodes:
         if node.name in names:
-            seen.append(node)
-    return table_of(seen, nodes.placeholders)
+            present.append(node)
+    return table_of(present, nodes.placeholders)
 
 
 def _crossed(

@@ -95,7 +95,7 @@ class SegmentWriter:
         try:
             self._client.call(request)
         except ApiError as error:
-            return _refused(name, error, created=old is None)
+            return _refused(name, error, is_created=old is None)
         log.info("ClusterTopology %s: wrote %s for its segment %s", parent.name, name, segment.name)
         return SegmentTopology(name)
 
@@ -158,11 +158,11 @@ def _claimed_names(parent: Topology, segments: Segments) -> set[str]:
     return names
 
 
-def _refused(name: str, error: ApiError, *, created: bool) -> SegmentTopology:
+def _refused(name: str, error: ApiError, *, is_created: bool) -> SegmentTopology:
     """A child that the API server refuses. Raises ApiError where it cannot answer now."""
     if is_outage(error):
         raise error
-    if error.conflict and created:
+    if error.conflict and is_created:
         return _name_taken(name)
     refused = Target("", API_VERSION, KIND, "", name).failed(error)
     return SegmentTopology(name, "Rejected", refused.text)

@@ -65,6 +65,8 @@ class UnreadField:
     """Whether Toposcope knows what it is for."""
 
 
+MALFORMED: Final = "type"
+"""The rule of values of a wrong type."""
 _LARGEST: Final = (1 << 63) - 1
 
 
@@ -271,7 +273,7 @@ class Field:
         if len(shown) > _MAX_SHOWN:
             shown = shown[:_MAX_SHOWN] + "..."
         message = f"is {shown}, expected {expected}"
-        self.error("type", message, fix)
+        self.error(MALFORMED, message, fix)
 
 
 Note = Callable[[Field, str, str, str], None]

@@ -92,12 +92,12 @@ def limit_of(group: Field, cluster: ClusterFacts) -> Limit | None:
     topology = group / "networkTopology"
     number = topology / "highestTierAllowed"
     name = topology / "highestTierName"
-    limit = _written_limit(topology)
+    limit = written_limit(topology)
     return _known_limit(limit, _Places(topology, number, name), cluster)
 
 
-def _written_limit(topology: Field) -> Limit | None:
-    """A hard constraint as it is written; None where there is none, or a soft one."""
+def written_limit(topology: Field) -> Limit | None:
+    """The hard constraint that `networkTopology` writes; None: there is none, or a soft one."""
     number = topology / "highestTierAllowed"
     name = topology / "highestTierName"
     if number and name.text():

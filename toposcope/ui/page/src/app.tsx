@@ -11,7 +11,7 @@ import { NodePage } from "./node/page.tsx";
 import { Changes } from "./panel/changes.tsx";
 import { CheckPanel } from "./panel/check.tsx";
 import { Overview } from "./panel/overview.tsx";
-import { PlanPanel } from "./panel/plan.tsx";
+import { PlanPanel, type Violations } from "./panel/plan.tsx";
 import { Tabs } from "./panel/tabs.tsx";
 import { Conditions, Staleness } from "./parts/banners.tsx";
 import { Header } from "./parts/header.tsx";
@@ -74,6 +74,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
   const [place, go] = usePlace();
   const [theme, toggleTheme] = useTheme();
   const now = useNow();
+  const [violations, setViolations] = useState<Violations | null>(null);
   const [query, setQuery] = useState("");
   const [tab, setTab] = useState(place.gang === null ? "overview" : "plan");
   const [answer, setAnswer] = useState<CheckAnswer | null>(null);
@@ -156,7 +157,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
     { key: "overview", label: "Overview" },
     { key: "changes", label: "Changes", badge: cluster.changes.filter((change) => change.bad).length },
     { key: "check", label: "Check" },
-    { key: "plan", label: "Plan" },
+    { key: "plan", label: "Plan", badge: violations?.view === view.id ? violations.count : 0 },
   ];
   return (
     <>
@@ -258,6 +259,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
               node={place.node}
               gang={place.gang}
               told={told}
+              count={setViolations}
               show={(name) => go({ gang: name, ...(name === null ? {} : { path: [], node: null }) })}
             />
           )}
