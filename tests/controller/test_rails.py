@@ -59,7 +59,7 @@ class Fabric:
         return nodes
 
     def _node(self, number: int, leaves: list[str | None]) -> NodeFacts:
-        node = gpu_node(f"n{number}", ready=number not in self.not_ready)
+        node = gpu_node(f"n{number}", is_ready=number not in self.not_ready)
         switches: list[LeafSwitch | None] = []
         ports: list[tuple[str, str] | None] = []
         for rail, leaf in enumerate(leaves):

@@ -250,13 +250,13 @@ def messages_of_schedulers() -> Cases:
         yield str(parameter.id), bool(meaning(message))
 
 
-def _looked(history: History, found: Any) -> Any:
+def _looked(history: History, assessment: Any) -> Any:
     return [
-        found.effective.path,
-        _keys_of(found.publishable),
-        _keys_of(found.bindable),
-        found.unavailable,
-        found.missed,
+        assessment.effective.path,
+        _keys_of(assessment.publishable),
+        _keys_of(assessment.bindable),
+        assessment.unavailable,
+        assessment.missed,
         history.status,
         [[event.is_warning, event.reason] for event in history.events],
     ]
@@ -271,8 +271,8 @@ def nodes_assessed() -> Cases:
                 repeat_changes(history, look)
                 if restarting:
                     history.restart(is_single_look=look.is_single)
-                found = history.look(look.nodes, look.after, look.children)
-                yield f"{name} {number} {restarting}", _looked(history, found)
+                assessment = history.look(look.nodes, look.after, look.children)
+                yield f"{name} {number} {restarting}", _looked(history, assessment)
 
 
 def _keys_of(levels: Any) -> Any:
@@ -325,11 +325,11 @@ def _with_pods(reports: AgentReports, *, is_refused: bool) -> Any:
 
 
 def _described(description: Description) -> Any:
-    known = dict(sorted(description.labels.by_key.items()))
-    kept = sorted(description.labels.unknown)
+    labels = dict(sorted(description.labels.by_key.items()))
+    unknown = sorted(description.labels.unknown)
     topology = description.topology
     reasons = len(topology.reasons) if topology else bool(description.problem)
-    return [known, kept, sorted(description.annotations), reasons]
+    return [labels, unknown, sorted(description.annotations), reasons]
 
 
 def machines_described() -> Cases:
@@ -406,8 +406,8 @@ def decide(file: str, question_file: str) -> None:
 def _decided(cases: Cases) -> dict[str, Any]:
     decided: dict[str, Any] = {}
     try:
-        for case, found in cases:
-            encoded = msgspec.json.encode(found, enc_hook=str)
+        for case, decision in cases:
+            encoded = msgspec.json.encode(decision, enc_hook=str)
             decided[case] = blanked(json.loads(encoded))
     except Exception as error:  # noqa: BLE001 - whatever it is, it shows what went by a sentence
         decided["ended by"] = type(error).__name__
