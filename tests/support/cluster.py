@@ -62,8 +62,8 @@ def gpu_node(
         f"uid-{name}",
         tuple(kept),
         tuple(kept.values()),
-        ready=ready,
-        schedulable=schedulable,
+        is_ready=ready,
+        is_schedulable=schedulable,
         gpus=8,
         hardware=hardware,
     )

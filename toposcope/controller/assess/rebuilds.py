@@ -286,7 +286,7 @@ def rebuilds_of(
             continue
         if rebuild.left:
             unfinished.append(rebuild.progress)
-        if rebuild.left and not timers.overdue(rebuild.progress, now, topology.grace):
+        if rebuild.left and not timers.is_overdue(rebuild.progress, now, topology.grace):
             under_way.append(rebuild)
         else:
             over.append(rebuild)

@@ -78,7 +78,7 @@ def inner_levels(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
     """The levels with several nodes in a domain: a level of single nodes is no switch."""
     inner = []
     for level in levels:
-        if not table.column(level.key).unique:
+        if not table.column(level.key).is_unique:
             inner.append(level)
     return tuple(inner)
 

@@ -241,7 +241,7 @@ class VolcanoPublisher:
                 has_moved = kept.isdisjoint(members)
             else:
                 has_moved = not planned_nodes.isdisjoint(members)
-            is_overdue = timers.overdue(name, now, topology.grace)
+            is_overdue = timers.is_overdue(name, now, topology.grace)
             if has_moved:
                 continue
             if topology.retain or not is_overdue:
