@@ -479,6 +479,9 @@ def test_grove_scaled_replica_may_run_in_another_rack_than_its_set(explain: Expl
                     }
                 ],
                 "unread": [],
+                "changed": [],
+                "sharedWith": [],
+                "brokenBy": None,
             },
         }
     ]

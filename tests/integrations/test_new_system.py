@@ -130,7 +130,7 @@ def test_waiting_pods_of_a_new_system_are_explained(program: Path, tmp_path: Pat
 
 def test_resource_of_a_new_system_is_published(program: Path, api: ApiUnderTest) -> None:
     share_crd(api)
-    api.install_crd(stand_in("slotwise.example.com", "v1", "Fabric", "fabrics", namespaced=False))
+    api.install_crd(stand_in("slotwise.example.com", "v1", "Fabric", "fabrics", is_namespaced=False))
     for number in range(3):
         make_node(api, f"n{number}", {RACK: f"rack-{number}"})
     make_topology(api)

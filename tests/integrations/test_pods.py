@@ -121,7 +121,7 @@ def test_pods_with_claims_never_fit_by_their_requests_alone() -> None:
     (checked,) = Checker(Snapshot("test", None, (node,), ())).check(pod)
     assert checked.verdict
     assert answer(checked.verdict) == (
-        "unclear: which devices its pods get is not known: resourceclaimtemplate/t -n default is unknown"
+        "unclear: it is unknown which devices its pods get: resourceclaimtemplate/t -n default is unknown"
     )
 
 

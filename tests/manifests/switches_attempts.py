@@ -5,13 +5,13 @@ from typing import Any
 from tests.manifests import rights
 from tests.manifests.rights import EVENTS, GHOST, NODES, OTHER, OWN, TOPOLOGIES, Attempt, managed
 from toposcope.api.label_keys import SWITCHES
-from toposcope.hardware.neighbours import LIMIT
+from toposcope.hardware.neighbours import MAX_ANNOTATION_CHARACTERS
 from toposcope.switches.publish import MANAGER
 
 AS_SWITCHES = f"{OWN}?fieldManager={MANAGER}"
 
 ONLY_ITS_ANNOTATION = "toposcope switches may only write the annotation gpu.topology/switches"
-ONLY_ITS_MANAGER = "toposcope switches may only write Nodes as the field manager toposcope-switches, and own only its"
+ONLY_ITS_MANAGER = "toposcope switches may only write Nodes as field manager toposcope-switches, and may only own its"
 NO_LABELS = "may not write labels"
 NO_OTHER_MANAGERS = "toposcope switches may not write managedFields of other managers"
 
@@ -38,10 +38,10 @@ WORK = (
     write("drop it again", OWN),
 )
 
-LONGEST_ANNOTATION = write("write as much as fits", OWN, annotations={SWITCHES: "x" * LIMIT})
+LONGEST_ANNOTATION = write("write as much as fits", OWN, annotations={SWITCHES: "x" * MAX_ANNOTATION_CHARACTERS})
 
 FORBIDDEN = (
-    write("write more than fits", OWN, "at most 16384", annotations={SWITCHES: "x" * (LIMIT + 1)}),
+    write("write more than fits", OWN, "at most 16384", annotations={SWITCHES: "x" * (MAX_ANNOTATION_CHARACTERS + 1)}),
     write("write what the agent writes", OWN, ONLY_ITS_ANNOTATION, annotations={"gpu.topology/rails": "[]"}),
     rights.merge_metadata("overwrite an annotation", OWN, ONLY_ITS_ANNOTATION, annotations={"example.com/note": "x"}),
     rights.merge_metadata("remove an annotation", OWN, ONLY_ITS_ANNOTATION, annotations={"example.com/note": None}),
@@ -54,7 +54,7 @@ FORBIDDEN = (
         "fill the Node with managers", OWN, NO_OTHER_MANAGERS, "toposcope-controller", annotations={SWITCHES: "{}"}
     ),
     rights.merge_metadata(
-        "name its Node's generator", OWN, "toposcope switches may write no other metadata of a Node", generateName="x"
+        "name its Node's generator", OWN, "toposcope switches may not write other metadata of a Node", generateName="x"
     ),
     forge("make a field up", ONLY_ITS_MANAGER, managed(MANAGER, {"f:x": {}})),
     forge("make a field of metadata up", ONLY_ITS_MANAGER, managed(MANAGER, {"f:metadata": {"f:x": {}}})),

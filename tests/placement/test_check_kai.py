@@ -559,8 +559,8 @@ def test_grove_level_that_no_node_carries_keeps_all_nodes_out(grove: CheckedClus
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: no node carries example.com/shelf, which ClusterTopologyBinding cluster has as a "
-        "level, and KAI leaves out every node that lacks a level"
+        "cannot fit: no node carries example.com/shelf, a level of ClusterTopologyBinding cluster, "
+        "and KAI leaves out every node that lacks a level"
     )
 
 
@@ -796,7 +796,7 @@ def test_grove_set_fits_where_the_minimum_of_a_group_starts(grove: CheckedCluste
 
     assert answer.findings == []
     assert answer.verdict == "fits: rack r1 (2 nodes, 16 free GPUs)"
-    assert answer.notes[-1] == "3 more pods wait for room: what has to start together fits without"
+    assert answer.notes[-1] == "3 more pods wait for room; those that have to start together fit without them"
 
 
 def test_gang_without_a_topology_fits_anywhere(two_nodes: CheckedCluster) -> None:

@@ -113,7 +113,7 @@ def test_node_that_lacks_a_level_is_left_out_of_a_gang(two_zones: CheckedCluster
     assert answer.verdict == FITS_IN_ZONE_B
     assert answer.explanation == [
         "train must stay in one zone: 1 of 2 zones has room for it alone",
-        ("train would like to stay in one example.com/rack: 0 of 3 example.com/racks have room for it alone"),
+        ("train prefers to stay in one example.com/rack: 0 of 3 example.com/racks have room for it alone"),
         "train: 8 pods in b: n2, n3, n4, n5, n6 and 3 more",
         "1 node is left out: lacks label example.com/rack (n0)",
     ]
@@ -173,7 +173,7 @@ def test_cordoned_node_is_left_out_of_pods_one_by_one(two_zones: CheckedCluster)
     )
     assert answer.explanation == [
         "train must stay in one zone: 1 of 2 zones has room for it alone",
-        ("train would like to stay in one example.com/rack: 0 of 3 example.com/racks have room for it alone"),
+        ("train prefers to stay in one example.com/rack: 0 of 3 example.com/racks have room for it alone"),
         "1 node is left out: is cordoned (n9)",
     ]
 

@@ -32,10 +32,11 @@ NAMES_MIXED = warning(
     "levels/names-mixed",
     "",
     "cloud.google.com/gce-topology-subblock: rack 'r1' lies under block 'a' and 'b' (2 of 2 values do so); "
-    "Grove, KAI and Kueue treat it as one rack domain in each, kube-scheduler's gangs and pod affinity as one in all; "
-    "ordinary where each block uses the same names; where the two levels cut across each other, "
-    "give each a ClusterTopology of its own",
-    fix="ask for gpu.topology/unique-rack, which spec.uniqueValues of the ClusterTopology writes",
+    "Grove, KAI and Kueue treat it as one rack domain in each, "
+    "kube-scheduler's gangs and pod affinity as a single one; "
+    "normal if each block uses the same names; if the two levels cut across each other, "
+    "give each its own ClusterTopology",
+    fix="list rack in spec.uniqueValues of the ClusterTopology and use gpu.topology/unique-rack",
 )
 """Both blocks have a rack r1 and a rack r2."""
 
@@ -164,7 +165,7 @@ def test_claims_of_pods_of_two_sizes_are_unclear(gang: CheckedCluster) -> None:
     answer = gang.check()
 
     assert answer.findings == [NAMES_MIXED]
-    assert answer.verdict == "unclear: which devices the resource claims of its pods get is not known"
+    assert answer.verdict == "unclear: it is unknown which devices the resource claims of its pods get"
 
 
 def test_pod_groups_that_are_not_served_are_an_error(gang: CheckedCluster) -> None:

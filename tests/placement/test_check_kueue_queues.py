@@ -611,7 +611,7 @@ def test_resource_claims_are_unclear_where_kueue_places(kueue: CheckedCluster) -
     answer = kueue.check()
 
     assert answer.findings == []
-    assert answer.verdict == "unclear: which devices the resource claims of its pods get is not known"
+    assert answer.verdict == "unclear: it is unknown which devices the resource claims of its pods get"
 
 
 def test_running_pods_of_an_admitted_workload_count_once(kueue: CheckedCluster) -> None:

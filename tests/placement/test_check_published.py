@@ -140,7 +140,7 @@ def test_kai_level_that_no_node_carries_keeps_all_nodes_out(kai: CheckedCluster)
 
     assert answer.findings == [STARTS_ONE_BY_ONE]
     assert answer.verdict == (
-        "cannot fit: no node carries example.com/rack, which Topology cluster has as a level, and KAI "
+        "cannot fit: no node carries example.com/rack, a level of Topology cluster, and KAI "
         "leaves out every node that lacks a level"
     )
 
@@ -168,7 +168,7 @@ def test_kueue_level_that_no_node_carries_keeps_all_nodes_out(kueue: CheckedClus
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: no node carries example.com/rack, which Topology cluster has as a level, and Kueue "
+        "cannot fit: no node carries example.com/rack, a level of Topology cluster, and Kueue "
         "leaves out every node that lacks a level"
     )
 
@@ -185,8 +185,8 @@ def test_several_levels_that_no_node_carries_are_named(kai: CheckedCluster) -> N
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: no node carries example.com/a, example.com/b, which Topology cluster has as a "
-        "level, and KAI leaves out every node that lacks a level"
+        "cannot fit: no node carries example.com/a, example.com/b, levels of Topology cluster, "
+        "and KAI leaves out every node that lacks a level"
     )
 
 
@@ -283,7 +283,7 @@ def test_kai_topology_that_is_never_published_names_the_field(kai: CheckedCluste
     answer = kai.check(served={"topologies.kai.scheduler": True})
 
     assert answer.findings == [
-        no_kai_topology("ClusterTopology cluster sets spec.publish.kai: Never; Auto writes the Topology")
+        no_kai_topology("ClusterTopology cluster sets spec.publish.kai: Never; set it to Auto to publish the Topology")
     ]
     assert answer.verdict == ""
 
@@ -320,7 +320,9 @@ def test_kueue_topology_that_is_never_published_names_the_field(kueue: CheckedCl
     answer = kueue.check(served={"topologies.kueue.x-k8s.io": True})
 
     assert answer.findings == [
-        no_kueue_topology("ClusterTopology cluster sets spec.publish.kueue: Never; Auto writes the Topology")
+        no_kueue_topology(
+            "ClusterTopology cluster sets spec.publish.kueue: Never; set it to Auto to publish the Topology"
+        )
     ]
     assert answer.verdict == ""
 
@@ -361,7 +363,10 @@ def test_grove_binding_that_is_never_published_names_the_field(kai: CheckedClust
     answer = kai.check(served={"clustertopologybindings.grove.io": True})
 
     assert answer.findings == [
-        no_binding("ClusterTopology cluster sets spec.publish.grove: Never; Auto writes the ClusterTopologyBinding"),
+        no_binding(
+            "ClusterTopology cluster sets spec.publish.grove: Never; "
+            "set it to Auto to publish the ClusterTopologyBinding"
+        ),
         NO_REPLICAS,
         NO_QUEUE,
     ]
@@ -413,7 +418,7 @@ def test_cluster_topology_stands_in_for_kai(kai: CheckedCluster) -> None:
         KAI job/train -n ml on cluster, one by one
           train: required rack; 2 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == [("which Topology KAI reads is not known: ClusterTopology cluster is used in its place")]
+    assert answer.notes == [("the Topology that KAI reads is unknown: ClusterTopology cluster is used instead")]
     assert answer.verdict == FITS_IN_RACK
 
 
@@ -430,7 +435,7 @@ def test_cluster_topology_stands_in_for_kueue(kueue: CheckedCluster) -> None:
     """)
     assert answer.notes == [
         FLAVORS_NOTE,
-        ("which Topology Kueue reads is not known: ClusterTopology cluster is used in its place"),
+        ("the Topology that Kueue reads is unknown: ClusterTopology cluster is used instead"),
     ]
     assert answer.verdict == FITS_IN_RACK
 
@@ -450,7 +455,7 @@ def test_cluster_topology_stands_in_for_grove(kai: CheckedCluster) -> None:
                      clique c: 2 c (nvidia.com/gpu=8)
     """)
     assert answer.notes == [
-        ("which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster is used in its place")
+        ("the ClusterTopologyBinding that Grove reads is unknown: ClusterTopology cluster is used instead")
     ]
     assert answer.verdict == FITS_IN_RACK
 
@@ -473,7 +478,7 @@ def test_labels_stand_in_where_there_is_no_cluster_topology(kueue: CheckedCluste
     """)
     assert answer.notes == [
         FLAVORS_NOTE,
-        ("which Topology Kueue reads is not known: the hierarchy of the nodes' labels is used in its place"),
+        ("the Topology that Kueue reads is unknown: the hierarchy of the node labels is used instead"),
     ]
     assert answer.verdict == FITS_IN_RACK
 
@@ -491,7 +496,7 @@ def test_other_cluster_topology_stands_in_under_its_name(kai: CheckedCluster) ->
         KAI job/train -n ml on other, a gang
           train: required shelf; 2 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == [("which Topology KAI reads is not known: ClusterTopology other is used in its place")]
+    assert answer.notes == [("the Topology that KAI reads is unknown: ClusterTopology other is used instead")]
     assert answer.verdict == FITS_ON_SHELF
 
 

@@ -264,7 +264,7 @@ def test_exclusive_job_on_a_label_that_no_node_carries_is_an_error(cluster: Chec
           job of a: required example.com/none, apart by jobset.sigs.k8s.io/job-key; 1 a (nvidia.com/gpu=8)
     """)
     assert answer.notes == []
-    assert answer.verdict == "cannot fit: 1 job of a need one example.com/none each to themselves; there are 0"
+    assert answer.verdict == "cannot fit: 1 job of a needs one example.com/none to itself; there are 0"
 
 
 def test_exclusive_jobs_go_to_racks_of_different_names(cluster: CheckedCluster) -> None:
@@ -284,7 +284,7 @@ def test_exclusive_jobs_cannot_share_racks_of_one_name(cluster: CheckedCluster) 
     answer = cluster.check()
 
     assert answer.findings == []
-    assert answer.verdict == "cannot fit: 3 jobs of a need one example.com/rack each to themselves; there are 2"
+    assert answer.verdict == "cannot fit: 3 jobs of a each need one example.com/rack to themselves; there are 2"
 
 
 def test_exclusive_jobs_go_by_names_of_the_binding(cluster: CheckedCluster) -> None:
@@ -303,7 +303,7 @@ def test_exclusive_jobs_go_by_names_of_the_binding(cluster: CheckedCluster) -> N
     answer = cluster.check()
 
     assert answer.findings == []
-    assert answer.verdict == "cannot fit: 3 jobs of a need one rack each to themselves; there are 2"
+    assert answer.verdict == "cannot fit: 3 jobs of a each need one rack to themselves; there are 2"
 
 
 def test_exclusive_job_that_tolerates_all_may_use_a_cordoned_node(cluster: CheckedCluster) -> None:

@@ -22,7 +22,7 @@ MAY_MISS_A_PLACE = (
     "unclear: Volcano places differing pods and parts one by one without backtracking, so it may miss a valid placement"
 )
 QUOTA_NOTE = "Volcano queue quota (default) is not checked"
-STANDS_IN_NOTE = "which HyperNode Volcano reads is not known: ClusterTopology cluster is used in its place"
+STANDS_IN_NOTE = "the HyperNode that Volcano reads is unknown: ClusterTopology cluster is used instead"
 BLOCK_LEVEL = {"domain": "block", "key": BLOCK}
 RACK_LEVEL = {"domain": "rack", "key": RACK}
 
@@ -285,7 +285,7 @@ def test_partition_stays_below_the_hyper_node_of_the_job(hand_made: CheckedClust
     hand_made.edit_workload(HIGHEST_TIER, 2)
     hand_made.edit_workload(TASKS, [task("w", pods=6, parts=3)])
     assert hand_made.check().verdict == (
-        "cannot fit: 3 partitions of w need one tier-1 HyperNode each with 16 GPUs; there is room for 2"
+        "cannot fit: 3 partitions of w each need one tier-1 HyperNode with 16 GPUs; there is room for 2"
     )
 
 
@@ -631,7 +631,7 @@ def test_no_hyper_node_where_they_are_served_is_an_error(volcano: CheckedCluster
             "volcano/topology-exists",
             NETWORK_TOPOLOGY,
             "there are no HyperNodes, so the whole cluster counts as one and the pods may go anywhere",
-            fix="ClusterTopology cluster sets spec.publish.volcano: Never; Auto writes the HyperNode",
+            fix="ClusterTopology cluster sets spec.publish.volcano: Never; set it to Auto to publish the HyperNode",
         )
     ]
     assert answer.verdict == ""

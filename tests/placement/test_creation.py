@@ -13,7 +13,7 @@ SPEC = "spec.template.spec"
 RESOURCES = f"{SPEC}.containers[0].resources"
 FITS = "fits: 2 pods on 2 nodes"
 REFUSED = "cannot fit: the API server rejects its pods"
-SUSPENDED = "does not fit now: spec.suspend is true: it has no pods until somebody sets it to false"
+SUSPENDED = "does not fit now: spec.suspend is true: no pods are created until it is set to false"
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def test_scheduling_gate_holds_the_pods(cluster: CheckedCluster) -> None:
     cluster.edit_workload(f"{SPEC}.schedulingGates", [{"name": "example.com/data"}])
 
     assert cluster.check().verdict == (
-        "does not fit now: scheduling is blocked by the scheduling gates of pods (example.com/data): "
-        "no scheduler looks at its pods until somebody removes them"
+        "does not fit now: scheduling gates on pods (example.com/data) block scheduling: "
+        "no scheduler considers its pods until they are removed"
     )
 
 
@@ -90,7 +90,7 @@ def test_suspended_job_has_no_pods(cluster: CheckedCluster) -> None:
 def test_unknown_scheduler_is_unclear(cluster: CheckedCluster) -> None:
     cluster.edit_workload(f"{SPEC}.schedulerName", "mine")
 
-    assert cluster.check().verdict == "unclear: schedulerName mine: which rules that scheduler has is not known"
+    assert cluster.check().verdict == "unclear: schedulerName mine: the rules of that scheduler are unknown"
 
 
 def test_unknown_scheduler_still_cannot_fit_without_room(cluster: CheckedCluster) -> None:

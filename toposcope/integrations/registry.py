@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the controller loads none of these
     from toposcope.integrations.framework.export import Format
     from toposcope.integrations.framework.making import Maker
     from toposcope.integrations.framework.placement import Placement
+    from toposcope.integrations.framework.requiring import Requiring
     from toposcope.integrations.framework.system import System
     from toposcope.integrations.framework.waiting import Waiting
 
@@ -209,6 +210,12 @@ def placement_of(plugin: Plugin) -> "Placement":
 def waiting() -> tuple["Waiting", ...]:
     """The waiting parts of the systems."""
     return tuple(module.WAITING for module in parts(PluginPart.WAITING))
+
+
+@cache
+def requiring() -> tuple["Requiring", ...]:
+    """What the systems' objects and pods require of running pods."""
+    return tuple(module.REQUIRING for module in parts(PluginPart.REQUIRING))
 
 
 @cache

@@ -166,7 +166,7 @@ def test_slice_that_no_rack_has_room_for_never_fits() -> None:
 
 def test_more_slices_than_racks_never_fit() -> None:
     answer = check(disaggregated_set(), racks(8))
-    assert answer.verdict == "cannot fit: 2 copies of slice need one example.com/rack each to themselves; there are 1"
+    assert answer.verdict == "cannot fit: 2 copies of slice each need one example.com/rack to themselves; there are 1"
 
 
 def test_first_pod_that_may_choose_a_small_rack_is_unclear() -> None:

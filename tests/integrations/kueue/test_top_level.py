@@ -43,6 +43,6 @@ def test_level_that_no_node_carries_is_named(kueue: CheckedCluster) -> None:
     levels = [{"nodeLabel": "example.com/island"}, {"nodeLabel": "example.com/rack"}]
     kueue.edit("Topology/t", "spec.levels", levels)
     assert kueue.check().verdict == (
-        "cannot fit: no node carries example.com/island, which Topology t has as a level, "
+        "cannot fit: no node carries example.com/island, a level of Topology t, "
         "and Kueue leaves out every node that lacks a level"
     )

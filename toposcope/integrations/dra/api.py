@@ -12,10 +12,10 @@ from toposcope.kube.discovery import Kind
 
 GROUP: Final = "resource.k8s.io"
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
-SLICE: Final = Kind(GROUP, "ResourceSlice", "resourceslices", _VERSIONS, namespaced=False)
+SLICE: Final = Kind(GROUP, "ResourceSlice", "resourceslices", _VERSIONS, is_namespaced=False)
 CLAIM: Final = Kind(GROUP, "ResourceClaim", "resourceclaims", _VERSIONS)
 TEMPLATE: Final = Kind(GROUP, "ResourceClaimTemplate", "resourceclaimtemplates", _VERSIONS)
-CLASS: Final = Kind(GROUP, "DeviceClass", "deviceclasses", _VERSIONS, namespaced=False)
+CLASS: Final = Kind(GROUP, "DeviceClass", "deviceclasses", _VERSIONS, is_namespaced=False)
 ASKED: Final = (CLASS, TEMPLATE)
 """The kinds that decide which devices a claim gets."""
 READ: Final = (SLICE, CLAIM, COMPUTE_DOMAIN)

@@ -66,6 +66,8 @@ class UnreadField:
     """Whether Toposcope knows its meaning."""
 
 
+MALFORMED: Final = "type"
+"""The rule of values of a wrong type."""
 _MAX_INTEGER: Final = (1 << 63) - 1
 
 
@@ -269,7 +271,7 @@ class Field:
         if len(shown) > _MAX_SHOWN_CHARACTERS:
             shown = shown[:_MAX_SHOWN_CHARACTERS] + "..."
         message = f"is {shown}, expected {expected}"
-        self.error("type", message, fix)
+        self.error(MALFORMED, message, fix)
 
 
 Note = Callable[[Field, str, str, str], None]

@@ -10,6 +10,7 @@
 | `publisher.py` | `PUBLISHING`: writes such a resource | controller |
 | `placement.py` | `PLACEMENT`: its own procedure, which may change a verdict | check, planning |
 | `waiting.py` | `WAITING`: why its pods wait, and what its messages mean | explain |
+| `requiring.py` | `REQUIRING`: what its running pods require of their places | planning, explain |
 | `export.py` | `FORMATS`: the topology in its formats | export |
 
 A system has only the files that it needs; `registry` lists the systems and loads their parts.
@@ -38,6 +39,7 @@ class PluginPart(StrEnum):
     PUBLISHER = "publisher"
     PLACEMENT = "placement"
     WAITING = "waiting"
+    REQUIRING = "requiring"
     EXPORT = "export"
 
 

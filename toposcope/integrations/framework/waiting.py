@@ -67,11 +67,11 @@ class WaitingWorkload(WorkloadObjects, Protocol):
         """The object that sets the constraints."""
 
     @property
-    def finished(self) -> bool:
+    def has_finished(self) -> bool:
         """Whether it has run to completion, or failed."""
 
     @property
-    def all_placed(self) -> bool:
+    def is_fully_placed(self) -> bool:
         """Whether all its pods have a node."""
 
     @property

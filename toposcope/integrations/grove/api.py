@@ -42,6 +42,8 @@ CLIQUE: Final = Kind(GROUP, "PodClique", "podcliques", ("v1alpha1",), short=("pc
 GANG: Final = Kind("scheduler.grove.io", "PodGang", "podgangs", ("v1alpha1",))
 GANG_OF: Final = "grove.io/podgang"
 """Label of a pod: its PodGang."""
+CLIQUE_OF: Final = "grove.io/podclique"
+"""Label of a pod: its PodClique, which is a `podgroup` of the PodGang."""
 OPERATORS_TOPOLOGY: Final = "grove-topology"
 """The only ClusterTopology that Grove's operator of alpha.4 to alpha.8 reads and writes."""
 

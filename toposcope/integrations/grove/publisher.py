@@ -297,7 +297,7 @@ class GrovePublisher:
         try:
             crd = find(self._client, f"{_CRDS}/{name}")
         except ApiError as error:
-            if error.forbidden:  # only the message is less precise without it
+            if error.is_forbidden:  # only the message is less precise without it
                 return ""
             raise
         if crd is None:

@@ -19,6 +19,7 @@ from toposcope.integrations.grove.api import (
     BINDINGS,
     CLIQUE,
     CLIQUE_GROUP,
+    CLIQUE_OF,
     GANG,
     LEVELS_UNAVAILABLE,
     OLDER_TOPOLOGIES,
@@ -61,7 +62,6 @@ _STAY: Final = "running pods stay on their nodes"
 _SET_COPY: Final = "grove.io/podcliqueset-replica-index"
 _SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
 _SCALING_GROUP_COPY: Final = "grove.io/podcliquescalinggroup-replica-index"
-_CLIQUE: Final = "grove.io/podclique"
 """Labels of its pods. Grove 0.1.0-alpha.9."""
 _MOST_DIGITS: Final = 9
 _SYSTEM: Final = "Grove"
@@ -311,7 +311,7 @@ def _scaling_group_namer(name: str) -> CopyName:
 
 def _clique_namer(name: str) -> CopyName:
     def copy_name(labels: Mapping[str, str]) -> str | None:
-        label = labels.get(_CLIQUE, "")
+        label = labels.get(CLIQUE_OF, "")
         if not _is_grove_name(label, name):
             return None
         return label

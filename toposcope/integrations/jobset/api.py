@@ -28,6 +28,9 @@ SET_OF: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
 """Label of a pod in an exclusive Job: its anti-affinity is against pods with this label."""
 
+JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+"""Labels of a pod: its ReplicatedJob, and which Job of that."""
 PRIORITY: Final = "jobset.sigs.k8s.io/priority"
 """Label of such a pod: its priority; pods of another priority do not repel it."""
 

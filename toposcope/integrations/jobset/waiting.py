@@ -11,11 +11,16 @@ from toposcope.integrations.framework.constraints import JOB, Group
 from toposcope.integrations.framework.leader_pins import LeaderPins, pin_to_leader
 from toposcope.integrations.framework.placement import ViewedPod
 from toposcope.integrations.framework.waiting import CopyName, Pin, Waiting, WaitingWorkload
-from toposcope.integrations.jobset.api import EXCLUSIVE, JOB_KEY, NAMESPACED_JOB, NODE_SELECTOR
+from toposcope.integrations.jobset.api import (
+    EXCLUSIVE,
+    JOB_KEY,
+    JOB_NAME,
+    NAMESPACED_JOB,
+    NODE_SELECTOR,
+)
 from toposcope.kube.discovery import Kind
 
 _WHO: Final = "JobSet"
-_JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 _PINS: Final = LeaderPins(
     who=_WHO,
     annotations=(EXCLUSIVE,),
@@ -39,7 +44,7 @@ class _JobSet(Waiting):
             return None
 
         def of_job(labels: Mapping[str, str]) -> str | None:
-            if labels.get(_JOB_NAME) != name:
+            if labels.get(JOB_NAME) != name:
                 return None
             return labels.get(JOB_KEY)
 

@@ -20,7 +20,7 @@ from toposcope.integrations.framework.published import PublishedKind
 from toposcope.kube.discovery import Kind
 
 TOPOLOGIES: Final = PublishedKind("kai.scheduler", "Topology", "topologies", ("v1alpha1",), "kai")
-QUEUES: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), namespaced=False)
+QUEUES: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), is_namespaced=False)
 KAI_SCHEDULER: Final = "kai-scheduler"
 """The `schedulerName` of its pods."""
 

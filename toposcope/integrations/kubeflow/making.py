@@ -60,7 +60,9 @@ def _runtime_of(root: Field, cluster: ClusterFacts) -> Field | None:
             continue
         for document in cluster.objects.get(kind_of_runtime.key, ()):
             runtime = Field(document)
-            is_near = not kind_of_runtime.namespaced or namespace_of(runtime) == namespace_of(root)
+            is_near = not kind_of_runtime.is_namespaced or namespace_of(runtime) == namespace_of(
+                root
+            )
             if name_of(runtime) == name and is_near:
                 return runtime
     return None

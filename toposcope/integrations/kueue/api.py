@@ -37,13 +37,13 @@ FLAVORS: Final = PublishedKind(
 _VERSIONS: Final = ("v1beta2", "v1beta1")
 WORKLOAD: Final = Kind(GROUP, "Workload", "workloads", _VERSIONS, short=("wl",))
 LOCAL_QUEUE: Final = Kind(GROUP, "LocalQueue", "localqueues", _VERSIONS)
-CLUSTER_QUEUE: Final = Kind(GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
-COHORT: Final = Kind(GROUP, "Cohort", "cohorts", _VERSIONS, namespaced=False)
+CLUSTER_QUEUE: Final = Kind(GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, is_namespaced=False)
+COHORT: Final = Kind(GROUP, "Cohort", "cohorts", _VERSIONS, is_namespaced=False)
 ADMISSION_CHECK: Final = Kind(
-    GROUP, "AdmissionCheck", "admissionchecks", _VERSIONS, namespaced=False
+    GROUP, "AdmissionCheck", "admissionchecks", _VERSIONS, is_namespaced=False
 )
 PRIORITY_CLASS: Final = Kind(
-    GROUP, "WorkloadPriorityClass", "workloadpriorityclasses", _VERSIONS, namespaced=False
+    GROUP, "WorkloadPriorityClass", "workloadpriorityclasses", _VERSIONS, is_namespaced=False
 )
 READ: Final = (
     LOCAL_QUEUE,

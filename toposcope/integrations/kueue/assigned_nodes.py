@@ -68,7 +68,7 @@ class _LostDomain(NamedTuple):
 
 def check_assignment(explained: WaitingWorkload) -> CheckStep | None:
     """A domain of a Workload's topologyAssignment that cannot run its pods; None if unknown."""
-    if explained.finished or not explained.cluster_nodes:
+    if explained.has_finished or not explained.cluster_nodes:
         return None
 
     for ref, workload in explained.members(WORKLOAD):
@@ -98,7 +98,7 @@ def _lost(explained: WaitingWorkload, workload: Object) -> Iterator[_LostDomain]
         nodes = by_levels[levels].get(domain.values, [])
 
         state = _state(nodes)
-        if state == "cordoned" and explained.all_placed:
+        if state == "cordoned" and explained.is_fully_placed:
             continue  # what runs on a cordoned node stays there
         if state:
             names = tuple([node.name for node in nodes])

@@ -26,6 +26,9 @@ GROUP_KEY: Final = _PREFIX + "group-key"
 """Label of a pod in an exclusive group: its anti-affinity is against pods with this label."""
 SUBGROUP_KEY: Final = _PREFIX + "subgroup-key"
 """The same for an exclusive sub-group."""
+SUBGROUP_INDEX: Final = _PREFIX + "subgroup-index"
+SIZE: Final = _PREFIX + "size"
+"""Annotation of a pod: how many pods its group has."""
 
 
 def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:

@@ -19,7 +19,7 @@ from toposcope.integrations.framework.level_requests import (
 )
 from toposcope.kube.discovery import Kind
 
-QUEUES: Final = Kind("scheduling.volcano.sh", "Queue", "queues", ("v1beta1",), namespaced=False)
+QUEUES: Final = Kind("scheduling.volcano.sh", "Queue", "queues", ("v1beta1",), is_namespaced=False)
 TIER: Final = "volcano.sh/tier/{}"
 """A tier in place of a level's label key: no label key has two slashes."""
 GROUP_OF: Final = "scheduling.k8s.io/group-name"

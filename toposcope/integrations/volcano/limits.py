@@ -90,12 +90,12 @@ def limit_of(group: Field, cluster: ClusterFacts) -> Limit | None:
     topology = group / "networkTopology"
     number = topology / "highestTierAllowed"
     name = topology / "highestTierName"
-    limit = _written_limit(topology)
+    limit = written_limit(topology)
     return _known_limit(limit, _Places(topology, number, name), cluster)
 
 
-def _written_limit(topology: Field) -> Limit | None:
-    """A hard constraint as written; None if there is none or it is soft."""
+def written_limit(topology: Field) -> Limit | None:
+    """The hard constraint that `networkTopology` writes; None if there is none or it is soft."""
     number = topology / "highestTierAllowed"
     name = topology / "highestTierName"
     if number and name.text():

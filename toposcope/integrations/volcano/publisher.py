@@ -152,7 +152,7 @@ class VolcanoPublisher:
         Raises KubeError when the server does not answer.
         """
         target = HYPER_NODES.target(topology.name)
-        if topology.divided and topology.status.get("segments"):
+        if topology.is_divided and topology.status.get("segments"):
             waiting = self._retract(topology, "because the HyperNodes of its segments replace them")
             if waiting:
                 return waiting
@@ -244,15 +244,15 @@ class VolcanoPublisher:
                 has_moved = kept.isdisjoint(members)
             else:
                 has_moved = not planned_nodes.isdisjoint(members)
-            is_overdue = timers.overdue(name, now, topology.grace)
+            is_overdue = timers.is_overdue(name, now, topology.grace_seconds)
             if has_moved:
                 continue
-            if topology.retain or not is_overdue:
+            if topology.is_retaining or not is_overdue:
                 kept.add(name)
 
         if not kept:
             return _Kept(frozenset(), None)
-        seconds = timers.next_deadline(topology.grace, now)
+        seconds = timers.next_deadline(topology.grace_seconds, now)
         return _Kept(frozenset(kept), seconds)
 
     def _write_plan(

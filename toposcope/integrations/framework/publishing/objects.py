@@ -119,7 +119,7 @@ def _delete(client: Caller, target: Target, document: Document) -> None:
     try:
         client.call(request)
     except ApiError as error:
-        if not error.not_found:
+        if not error.is_not_found:
             raise
 
 
