@@ -39,7 +39,7 @@ class Container:
     is_sidecar: bool = False
     """Whether it is one that keeps running (restartPolicy Always)."""
     has_known_limits: bool = True
-    """False: an operator adds it, with limits that are not known."""
+    """False for a container that an operator adds, whose limits are unknown."""
 
 
 def containers_of(spec: Field) -> list[Container]:

@@ -149,7 +149,7 @@ class NodeFilter:
     selector: tuple[tuple[str, str], ...] = ()
     """`nodeSelector`: all of these labels."""
     terms: Terms = ()
-    """`requiredDuringSchedulingIgnoredDuringExecution`: any one of these; empty: every node."""
+    """`requiredDuringSchedulingIgnoredDuringExecution`: any one of these; empty for every node."""
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[VolumePlace, ...] = ()
     """All of these; volumes that every node can use are left out."""

@@ -19,7 +19,7 @@ from toposcope.integrations.grove.api import clique_names, clique_replicas
 from toposcope.integrations.grove.durations import DurationError, seconds_of
 
 _MAX_NAME_CHARACTERS: Final = 45
-"""Characters of the names that a pod's name is made of; the rest of its 63 are indices and a random
+"""The limit of the names in a pod's name; the rest of its 63 characters are indices and a random
 suffix.
 """
 _EXPLICIT: Final = "CliqueStartupTypeExplicit"

@@ -322,7 +322,7 @@ def _without_topology(queue: Queue) -> list[_Place]:
 
 
 def _in_any_queue(submitted: _Submitted, notes: list[str], *, has_queue: bool) -> Reading:
-    """A workload for each topology, where the queue's flavors are not known."""
+    """A workload for each topology, if the queue's flavors are unknown."""
     requests = submitted.requests
     places: Sequence[_Place] = _of_any_queue(requests, submitted.cluster, notes)
     are_apart = not places and _have_flavors(requests, submitted.cluster.topologies.values())
@@ -345,7 +345,7 @@ def _in_any_queue(submitted: _Submitted, notes: list[str], *, has_queue: bool) -
 def _of_any_queue(
     requests: list[PodSetRequest], cluster: ClusterFacts, notes: list[str]
 ) -> list[_KnownPlace]:
-    """Every topology that has all levels, where the queue is not known."""
+    """Every topology that has all levels, if the queue is unknown."""
     topologies = _candidates(requests, cluster, notes)
     if len(topologies) > 1:
         names = ", ".join(topology.name for topology in topologies)
@@ -482,7 +482,7 @@ def _check_level(level: RequestedLevel, places: Sequence[_KnownPlace]) -> None:
 
 
 def _note_no_topology(requests: list[PodSetRequest], queue: Queue) -> None:
-    """Note that a pod set asks for a topology, and no flavor has one."""
+    """Note that a pod set requests a topology, but no flavor has one."""
     texts = []
     for flavor in queue.flavors:
         texts.append(f'Flavor "{flavor.name}" does not support TopologyAwareScheduling')

@@ -91,7 +91,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a LeaderWorkerSet asks for."""
+    """The request of a LeaderWorkerSet."""
 
     root: Field
     structure: Structure

@@ -27,7 +27,7 @@ class _RunaiConfiguration(Configuration):
         topologies = cluster.topologies
         if topology.name not in topologies:
             cluster = replace(cluster, topologies={**topologies, topology.name: topology})
-        # its scheduler reads what Run:ai makes of it
+        # its scheduler reads the Topology that Run:ai creates from it
         return cluster.with_topology(TOPOLOGIES.option, topology)
 
 

@@ -26,7 +26,7 @@ Path = tuple[str, ...]
 
 
 class Style(Enum):
-    """What a name is made of. Each style distinguishes more domains than the one before."""
+    """The parts of a name. Each style distinguishes more domains than the one before."""
 
     VALUE = "value"
     """The domain's value: no other domain has it."""
