@@ -103,6 +103,11 @@ def running_volcano_job() -> Gang:
     return cluster, "job.batch.volcano.sh/train"
 
 
+def hyper_node(name: str, *members: str) -> dict[str, Any]:
+    entries = [{"type": "Node", "selector": {"exactMatch": {"name": member}}} for member in members]
+    return named("topology.volcano.sh/v1alpha1", "HyperNode", name, {"tier": 1, "members": entries})
+
+
 def running_exclusive_group() -> Gang:
     """A group of a LeaderWorkerSet."""
     cluster = WaitingCluster(cluster_topology(levels=levels_of(LEVELS)))
@@ -349,3 +354,22 @@ def test_page_says_who_broke_it_and_what_to_do(tmp_path: Path, capsys: pytest.Ca
         f"  next: kubectl get node h200-2 h200-1 -L {RACK}",
     ]
     assert lines[7] == "        kubectl get node h200-2 -o yaml --show-managed-fields"
+
+
+@pytest.mark.parametrize(
+    ("node", "result", "domains"),
+    [
+        pytest.param("h200-2", "MATCH", {"leaf-a": 4}, id="within-one"),
+        pytest.param("h200-5", "VIOLATION", {"leaf-a": 3, "leaf-b": 1}, id="in-two"),
+        pytest.param("h200-8", "UNOBSERVABLE", {"leaf-a": 3, "no domain": 1}, id="in-none"),
+    ],
+)
+def test_tier_of_volcano_goes_by_hyper_nodes(explain: Explain, node: str, result: str, domains: dict[str, int]) -> None:
+    cluster, subject = running_volcano_job()
+    for name in ("Job/train", "PodGroup/pg"):
+        cluster[name]["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+    cluster.add(hyper_node("leaf-a", *NODES[:4]), hyper_node("leaf-b", *NODES[4:7]))
+    cluster["Pod/train-1"]["spec"]["nodeName"] = node
+    kept = placement(explain, (cluster, subject))
+
+    assert (kept["result"], kept["domains"]) == (result, domains)

@@ -35,7 +35,7 @@ def kept_gang_document(kept: KeptGang) -> dict[str, Any]:
 
 def kept_commands(observed: KeptPlacement, key: str) -> Iterator[Command]:
     """What shows the label of the level on a node of each domain, and who wrote it."""
-    if observed.broken_by is None or not key:
+    if observed.broken_by is None:
         return
     nodes: dict[str, None] = {}
     for changed in observed.changed:

@@ -22,6 +22,7 @@ from toposcope.planning.kept import (
     KeptPlacement,
     KeptResult,
     RequiredDomain,
+    UnreadReason,
     kept_placement,
 )
 from toposcope.planning.kept_gangs import KeptPart, KeptReader
@@ -30,6 +31,11 @@ from toposcope.snapshot.model import PodView, Snapshot
 
 _NO_LABEL: Final = "no label"
 _ALL: Final = "all pods"
+_UNREAD: Final = {
+    UnreadReason.NO_LABEL: _NO_LABEL,
+    UnreadReason.NO_DOMAIN: "no domain",
+    UnreadReason.NODE_GONE: "node gone",
+}
 _IS_KEPT: Final = {
     KeptResult.MATCH: True,
     KeptResult.VIOLATION: False,
@@ -47,20 +53,22 @@ class ObservedPlacement:
     copy: str
     """The copy's name by the labels of its pods; empty where there is only one copy."""
     level: Level
-    required: bool
+    is_required: bool
     """False: it is only preferred."""
     domains: tuple[tuple[str, int], ...]
     """Each domain and its number of pods, the fullest domain first."""
-    kept: bool | None
+    is_kept: bool | None
     """Whether its pods share a domain. None: unknown, or they don't, but that is only preferred."""
     note: str = ""
-    """Why `kept` is unknown, or what else is wrong."""
+    """Why `is_kept` is unknown, or what else is wrong."""
     result: KeptResult | None = None
     """Whether what it requires is observed; None: it requires nothing."""
     observed: KeptPlacement | None = None
     """Its pods by domain; None: it requires nothing, or its pods are not known."""
     pods: frozenset[tuple[str, str]] = frozenset()
     """Namespace and name of its pods that have a node; empty: not known."""
+    is_labelled: bool = True
+    """Whether labels of nodes say the domains; False: other objects do."""
 
     @property
     def domain_names(self) -> list[str]:
@@ -85,7 +93,7 @@ def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
             parts.remove(part)
             yield _joined(placement, part)
             continue
-        has_pods = bool(placement.pods) or not placement.required
+        has_pods = bool(placement.pods) or not placement.is_required
         if has_pods or placement.level.key not in keys:
             yield placement
     for part in parts:
@@ -108,13 +116,14 @@ def _kept_parts(context: Context) -> Iterator[KeptPart]:
 
 
 def _same_part(placement: ObservedPlacement, parts: Iterable[KeptPart]) -> KeptPart | None:
-    """The part of the same pods and the same level."""
-    if not placement.required:
+    """The part of the same pods and the same level, or of domains that no label says."""
+    if not placement.is_required:
         return None
     for part in parts:
         placed = {(pod.namespace, pod.name) for pod in part.pods if pod.node}
         key = part.levels[-1].key if part.levels else ""
-        if placed == placement.pods and key == placement.level.key:
+        is_same_level = key == placement.level.key or not part.is_labelled
+        if placed == placement.pods and is_same_level:
             return part
     return None
 
@@ -125,12 +134,17 @@ def _joined(placement: ObservedPlacement, part: KeptPart) -> ObservedPlacement:
     observed = part.placement.of_more(expected)
     if observed.result is KeptResult.MATCH and placement.result is KeptResult.VIOLATION:
         return placement
+    domains = placement.domains
+    if not part.is_labelled:
+        domains = tuple(_counted(observed))
     return replace(
         placement,
-        kept=_IS_KEPT[observed.result],
+        domains=domains,
+        is_kept=_IS_KEPT[observed.result],
         result=observed.result,
         observed=observed,
         note="",
+        is_labelled=part.is_labelled,
     )
 
 
@@ -149,12 +163,13 @@ def _of_part(part: KeptPart) -> ObservedPlacement:
         group=part.name or _ALL,
         copy="",
         level=level,
-        required=True,
+        is_required=True,
         domains=tuple(_counted(observed)),
-        kept=_IS_KEPT[observed.result],
+        is_kept=_IS_KEPT[observed.result],
         note=note,
         result=observed.result,
         observed=observed,
+        is_labelled=part.is_labelled,
     )
 
 
@@ -166,8 +181,9 @@ def _counted(observed: KeptPlacement) -> Iterator[tuple[str, int]]:
         if names[name] > 1:
             name = "/".join(domain.path)
         yield name, len(domain.pods)
-    if observed.unread:
-        yield _NO_LABEL, len(observed.unread)
+    reasons = Counter(place.reason for place in observed.unread)
+    for reason, count in reasons.items():
+        yield _UNREAD[reason], count
 
 
 def _documented_placements(context: Context) -> Iterator[ObservedPlacement]:
@@ -179,7 +195,9 @@ def _documented_placements(context: Context) -> Iterator[ObservedPlacement]:
                 # What is placed at once may leave some copies out.
                 gang = next(iter(workload.pod_groups), top) if group is top else group
                 observed = replace(group, groups=gang.groups)
-                yield from _of_group(context, workload, levels, observed, whole=group is top)
+                yield from _of_group(
+                    context, workload, levels, observed, is_whole_workload=group is top
+                )
 
 
 def _workloads(context: Context) -> Sequence[Workload]:
@@ -199,7 +217,12 @@ def _made_for_pods() -> Iterator[Kind]:
 
 
 def _of_group(
-    context: Context, workload: Workload, levels: Sequence[Level], group: Group, *, whole: bool
+    context: Context,
+    workload: Workload,
+    levels: Sequence[Level],
+    group: Group,
+    *,
+    is_whole_workload: bool,
 ) -> Iterator[ObservedPlacement]:
     level = group.required or group.preferred
     if level is None:
@@ -209,7 +232,7 @@ def _of_group(
             yield _unobservable(group, level, "no topology that was read has this level")
         return
 
-    copies = copies_of(workload.system, group, context.placed, whole=whole)
+    copies = copies_of(workload.system, group, context.placed, is_whole_workload=is_whole_workload)
     if copies is None:
         yield _unobservable(group, level, "cannot tell which pods belong to it")
         return
@@ -231,9 +254,9 @@ def _unobservable(group: Group, level: Level, why: str) -> ObservedPlacement:
         group=group.name,
         copy="",
         level=level,
-        required=group.required is not None,
+        is_required=group.required is not None,
         domains=(),
-        kept=None,
+        is_kept=None,
         note=why,
         result=KeptResult.UNOBSERVABLE if group.required else None,
     )
@@ -258,7 +281,7 @@ def _exclusively(placements: Sequence[ObservedPlacement]) -> Iterator[ObservedPl
             yield placement
             continue
         observed = observed.beside(intruders)
-        yield replace(placement, kept=False, result=observed.result, observed=observed)
+        yield replace(placement, is_kept=False, result=observed.result, observed=observed)
 
 
 def _of_copy(
@@ -285,20 +308,20 @@ def _of_copy(
         group=group.name,
         copy=copy,
         level=upper[-1],
-        required=group.required is not None,
+        is_required=group.required is not None,
         domains=tuple(domains),
-        kept=None,
+        is_kept=None,
         pods=frozenset((pod.namespace, pod.name) for pod in pods),
     )
-    if not placement.required:
+    if not placement.is_required:
         is_kept = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
-        return replace(placement, kept=is_kept or None)
+        return replace(placement, is_kept=is_kept or None)
 
     expected = group.total().get("pods", 0)
     observed = kept_placement(snapshot, RequiredDomain(upper, pods, expected))
     return replace(
         placement,
-        kept=_IS_KEPT[observed.result],
+        is_kept=_IS_KEPT[observed.result],
         result=observed.result,
         observed=observed,
     )
@@ -319,10 +342,12 @@ def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str
     return tuple(path)
 
 
-def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool) -> Copies | None:
+def copies_of(
+    system: str, group: Group, pods: Iterable[PodView], *, is_whole_workload: bool
+) -> Copies | None:
     """The pods of each copy of a group; None where copies cannot be distinguished.
 
-    `whole` says that it is the group of the whole workload.
+    Where it `is_whole_workload`, the group stands for all of the workload.
     """
     copy_name = _copy_namer(system, group)
     copies: dict[str, list[PodView]] = {}
@@ -338,7 +363,7 @@ def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool
         return {"": only_copy}
     if copies:
         return copies
-    if whole and group.copies == 1:
+    if is_whole_workload and group.copies == 1:
         return {"": tuple(pods)}
     return None
 

@@ -274,8 +274,8 @@ def _path_then(
 
     An admission policy may have written its path, in the oldest ClusterTopology with its node: that
     says nothing where ClusterTopologies have several label keys for the domain. A node selector
-    says it too, since no pod gets a node without the label: Kueue writes the domains there that it
-    assigned, and JobSet that of the first pod.
+    says it too, since no pod gets a node without the label: queues write the domains there that
+    they assigned, and controllers of exclusive Jobs that of the first pod.
     """
     path: dict[str, str] = {}
     if required.places is not None:

@@ -40,6 +40,8 @@ class KeptPart:
     """Whether a ClusterTopology has the level, or it may be any label of nodes."""
     levels: Sequence[Level]
     """Broadest first, down to the required one."""
+    is_labelled: bool
+    """Whether labels of nodes say the domains; False: other objects do."""
     placement: KeptPlacement
     pods: tuple[PodView, ...]
     names: frozenset[tuple[str, str]]
@@ -142,6 +144,7 @@ class KeptReader:
                 required=part.level,
                 is_level_known=bool(levels),
                 levels=levels,
+                is_labelled=part.places is None,
                 placement=placement,
                 pods=tuple(pods),
                 names=frozenset(map(_name, pods)),
