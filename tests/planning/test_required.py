@@ -2,9 +2,8 @@
 
 import msgspec
 import pytest
-from tests.conftest import Clients
 from tests.planning.clusters import RACKS, cluster, pods
-from tests.support.api import ApiUnderTest
+from tests.support.api import ApiUnderTest, Clients
 from toposcope.planning.kept import KeptResult
 from toposcope.planning.plan import Plan
 from toposcope.planning.required import RequiredLevels
