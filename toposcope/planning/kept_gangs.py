@@ -129,8 +129,9 @@ class KeptReader:
                 pods.append(pod)
         for system in requiring():
             for part in system.of_objects(pods, objects):
-                for pod in part.pods:
-                    parts.setdefault((pod.namespace, pod.name), []).append(part)
+                for member in part.pods:
+                    name = member.namespace, member.name
+                    parts.setdefault(name, []).append(part)
         return parts
 
     def _observed(self, parts: Iterable[RequiredPart]) -> Iterator[KeptPart]:
