@@ -42,7 +42,10 @@ class JobPods:
         environment.update(TOPOSCOPE_PATH=path, TOPOSCOPE_ENDPOINT="")
         for entry in container.get("env", []):
             field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
-            environment[entry["name"]] = given[field] if field else entry["value"]
+            if field == "metadata.annotations['gpu.topology/path']":
+                environment[entry["name"]] = path
+            else:
+                environment[entry["name"]] = given[field] if field else entry["value"]
         for name, value in given.items():
             if name.isupper():
                 environment[name] = value

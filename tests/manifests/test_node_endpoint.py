@@ -59,7 +59,7 @@ def test_endpoint_is_confined_and_limited(manifests: Manifests) -> None:
         },
         "resources": {
             "requests": {"cpu": "5m", "memory": "32Mi"},
-            "limits": {"cpu": "250m", "memory": "128Mi"},
+            "limits": {"cpu": "250m", "memory": "192Mi"},
         },
         "volumeMounts": [{"name": "topology", "mountPath": "/run/toposcope", "readOnly": True}],
     }

@@ -184,7 +184,7 @@ class Run:
         """Who holds the Lease, as the model calls it."""
         if self.lease is None:
             return "absent"
-        if self.lease.released:
+        if self.lease.is_released:
             return "released"
         for name, contender in self.contenders.items():
             if contender.identity == self.lease.holder:

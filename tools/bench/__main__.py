@@ -13,6 +13,7 @@ from tools import figures
 from tools.bench.agent import memory_figures, probe_figures, start_figures
 from tools.bench.bindings import bindings_figures
 from tools.bench.controller import change_figures, sync_figures
+from tools.bench.node_endpoint import endpoint_figures
 from tools.bench.one_agent import flapping_figures, rest_figures
 from tools.bench.plan_watches import plan_figures
 from tools.bench.real import real_figures
@@ -36,6 +37,7 @@ _FIGURES: Final[tuple[Callable[..., Iterator[Figure]], ...]] = (
     real_figures,
     plan_figures,
     bindings_figures,
+    endpoint_figures,
     rings_figures,
     look_figures,
     planning_figures,

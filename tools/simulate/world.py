@@ -575,7 +575,7 @@ class World(world.World):
 
     def _wrote(self, process: Process, request: HttpRequest, response: Response) -> None:
         name = process.name
-        is_stored = response.code < _REFUSED and not request.dry
+        is_stored = response.code < _REFUSED and not request.is_dry_run
         if is_stored:
             is_controller = name.startswith("controller")
             births = 0

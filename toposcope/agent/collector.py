@@ -23,7 +23,8 @@ from toposcope.telemetry.families import Family, Samples, family, histogram
 _PREFIX: Final = "toposcope_agent_"
 _Sample = tuple[tuple[str, ...], float]
 """Label values, and the number."""
-_UTIME_FIELD, _RSS_FIELD = 11, 21
+_UTIME_FIELD: Final = 11
+_RSS_FIELD: Final = 21
 """Fields of /proc/PID/stat, counted from the process' state (proc(5) counts from 3 there)."""
 
 

@@ -81,9 +81,9 @@ class Agent:
         self._repairs = Repairs(runtime, self._rng)
         interval = parts.options.interval
         retries = Schedule(
-            first=_FIRST_RETRY_SECONDS,
-            longest=interval,
-            longest_denied=max(_FORBIDDEN_RETRY_SECONDS, interval),
+            first_seconds=_FIRST_RETRY_SECONDS,
+            longest_seconds=interval,
+            longest_denied_seconds=max(_FORBIDDEN_RETRY_SECONDS, interval),
         )
         self._backoff = Backoff(retries, self._rng)
 
@@ -260,7 +260,7 @@ class Agent:
     def _check(self, confinement: Confinement) -> None:
         """Try, when it is time, whether the admission policies confine us."""
         news = confinement.check()
-        self._metrics.is_confined = confinement.confined
+        self._metrics.is_confined = confinement.is_confined
         if news:
             self._record(NodeEvent(*news))
 
@@ -376,9 +376,9 @@ class Agent:
 def _outcome_of(error: KubeError) -> Outcome:
     if not isinstance(error, ApiError):
         return "failed"
-    if error.denied:
+    if error.is_denied:
         return "forbidden"
-    if error.conflict or error.unprocessable:
+    if error.is_conflict or error.is_unprocessable:
         return "conflict"
     return "failed"
 

@@ -125,6 +125,6 @@ class NvidiaLabelPublisher:
                 "labels": wanted,
             }
         )
-        request = apply(self._path, body, MANAGER, force=False, metadata_only=True)
+        request = apply(self._path, body, MANAGER, force=False, is_metadata_only=True)
         self._client.call(request)
         return True

@@ -20,7 +20,9 @@ _STATE: Final = {
 _VERSION: Final = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 """NVML_NVLINK_VERSION_*; the numbers are an enum (A100 answers 5)."""
 
-_REMOTE_TYPE_GPU, _REMOTE_TYPE_CPU, _REMOTE_TYPE_SWITCH = 0, 1, 2
+_REMOTE_TYPE_GPU: Final = 0
+_REMOTE_TYPE_CPU: Final = 1
+_REMOTE_TYPE_SWITCH: Final = 2
 """nvmlIntNvLinkDeviceType_t."""
 _NO_ADDRESS: Final = "ffffffff:ff:ff.0"
 """What a link into a switch outside the node answers (GB200, virtual machines)."""

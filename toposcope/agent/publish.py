@@ -171,7 +171,7 @@ class NodePublisher:
 
         Raises KubeError.
         """
-        self._cache(self._client.call(get(self._path, metadata_only=True)))
+        self._cache(self._client.call(get(self._path, is_metadata_only=True)))
 
     def _cache(self, node: Any) -> OwnedKeys:
         self.metadata = node["metadata"]
@@ -218,7 +218,7 @@ class NodePublisher:
         try:
             return self._write(description)
         except ApiError as error:
-            if not error.conflict and not error.unprocessable:
+            if not error.is_conflict and not error.is_unprocessable:
                 raise
             self.refresh()
             return self._write(description)
@@ -259,7 +259,7 @@ class NodePublisher:
         metadata["labels"] = keys.labels
         metadata["annotations"] = annotations
         body = node_body(metadata)
-        return apply(self._path, body, MANAGER, force=True, metadata_only=True)
+        return apply(self._path, body, MANAGER, force=True, is_metadata_only=True)
 
     def _take_away(self, dropped: Mapping[str, Sequence[str]]) -> None:
         """Remove what an apply left because a former version's controller owns it too.
@@ -308,7 +308,7 @@ class NodePublisher:
             try:
                 self._client.call(self._event(regarding, node_event, moment))
             except ApiError as error:
-                if not error.conflict or attempt == _MOST_NAMES_TRIED - 1:
+                if not error.is_conflict or attempt == _MOST_NAMES_TRIED - 1:
                     raise
             else:
                 return
@@ -343,7 +343,7 @@ class NodePublisher:
 
         Raises KubeError.
         """
-        todo = removal(self._client.call(get(self._path, metadata_only=True))["metadata"])
+        todo = removal(self._client.call(get(self._path, is_metadata_only=True))["metadata"])
         for request in todo.requests:
             self._client.call(request)
         return todo.keys
@@ -399,7 +399,7 @@ def _nothing_of_ours(path: str, metadata: Mapping[str, Any]) -> Request:
         "uid": metadata["uid"],
         "labels": {},
     }
-    return apply(path, node_body(nothing), NVIDIA_MANAGER, force=False, metadata_only=True)
+    return apply(path, node_body(nothing), NVIDIA_MANAGER, force=False, is_metadata_only=True)
 
 
 def _under_prefix(metadata: Mapping[str, Any], field: str) -> dict[str, None]:

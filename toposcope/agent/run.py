@@ -57,7 +57,7 @@ def run(options: AgentOptions, probe: ProbeProcess) -> int:
     set_up(options.log_format)
     try:
         cluster = load(options.kubeconfig)
-        client = ApiClient(cluster, "toposcope-agent", largest=_MOST_ANSWER_BYTES)
+        client = ApiClient(cluster, "toposcope-agent", most_bytes=_MOST_ANSWER_BYTES)
     except ConfigError as error:
         log.error("%s", error)  # noqa: TRY400 - the message is enough, a traceback would hide it
         return 1
@@ -72,7 +72,7 @@ def run(options: AgentOptions, probe: ProbeProcess) -> int:
         metrics = AgentMetrics()
         confinement = None
         # other credentials are a person's, whom no policy confines
-        if cluster.in_pod and not options.once:
+        if cluster.is_in_pod and not options.once:
             rights = AccountRights(RIGHTS, client.namespace)
             confinement = Confinement(client, publisher.foreign_writes, rights)
         parts = AgentParts(

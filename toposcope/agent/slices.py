@@ -110,7 +110,7 @@ class SliceAudit:
             try:
                 answer = parse(self._client.read(Request("GET", path, self._query)))
             except ApiError as error:
-                if error.not_found:
+                if error.is_not_found:
                     continue
                 raise
             named = {"apiVersion": api_version, "kind": SLICE.kind}

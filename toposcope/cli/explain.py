@@ -361,16 +361,16 @@ def _broken(diagnosis: Diagnosis) -> Iterator[str]:
 
     Several placements often break for one reason: it is said once.
     """
-    said: set[BrokenBy] = set()
+    explained: set[BrokenBy] = set()
     commands: dict[Command, None] = {}
     for placement in diagnosis.placements:
-        if placement.kept is not False:
+        if placement.is_kept is not False:
             continue
         yield f"  {_placement(placement)}"
         observed = placement.observed
-        if observed is None or observed.broken_by is None or observed.broken_by in said:
+        if observed is None or observed.broken_by is None or observed.broken_by in explained:
             continue
-        said.add(observed.broken_by)
+        explained.add(observed.broken_by)
         for sentence in kept_advice(observed):
             yield f"    {sentence}"
         if placement.is_labelled:
@@ -387,7 +387,7 @@ def _next(commands: Sequence[Command]) -> Iterator[str]:
 
 def _placement(placement: ObservedPlacement) -> str:
     name = f"{placement.group} {placement.copy}".rstrip()
-    how = "required" if placement.required else "preferred"
+    how = "required" if placement.is_required else "preferred"
     text = f"{name}: one {placement.level.domain} {how}: {_kept(placement)}"
     domains = []
     for domain, count in placement.domains:
@@ -407,7 +407,7 @@ def _placement(placement: ObservedPlacement) -> str:
 def _kept(placement: ObservedPlacement) -> str:
     if placement.result:
         return placement.result.value
-    if placement.kept:
+    if placement.is_kept:
         return "kept"
     return "unknown" if placement.note else "not kept, only preferred"
 
@@ -471,9 +471,9 @@ def _placement_document(placement: ObservedPlacement) -> dict[str, Any]:
         "copy": placement.copy or None,
         "level": placement.level.domain,
         "key": placement.level.key,
-        "required": placement.required,
+        "required": placement.is_required,
         "domains": dict(placement.domains),
-        "kept": placement.kept,
+        "kept": placement.is_kept,
         "note": placement.note or None,
         "result": placement.result.value if placement.result else None,
         "observed": kept_document(placement.observed) if placement.observed else None,

@@ -155,7 +155,9 @@ def _simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeSource]
     with _temporary_sysfs() as root:
         write_sysfs(machine, root)
         opened = functools.partial(_open_simulated, machine, faults)
-        yield ProbeSource(opened, root, is_simulated=True, has_known_nvlinks=machine.nvlinks_known)
+        yield ProbeSource(
+            opened, root, is_simulated=True, has_known_nvlinks=machine.has_known_nvlinks
+        )
 
 
 @contextlib.contextmanager

@@ -187,9 +187,9 @@ def read_budgets(
         try:
             _read_budgets(client, {pod.namespace for pod in pods}, collected)
         except ApiError as error:
-            if error.forbidden:
+            if error.is_forbidden:
                 complain(f"warning: {forbidden(BUDGET.name, 'none is respected', error)}")
-            elif not error.not_found:  # the embedded API server has none
+            elif not error.is_not_found:  # the embedded API server has none
                 raise
     return collected
 
@@ -204,7 +204,7 @@ def _read_budgets(client: "ApiClient", namespaces: AbstractSet[str], collected: 
     with_budgets = {budget.namespace for budget in collected.budgets}
     for namespace in sorted(with_budgets & namespaces):
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-        for pod in everything(client, path, metadata_only=True):
+        for pod in everything(client, path, is_metadata_only=True):
             metadata = pod["metadata"]
             name = f"{namespace}/{metadata['name']}"
             collected.labelled(name, metadata.get("labels") or {})

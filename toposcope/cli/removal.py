@@ -109,12 +109,12 @@ def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
     for where in ("", f"namespaces/{home}/"):
         try:
             path = f"{root}/{where}{plural}"
-            writers = everything(client, path, selector=WRITERS, metadata_only=True)
+            writers = everything(client, path, selector=WRITERS, is_metadata_only=True)
             return [writer["metadata"] for writer in writers]
         except ApiError as error:
-            if error.not_found:
+            if error.is_not_found:
                 return []
-            if where or not error.forbidden:
+            if where or not error.is_forbidden:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
@@ -155,7 +155,7 @@ def _topologies(client: ApiClient) -> Iterator[Thing]:
     try:
         documents = everything(client, PATH)
     except ApiError as error:
-        if error.not_found:
+        if error.is_not_found:
             return
         raise
 
@@ -195,7 +195,7 @@ def _plans(client: ApiClient, programs: Iterable[Thing]) -> Iterator[Thing]:
 
 
 def _nodes(client: ApiClient) -> Iterator[Removal]:
-    for node in everything(client, NODES, metadata_only=True):
+    for node in everything(client, NODES, is_metadata_only=True):
         to_remove = removal(node["metadata"])
         if to_remove.requests:
             yield to_remove
@@ -265,7 +265,9 @@ class Remover:
         try:
             self.client.call(request)
         except ApiError as error:
-            if not (error.not_found or error.conflict or error.status == _UNPROCESSABLE_STATUS):
+            if not (
+                error.is_not_found or error.is_conflict or error.status == _UNPROCESSABLE_STATUS
+            ):
                 raise
 
     def _obstacle_to(self, thing: Thing) -> str:

@@ -105,7 +105,7 @@ def _controller(arguments: argparse.Namespace) -> Leader:
     try:
         return leader_of(lambda: _lease(arguments), REAL.now, REAL.event().wait)
     except ApiError as error:
-        if not error.forbidden:
+        if not error.is_forbidden:
             raise
         return Leader(f"not known: these credentials cannot get the Lease {LEASE}")
 

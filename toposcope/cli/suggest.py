@@ -198,7 +198,7 @@ def _notes_on_existing(snapshot: Snapshot, suggestions: Sequence[Suggestion]) ->
             yield f"ClusterTopology {topology.name} is kept up to date by the controller"
         elif topology.name in names:
             yield f"ClusterTopology {topology.name} already exists; applying this changes it"
-        elif topology.name == MAIN and len(suggestions) > 1 and not topology.divided:
+        elif topology.name == MAIN and len(suggestions) > 1 and not topology.is_divided:
             yield (
                 f"ClusterTopology {MAIN} has the same nodes and is not changed: "
                 "it publishes the levels that all of them have; delete it if nothing uses it, or, "

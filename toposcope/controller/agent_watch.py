@@ -72,7 +72,7 @@ class AgentWatch:
         """
         if not self._cache.is_synced:
             error = self._cache.error
-            return () if isinstance(error, ApiError) and error.forbidden else None
+            return () if isinstance(error, ApiError) and error.is_forbidden else None
 
         now = self._runtime.now()
         reported = {}

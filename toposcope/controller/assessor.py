@@ -69,7 +69,7 @@ class Assessor:
             preferred=demand.preferred.keys(),
             bound=None if look.bound is None else look.bound[topology.name],
             by_value=look.by_value,
-            held=self._held_labels.table(look.nodes, topology.grace),
+            held=self._held_labels.table(look.nodes, topology.grace_seconds),
             rebuilds=look.rebuilds,
             catalogue=look.catalogue,
             agent_pods=look.agent_pods,
@@ -97,7 +97,7 @@ class Assessor:
     def next_deadline(self, topologies: Sequence[Topology]) -> float | None:
         """Seconds until a verdict changes though nothing else does; None when none will."""
         now = self._runtime.monotonic()
-        graces = [topology.grace for topology in topologies]
+        graces = [topology.grace_seconds for topology in topologies]
         overdue = self.next_overdue(topologies)
         held = self._held_labels.next_deadline(graces, now)
         if overdue is None or held is None:
@@ -113,7 +113,7 @@ class Assessor:
         waits = []
         for topology in topologies:
             memory = self._memories.get(topology.uid)
-            wait = memory.next_deadline(topology.grace, now) if memory else None
+            wait = memory.next_deadline(topology.grace_seconds, now) if memory else None
             if wait is not None:
                 waits.append(wait)
         return min(waits, default=None)

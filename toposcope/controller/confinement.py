@@ -113,7 +113,7 @@ class ConfinementCheck:
 
     def is_confined(self) -> bool | None:
         """Whether the policies refuse what they must; None while that is not known."""
-        return self._confinement.confined
+        return self._confinement.is_confined
 
     def start(self) -> None:
         """Begin."""

@@ -144,7 +144,7 @@ class Election:
             return False
         if (
             self._lease is None
-            or self._lease.released
+            or self._lease.is_released
             or self.holder == self._identity
             or self.can_write(now)
         ):
@@ -274,7 +274,7 @@ class LeaderElector:
             if isinstance(error, ApiError):
                 least_pause = min(error.retry_after or 0.0, self._timing.request_seconds)
             # then another process was faster
-            if not (isinstance(error, ApiError) and error.conflict):
+            if not (isinstance(error, ApiError) and error.is_conflict):
                 self._tell(str(error))
         self._announce()
         return max(

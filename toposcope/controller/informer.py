@@ -186,7 +186,7 @@ class Informer(Generic[Kept]):
 
 def is_not_found(error: KubeError | None) -> bool:
     """Whether a watch fails because the kind is not served."""
-    return isinstance(error, ApiError) and error.not_found
+    return isinstance(error, ApiError) and error.is_not_found
 
 
 class _End:

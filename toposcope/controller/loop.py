@@ -27,7 +27,7 @@ log = logging.getLogger("controller")
 
 RESYNC_SECONDS: Final = 60.0
 """How often everything is reconciled without a change: repairs manual edits, finds new kinds."""
-_RETRIES: Final = Schedule(first=1.0, longest=60.0)
+_RETRIES: Final = Schedule(first_seconds=1.0, longest_seconds=60.0)
 _UNSYNCED_SECONDS: Final = 5.0
 _CATCH_UP_SECONDS: Final = 0.5
 _BEHIND_SECONDS: Final = 30.0

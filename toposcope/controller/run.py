@@ -109,7 +109,7 @@ def assemble(
     writer = connect.fenced(fence) if elector else reader
     stop = runtime.event()
     # Credentials other than a pod's are a person's, whom no policy confines.
-    confinable = cluster.in_pod and not options.dry_run
+    confinable = cluster.is_in_pod and not options.dry_run
     check = ConfinementCheck(reader, stop, runtime, is_active=confinable)
     leader_metrics = LeaderMetrics(registry, leadership.can_write, check.is_confined)
     registry.register(LeaderOnly(controller_registry, fence.is_open))

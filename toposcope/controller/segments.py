@@ -120,9 +120,9 @@ def observe(
     if topology.levels is not None:
         return None  # the admin decides; what is missing is a matter of coverage
     before = _from_status(topology)
-    division = divide(nodes, catalogue, topology.min_coverage, levels)
+    division = divide(nodes, catalogue, topology.min_coverage_percent, levels)
     if division is None and before:
-        division = whole(nodes, catalogue, topology.min_coverage, levels)
+        division = whole(nodes, catalogue, topology.min_coverage_percent, levels)
     if division is None:
         memory.new_segments.clear()
         return None
@@ -173,7 +173,7 @@ def _settling(
     timers.keep_only([segment.levels for segment in new])
     settling = []
     for segment in new:
-        established = timers.overdue(segment.levels, now, topology.grace)
+        established = timers.is_overdue(segment.levels, now, topology.grace_seconds)
         if not established:
             settling.append(segment)
     return settling
@@ -197,7 +197,7 @@ def _dropped(
     now: float,
 ) -> list[ListedSegment]:
     """The lost segments whose nodes have carried other levels for the grace period."""
-    if not lost or topology.retain:
+    if not lost or topology.is_retaining:
         return []
     examples: set[str] = set()
     for segment in lost:
@@ -210,7 +210,7 @@ def _dropped(
     dropped = []
     for segment in lost:
         has_changed = not alive.isdisjoint(segment.examples)
-        if timers.overdue(segment.name, now, topology.grace, running=has_changed):
+        if timers.is_overdue(segment.name, now, topology.grace_seconds, is_running=has_changed):
             dropped.append(segment)
     return dropped
 
@@ -266,7 +266,7 @@ class _Selection:
     def segments(self) -> Segments:
         listed, kept = self.listed, self.kept
         has_several = len(listed) + len(kept) + len(self.settling) > 1
-        if not has_several and not self.topology.divided:
+        if not has_several and not self.topology.is_divided:
             listed, kept = [], []
         present_names = {path: segment.name for path, segment in self.known_segments.items()}
         taken_names = [segment.name for segment in kept]
@@ -338,7 +338,7 @@ def segments_condition(
 
     None if the nodes make one segment and the spec asks for no more.
     """
-    if not topology.divided:
+    if not topology.is_divided:
         return _suggestion(segments) if segments else None
     about = _about_nodes(topology, segments) if segments else ""
     failures = []

@@ -152,4 +152,4 @@ class Diagnosis:
         """Whether nothing failed, and what runs is placed as it asks."""
         if self.answer is not None:
             return False
-        return all(placement.kept is not False for placement in self.placements)
+        return all(placement.is_kept is not False for placement in self.placements)

@@ -114,7 +114,7 @@ class ObjectStore:
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
         """One object; None where it does not exist or cannot be read."""
-        where = namespace if kind.namespaced else ""
+        where = namespace if kind.is_namespaced else ""
         return self.objects.get(Ref(kind.group, kind.kind, where, name))
 
     def why_unknown(self, *kinds: Kind) -> str:
@@ -169,7 +169,7 @@ def ref_of(document: Object) -> Ref:
     root = Field(document)
     metadata = root / "metadata"
     kept_kind = _KEPT.get((group, kind))
-    is_namespaced = kept_kind is None or kept_kind.namespaced
+    is_namespaced = kept_kind is None or kept_kind.is_namespaced
     namespace = (metadata / "namespace").text()
     if not namespace:
         namespace = "default" if is_namespaced else ""
@@ -252,10 +252,10 @@ class _Loader:
             try:
                 self._load_version(kind, version, put, fields)
             except ApiError as error:
-                if error.forbidden:
+                if error.is_forbidden:
                     self.store.unread[kind.key] = Unread(kind, is_forbidden=True)
                     return
-                if not error.not_found:
+                if not error.is_not_found:
                     raise
             else:
                 return

@@ -53,14 +53,14 @@ class ObservedPlacement:
     copy: str
     """The copy's name by the labels of its pods; empty where there is only one copy."""
     level: Level
-    required: bool
+    is_required: bool
     """False: it is only preferred."""
     domains: tuple[tuple[str, int], ...]
     """Each domain and its number of pods, the fullest domain first."""
-    kept: bool | None
+    is_kept: bool | None
     """Whether its pods share a domain. None: unknown, or they don't, but that is only preferred."""
     note: str = ""
-    """Why `kept` is unknown, or what else is wrong."""
+    """Why `is_kept` is unknown, or what else is wrong."""
     result: KeptResult | None = None
     """Whether what it requires is observed; None: it requires nothing."""
     observed: KeptPlacement | None = None
@@ -93,7 +93,7 @@ def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
             parts.remove(part)
             yield _joined(placement, part)
             continue
-        has_pods = bool(placement.pods) or not placement.required
+        has_pods = bool(placement.pods) or not placement.is_required
         if has_pods or placement.level.key not in keys:
             yield placement
     for part in parts:
@@ -117,7 +117,7 @@ def _kept_parts(context: Context) -> Iterator[KeptPart]:
 
 def _same_part(placement: ObservedPlacement, parts: Iterable[KeptPart]) -> KeptPart | None:
     """The part of the same pods and the same level, or of domains that no label says."""
-    if not placement.required:
+    if not placement.is_required:
         return None
     for part in parts:
         placed = {(pod.namespace, pod.name) for pod in part.pods if pod.node}
@@ -140,7 +140,7 @@ def _joined(placement: ObservedPlacement, part: KeptPart) -> ObservedPlacement:
     return replace(
         placement,
         domains=domains,
-        kept=_IS_KEPT[observed.result],
+        is_kept=_IS_KEPT[observed.result],
         result=observed.result,
         observed=observed,
         note="",
@@ -163,9 +163,9 @@ def _of_part(part: KeptPart) -> ObservedPlacement:
         group=part.name or _ALL,
         copy="",
         level=level,
-        required=True,
+        is_required=True,
         domains=tuple(_counted(observed)),
-        kept=_IS_KEPT[observed.result],
+        is_kept=_IS_KEPT[observed.result],
         note=note,
         result=observed.result,
         observed=observed,
@@ -198,7 +198,9 @@ def _documented_placements(context: Context) -> Iterator[ObservedPlacement]:
                 # What is placed at once may leave some copies out.
                 gang = next(iter(workload.pod_groups), top) if group is top else group
                 observed = replace(group, groups=gang.groups)
-                yield from _of_group(context, workload, levels, observed, whole=group is top)
+                yield from _of_group(
+                    context, workload, levels, observed, is_whole_workload=group is top
+                )
 
 
 def _workloads(context: Context) -> Sequence[Workload]:
@@ -218,7 +220,12 @@ def _made_for_pods() -> Iterator[Kind]:
 
 
 def _of_group(
-    context: Context, workload: Workload, levels: Sequence[Level], group: Group, *, whole: bool
+    context: Context,
+    workload: Workload,
+    levels: Sequence[Level],
+    group: Group,
+    *,
+    is_whole_workload: bool,
 ) -> Iterator[ObservedPlacement]:
     level = group.required or group.preferred
     if level is None:
@@ -228,7 +235,7 @@ def _of_group(
             yield _unobservable(group, level, "no topology that was read has this level")
         return
 
-    copies = copies_of(workload.system, group, context.placed, whole=whole)
+    copies = copies_of(workload.system, group, context.placed, is_whole_workload=is_whole_workload)
     if copies is None:
         yield _unobservable(group, level, "cannot tell which pods belong to it")
         return
@@ -250,9 +257,9 @@ def _unobservable(group: Group, level: Level, why: str) -> ObservedPlacement:
         group=group.name,
         copy="",
         level=level,
-        required=group.required is not None,
+        is_required=group.required is not None,
         domains=(),
-        kept=None,
+        is_kept=None,
         note=why,
         result=KeptResult.UNOBSERVABLE if group.required else None,
     )
@@ -275,7 +282,7 @@ def _exclusively(placements: Sequence[ObservedPlacement]) -> Iterator[ObservedPl
             yield placement
             continue
         observed = observed.beside(intruders)
-        yield replace(placement, kept=False, result=observed.result, observed=observed)
+        yield replace(placement, is_kept=False, result=observed.result, observed=observed)
 
 
 def _holders(placement: ObservedPlacement) -> Mapping[str, PodView]:
@@ -313,20 +320,20 @@ def _of_copy(
         group=group.name,
         copy=copy,
         level=upper[-1],
-        required=group.required is not None,
+        is_required=group.required is not None,
         domains=tuple(domains),
-        kept=None,
+        is_kept=None,
         pods=frozenset((pod.namespace, pod.name) for pod in pods),
     )
-    if not placement.required:
+    if not placement.is_required:
         is_kept = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
-        return replace(placement, kept=is_kept or None)
+        return replace(placement, is_kept=is_kept or None)
 
     expected = group.total().get("pods", 0)
     observed = kept_placement(snapshot, RequiredDomain(upper, pods, expected))
     return replace(
         placement,
-        kept=_IS_KEPT[observed.result],
+        is_kept=_IS_KEPT[observed.result],
         result=observed.result,
         observed=observed,
     )
@@ -347,10 +354,12 @@ def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str
     return tuple(path)
 
 
-def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool) -> Copies | None:
+def copies_of(
+    system: str, group: Group, pods: Iterable[PodView], *, is_whole_workload: bool
+) -> Copies | None:
     """The pods of each copy of a group; None where copies cannot be distinguished.
 
-    `whole` says that it is the group of the whole workload.
+    Where it `is_whole_workload`, the group stands for all of the workload.
     """
     copy_name = _copy_namer(system, group)
     copies: dict[str, list[PodView]] = {}
@@ -366,7 +375,7 @@ def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool
         return {"": only_copy}
     if copies:
         return copies
-    if whole and group.copies == 1:
+    if is_whole_workload and group.copies == 1:
         return {"": tuple(pods)}
     return None
 

@@ -108,11 +108,11 @@ class RequiredLevels:
             try:
                 self._read_kind(client, kind)
             except ApiError as error:
-                if error.forbidden:
+                if error.is_forbidden:
                     self._forbidden.add(kind.key)
                     lost = "levels that only they require are unknown"
                     self.warnings.append(forbidden(kind.name, lost, error))
-                elif not error.not_found:
+                elif not error.is_not_found:
                     raise
 
     def _read_kind(self, client: Caller, kind: Kind) -> None:
@@ -122,7 +122,7 @@ class RequiredLevels:
             try:
                 self._read_version(client, kind, version)
             except ApiError as error:
-                if error.not_found:
+                if error.is_not_found:
                     continue
                 raise
             return

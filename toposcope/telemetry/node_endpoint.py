@@ -39,6 +39,9 @@ LONGEST_WAIT_SECONDS: Final = 60
 _METHODS: Final = ("GET", "HEAD")
 _BACKLOG: Final = 1024
 """Connections that the kernel holds until they are accepted, and asyncio until it knows them."""
+_SENT_BYTES: Final = 32 << 10
+_RECEIVED_BYTES: Final = 16 << 10
+"""What the kernel holds of one connection, about: it counts as the container's memory."""
 _OTHER_FILES: Final = 64
 """Open files that are no client's, and some to spare."""
 
@@ -424,6 +427,8 @@ def listening_socket(port: int) -> socket.socket:
     listening = socket.socket(family)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENT_BYTES)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listening.bind(("", port))

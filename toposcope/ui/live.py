@@ -168,7 +168,7 @@ class LiveSource:
         try:
             raw = self._client.read(Request("GET", f"{NODES}/{name}", {}))
         except ApiError as error:
-            if error.not_found:
+            if error.is_not_found:
                 return None
             raise
 

@@ -169,8 +169,8 @@ _NODES: Final = tuple(
         f"u{i}",
         ("example.com/rack", _GPUS, "pool"),
         (f"r{i % 2}", "8", "a"),
-        ready=True,
-        schedulable=True,
+        is_ready=True,
+        is_schedulable=True,
         gpus=8,
     )
     for i in range(4)
@@ -301,7 +301,7 @@ class _Cluster:
         self.publishable = (
             self.publishable if assessment.publishable is None else assessment.publishable
         )
-        if topology.divided and assessment.segments:
+        if topology.is_divided and assessment.segments:
             self._divide(topology, assessment.segments, nodes)
         return assessment
 

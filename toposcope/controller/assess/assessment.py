@@ -165,7 +165,7 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
     cabled = rails(topology, chosen, memory, now)
     segment_keys = _segment_keys(segments)
     covered = covered_condition(
-        topology, chosen, coverage, catalogue, segment_keys if topology.divided else ()
+        topology, chosen, coverage, catalogue, segment_keys if topology.is_divided else ()
     )
     ambiguous = hierarchy.ambiguous_paths(levels, chosen)
     mixed = _mixed(crossed, evidence.by_value)
@@ -243,7 +243,7 @@ def _crossed(
         return crossed
     lasting = []
     for clash in crossed:
-        if not clash.turned:
+        if not clash.is_turned:
             lasting.append(clash)
     return lasting
 
@@ -300,7 +300,7 @@ def _required(
 
     Levels that only a segment has are required of that segment's topology.
     """
-    if not topology.divided or segments is None:
+    if not topology.is_divided or segments is None:
         return topology.required
     everywhere = {level.domain for level in effective.levels}
     elsewhere = set()
@@ -314,7 +314,7 @@ def _required(
 def _publishable(topology: Topology, effective: EffectiveLevels) -> tuple[Level, ...] | None:
     """The levels without expired ones; None if there is none."""
     levels = effective.levels
-    if not topology.retain:
+    if not topology.is_retaining:
         levels = _without(levels, effective.expired)
     return levels or None
 
@@ -323,7 +323,7 @@ def _bindable(topology: Topology, effective: EffectiveLevels) -> tuple[Level, ..
     """The levels without expired ones that no workload needs; None if none is publishable."""
     if _publishable(topology, effective) is None:
         return None
-    if topology.retain:
+    if topology.is_retaining:
         return effective.levels
     gone = effective.expired - effective.retained
     return _without(effective.levels, gone)
@@ -356,7 +356,7 @@ def _consistent(
         sentences.append(sentence)
     text = "; ".join([*sentences, *ambiguous])
 
-    if not all(clash.reused for clash in crossed):
+    if not all(clash.is_reused for clash in crossed):
         return Condition(HIERARCHY_CONSISTENT, "False", "LevelsDoNotNest", text)
     if any(mixed.values()):
         return Condition(HIERARCHY_CONSISTENT, "False", NAMES_MIXED, text)

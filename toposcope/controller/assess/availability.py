@@ -142,11 +142,11 @@ def _unavailable(
     now: float,
 ) -> tuple[str, ...]:
     """The domains that have been gone for the grace period, or are gone and were `reported` so."""
-    grace = 0.0 if memory.is_single_look else topology.grace
+    grace = 0.0 if memory.is_single_look else topology.grace_seconds
     unavailable = []
     for domain in domains:
         is_gone = domain not in carried
-        overdue = memory.unavailable.overdue(domain, now, grace, running=is_gone)
+        overdue = memory.unavailable.is_overdue(domain, now, grace, is_running=is_gone)
         # A restarted controller must not take a verdict back because it has no memory.
         if overdue or (is_gone and domain in reported):
             unavailable.append(domain)

@@ -146,7 +146,7 @@ class _Carriers:
 def _below(topology: Topology, level: Level, carriers: _Carriers, nodes: Table) -> str:
     """About a key that too few nodes carry."""
     total = len(nodes)
-    percent = topology.min_coverage
+    percent = topology.min_coverage_percent
     needed = nodes_needed(total, percent)
     enough = f"at least {needed}"
     if needed == total:

@@ -174,7 +174,7 @@ class CachedReader:
         try:
             answer = self._client.call(request)
         except ApiError as error:
-            if error.not_found and document is None:
+            if error.is_not_found and document is None:
                 self._unseen.discard(path)
             raise
         if document is not None and _version(document) == _version(answer):

@@ -204,7 +204,7 @@ class NodePathsWriter:
             },
             "data": data,
         }
-        request = apply(self._path, body, MANAGER, force=True, metadata_only=True)
+        request = apply(self._path, body, MANAGER, force=True, is_metadata_only=True)
         self._client.call(request)
         self._stored = data
         self._write_at = self._runtime.monotonic() + WRITE_PAUSE_SECONDS
@@ -217,7 +217,7 @@ class NodePathsWriter:
         self._look_at = self._write_at
         if self._refused is None or self._refused.message != error.message:
             advice = ""
-            if error.forbidden:
+            if error.is_forbidden:
                 advice = "; install the component binding-labels, or leave out --node-paths"
             log.warning("%s is not written: %s%s", self._name, error, advice)
         self._refused = error

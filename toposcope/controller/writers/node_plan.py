@@ -92,7 +92,7 @@ class NodePlanWriter:
         config_map = f"ConfigMap {self._namespace}/{CONFIG_MAP}"
         if self._refused:
             text = f"{config_map} is not written: {self._refused.message}"
-            if self._refused.forbidden:
+            if self._refused.is_forbidden:
                 text += "; apply the manifests of this version (controller-rbac.yaml)"
             return text
         if name in self._no_room:
@@ -167,7 +167,7 @@ class NodePlanWriter:
         """Whether a list shows no other topologies: a watch may lag. Raises KubeError."""
         expected = {(topology.uid, topology.generation) for topology in topologies}
         listed = set()
-        for item in listing.everything(self._client, PATH, metadata_only=True):
+        for item in listing.everything(self._client, PATH, is_metadata_only=True):
             metadata = item["metadata"]
             uid, generation = metadata["uid"], metadata.get("generation", 0)
             listed.add((uid, generation))

@@ -236,7 +236,7 @@ class StatusWriter:
         try:
             self._wiring.client.call(request)
         except ApiError as error:
-            if not (error.not_found or error.conflict):
+            if not (error.is_not_found or error.is_conflict):
                 raise
             log.info("ClusterTopology %s was deleted", topology.name)
             return

@@ -1,8 +1,8 @@
-"""Kinds, annotations and labels of JobSet, and the levels that its objects ask for.
+"""Kinds, annotations and labels of JobSet, and the levels that its objects request.
 
 v1alpha2 and v1 agree in the fields that are read. Exclusive placement is pod affinity over a node
-label, so the label need not be a level. The annotation stands on the JobSet, for all its Jobs, or
-on the template of one ReplicatedJob.
+label, so the label need not be a level. The annotation is on the JobSet, for all its Jobs, or on
+the template of one ReplicatedJob.
 """
 
 from collections.abc import Iterator

@@ -101,10 +101,10 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
   const { place: gang, told } = useGang(source, view.id, place.gang);
   const highlighted = useMemo(() => {
     const members = new Set(gang?.nodes);
-    const found = matching(query, table, forest);
+    const matched = matching(query, table, forest);
     const named = gang
-      ? Uint8Array.from(table.names, (name, at) => Number(members.has(name) && (!found || found[at] === 1)))
-      : found;
+      ? Uint8Array.from(table.names, (name, at) => Number(members.has(name) && (!matched || matched[at] === 1)))
+      : matched;
     const only = lens.categories.findIndex((category) => category.key === place.only);
     if (only < 0) return named;
     return Uint8Array.from(lens.of, (category, node) => Number(category === only && (!named || named[node] === 1)));

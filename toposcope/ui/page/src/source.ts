@@ -72,7 +72,7 @@ export class Server implements Source {
     listener.heard(!broken && now - this.last < SILENCE_MS, this.last);
   }
 
-  /** Fetches the newest snapshot, unless it is shown already or nobody would see it. */
+  /** Fetches the newest snapshot, unless it is already shown or the page is hidden. */
   private catchUp(listener: Listener): void {
     if (this.newest !== this.shown && !this.fetching && !document.hidden) void this.fetch(listener);
   }
@@ -84,7 +84,7 @@ export class Server implements Source {
       const snapshot = await ask<Snapshot>("api/snapshot");
       this.last = Date.now();
       this.shown = snapshot.id;
-      // What came meanwhile may be newer still, what was there before is not.
+      // An id that arrived during the fetch may be newer still; an earlier one is not.
       if (this.newest === wanted) this.newest = snapshot.id;
       this.fetching = false;
       listener.snapshot(snapshot);

@@ -158,7 +158,7 @@ function byCoverage(table: Table, forest: Forest): Lens {
   return { key: "coverage", categories: [whole, ...lacking, other], of };
 }
 
-const KINDS = 8;
+const MAX_KINDS = 8;
 
 function byProduct(table: Table): Lens {
   const column = table.facts.get("product");
@@ -186,20 +186,20 @@ function byShape(table: Table): Lens {
   const products = table.facts.get("product");
   const ranking = ranked(column, table.names.length);
   const usual = new Map<number, number>();
-  const made = new Map<number, number>();
+  const productOf = new Map<number, number>();
   for (const code of ranking.all) {
     const product = products?.codes[ranking.first.get(code) ?? 0] ?? -1;
-    made.set(code, product);
+    productOf.set(code, product);
     if (!usual.has(product)) usual.set(product, code);
   }
   let odd = 0;
   let kind = 0;
   const categories: Category[] = ranking.top.map((code) => {
     const shape = column?.values[code] ?? "";
-    const product = made.get(code) ?? -1;
+    const product = productOf.get(code) ?? -1;
     const name = products?.values[product];
     const strange = usual.get(product) !== code;
-    const tone = strange ? `strange-${(odd++ % 3) + 1}` : `kind-${(kind++ % KINDS) + 1}`;
+    const tone = strange ? `strange-${(odd++ % 3) + 1}` : `kind-${(kind++ % MAX_KINDS) + 1}`;
     return {
       key: shape,
       label: name ? `${shape} ${name}` : shape,
@@ -233,7 +233,7 @@ function ranked(column: Words | undefined, nodes: number) {
   const all = [...counts.keys()].sort(
     (a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0) || ((words[a] ?? "") < (words[b] ?? "") ? -1 : 1),
   );
-  return { all, top: all.slice(0, KINDS), more: all.length > KINDS, first };
+  return { all, top: all.slice(0, MAX_KINDS), more: all.length > MAX_KINDS, first };
 }
 
 function positions(column: Words | undefined, nodes: number, top: readonly number[]): Uint8Array {
