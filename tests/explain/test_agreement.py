@@ -145,7 +145,7 @@ def is_well_on_the_page(snapshot: Snapshot, *manifests: Object) -> bool:
 
 def is_checked_well(snapshot: Snapshot, *manifests: Object) -> bool:
     answers = Checker(snapshot, list(manifests)).check(manifests[0])
-    return all(answer.well for answer in answers)
+    return all(answer.is_ok for answer in answers)
 
 
 def snapshot_of(folder: Path, *objects: Object) -> Snapshot:

@@ -178,7 +178,7 @@ def test_hyper_nodes_inside_each_other_end_somewhere(circle: bool) -> None:
 
 def _in_rack(rack: str) -> list[NodeFacts]:
     """Two nodes of one zone in a rack of this name."""
-    traits = Traits(keys=("z", "r"), values=("z1", rack), ready=True, schedulable=True, gpus=8)
+    traits = Traits(keys=("z", "r"), values=("z1", rack), is_ready=True, is_schedulable=True, gpus=8)
     return [NodeFacts(name, name, traits) for name in ("n1", "n2")]
 
 

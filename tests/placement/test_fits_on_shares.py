@@ -58,7 +58,7 @@ def test_job_that_fits_only_on_shares_is_warned_of(pods: int, gpus: int) -> None
     assert warning.severity == "warning"
     assert "nvidia.com/gpu is a share of a GPU on 2 nodes" in warning.message
     assert "mig-single, sliced" in warning.message
-    assert result.well
+    assert result.is_ok
 
 
 def test_job_that_fits_on_whole_gpus_is_noted() -> None:

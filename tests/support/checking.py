@@ -203,7 +203,7 @@ class CheckedWorkload(Read):
         if fittings is None:
             return []
         domains = []
-        for fitting in fittings.found:
+        for fitting in fittings.domains:
             path = "/".join(fitting.domain)
             domains.append(f"{path}: {fitting.nodes} nodes, {fitting.free}")
         return domains

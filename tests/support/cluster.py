@@ -62,8 +62,8 @@ def gpu_node(
         f"uid-{name}",
         tuple(kept),
         tuple(kept.values()),
-        ready=is_ready,
-        schedulable=is_schedulable,
+        is_ready=is_ready,
+        is_schedulable=is_schedulable,
         gpus=8,
         hardware=hardware,
     )

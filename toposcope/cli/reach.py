@@ -127,7 +127,7 @@ def _pods_of(arguments: argparse.Namespace, snapshot: Snapshot) -> Iterator[Pods
     if problems:
         raise InputError(*problems)
 
-    facts = Checker(snapshot, values).known
+    facts = Checker(snapshot, values).facts
     for value in values:
         for reading in readings(value, facts, None):
             groups = reading.workload.groups if reading.workload else ()

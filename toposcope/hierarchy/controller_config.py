@@ -100,9 +100,9 @@ class _Reading:
             raise UnreadableError(f"{self._file}:{error}") from error
 
         additions = fields.get("catalogue")
-        given = self._known_fields(additions, "catalogue", parts.keys())
+        lists = self._known_fields(additions, "catalogue", parts.keys())
         for name, part in parts.items():  # in this order: keys may name domains of the file
-            entries = given.get(name)
+            entries = lists.get(name)
             self._each(entries, f"catalogue.{name}", part)
         return Config(self._catalogue(), tuple(self._problems))
 
@@ -242,16 +242,16 @@ class _Reading:
 
     def _near_miss(self, node: Node, at: str) -> None:
         entry = _entry(node, at, {"key", "instead", "why"}, needed=("key",))
-        given = {name: entry.text(name) for name in entry.fields}
-        key = given["key"]
+        texts = {name: entry.text(name) for name in entry.fields}
+        key = texts["key"]
         for keys in self._keys.values():
             if key in keys:
                 text = f"{key!r} is a level key; remove it here or from its level"
                 raise entry.bad("key", text)
-        why = given.get("why")
+        why = texts.get("why")
         self._advice[key] = Advice(
             reason=NEAR_MISS,
-            instead=given.get("instead", ""),
+            instead=texts.get("instead", ""),
             why=why or "the controller's configuration lists it as a near miss",
         )
 
@@ -259,9 +259,9 @@ class _Reading:
         domain = entry.text(field)
         if domain in self._keys:
             return domain
-        known = ", ".join(self._keys)
+        domains = ", ".join(self._keys)
         problem = domain_problem(domain) or (
-            f"{domain!r} is not a domain; known domains: {known}; add others in catalogue.domains"
+            f"{domain!r} is not a domain; known domains: {domains}; add others in catalogue.domains"
         )
         raise entry.bad(field, problem)
 

@@ -117,14 +117,14 @@ def _coverage(level: Level, domains: int, table: Table) -> Coverage:
             missing=0,
             missing_nodes=(),
         )
-    there = [value is not None for value in column.values]
+    is_carried = [value is not None for value in column.values]
     return Coverage(
         level=level,
         domains=domains,
         nodes=carrying,
-        usable=sum(compress(table.usable, there)),
+        usable=sum(compress(table.usable, is_carried)),
         missing=column.missing,
-        missing_nodes=table.first_names(map(not_, there), MOST_NAMES),
+        missing_nodes=table.first_names(map(not_, is_carried), MOST_NAMES),
         placeholders=placeholder_words(table, level.key),
     )
 
@@ -194,10 +194,10 @@ def partly_carried(
     table = table_of(nodes)
     carried = chain.from_iterable(table.key_sets)
     present = catalogue.level_keys.intersection(carried)
-    taken = {level.domain for level in levels}
+    level_domains = {level.domain for level in levels}
     further = []
     for domain, keys in catalogue.keys.items():
-        if domain in taken:
+        if domain in level_domains:
             continue
         counts = {}
         for key in keys:
@@ -235,14 +235,14 @@ def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
     for node in nodes:
         root.nodes += 1
         root.gpus += node.gpus
-        here = root
+        parent = root
         for level in levels:
             value = level_value(node, level.key)
             if value is None:
                 break
-            here = here.children.setdefault(value, Domain())
-            here.nodes += 1
-            here.gpus += node.gpus
+            parent = parent.children.setdefault(value, Domain())
+            parent.nodes += 1
+            parent.gpus += node.gpus
     return root
 
 
@@ -324,10 +324,10 @@ class CrossedLevels(NamedTuple):
     key: str
     """Its label key."""
     domain: str
-    reused: bool
+    is_reused: bool
     """Whether most of its values do, as where each block numbers its racks from 1: normal for
     schedulers that identify a domain by its path."""
-    turned: bool
+    is_turned: bool
     """Whether these are a rack and an NVLink level that nest the other way round."""
     sentence: str
 
@@ -346,15 +346,15 @@ def crossings(
     """
     table = table_of(nodes)
     crossed: list[CrossedLevels] = []
-    above_cross = False
+    has_crossed_above = False
     for place, narrow in enumerate(levels):
         path = _path_around(levels, place)
-        if not path or table.column(narrow.key).unique:
+        if not path or table.column(narrow.key).is_unique:
             continue
-        around = path if above_cross else path[-1:]
+        around = path if has_crossed_above else path[-1:]
         if _nests_in_all(table, around, narrow):
             continue
-        above_cross = True
+        has_crossed_above = True
         keys = [level.key for level in path]
         expanded = table.expanded_for_levels([*keys, narrow.key])
         crossing = _crossing(path, narrow, expanded, passing)
@@ -394,28 +394,28 @@ def _crossing(
 ) -> CrossedLevels | None:
     """How a level crosses the one above; None if it does not."""
     broad = path[-1]
-    found = table.crossing([level.key for level in path], narrow.key)
-    several = _without(passing, found.parents) if passing else found.parents
+    crossing = table.crossing([level.key for level in path], narrow.key)
+    several = _without(passing, crossing.parents) if passing else crossing.parents
     if not several:
         return None
 
-    found = found._replace(parents=several)
+    crossing = crossing._replace(parents=several)
     is_reversed = _is_reversed(path, narrow, table)
     # NVLink domains have unique names.
     may_repeat = not is_reversed and narrow.domain not in _NVLINK
-    is_reused = may_repeat and _are_reused(found, len(path))
+    is_reused = may_repeat and _are_reused(crossing, len(path))
     name = min(several)
     first, second = _two_names(several[name])
     many = ""
     if len(several) > 1:
-        many = f" ({len(several)} of {found.total} values do so)"
+        many = f" ({len(several)} of {crossing.total} values do so)"
     if is_reversed:
         advice = (
             f"each {broad.domain} lies within one {narrow.domain}: "
             "list them in spec.levels the other way round"
         )
     else:
-        advice = _advice(broad, narrow, found, is_reused=is_reused)
+        advice = _advice(broad, narrow, crossing, is_reused=is_reused)
     sentence = (
         f"{narrow.domain} {name!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
         f"{enumerated(NESTING)} treat it as one {narrow.domain} domain in each, "
@@ -424,8 +424,8 @@ def _crossing(
     return CrossedLevels(
         key=narrow.key,
         domain=narrow.domain,
-        reused=is_reused,
-        turned=is_reversed and _are_rack_and_nvlink(broad, narrow),
+        is_reused=is_reused,
+        is_turned=is_reversed and _are_rack_and_nvlink(broad, narrow),
         sentence=sentence,
     )
 
@@ -442,7 +442,7 @@ def _is_reversed(path: Sequence[Level], narrow: Level, table: Table) -> bool:
     if _are_rack_and_nvlink(broad, narrow):
         return True
     column = table.column(narrow.key)
-    if column.uniform or _are_numbers(column.values):
+    if column.is_uniform or _are_numbers(column.values):
         return False
     return _nests_in_all(table, above, narrow)
 
@@ -583,7 +583,7 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
     sizes = []
     for depth, level in enumerate(levels, 1):
         column = nodes.column(level.key)
-        if column.unique:
+        if column.is_unique:
             size = _size_of_hosts(level, nodes)
         else:
             path_keys = keys[:depth]
@@ -641,13 +641,13 @@ def ambiguous_paths(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list
         return []
     for depth in range(len(levels)):
         down_to_here = levels[: depth + 1]
-        alike = _read_alike(down_to_here, table)
-        if alike:
-            return [_sentence(down_to_here, alike)]
+        ambiguous = _ambiguous_readings(down_to_here, table)
+        if ambiguous:
+            return [_sentence(down_to_here, ambiguous)]
     return []
 
 
-def _read_alike(levels: Sequence[Level], table: Table) -> dict[str, list[Path]]:
+def _ambiguous_readings(levels: Sequence[Level], table: Table) -> dict[str, list[Path]]:
     """The paths of shared values that look the same joined by dots, by the joined text."""
     columns = [table.column(level.key).values for level in levels]
     different = set(zip(*columns, strict=True))
@@ -660,16 +660,16 @@ def _read_alike(levels: Sequence[Level], table: Table) -> dict[str, list[Path]]:
         paths = by_reading.setdefault(reading, [])
         paths.append(values)
 
-    alike = {}
+    ambiguous = {}
     for reading, paths in by_reading.items():
         if len(paths) > 1:
-            alike[reading] = sorted(paths)
-    return alike
+            ambiguous[reading] = sorted(paths)
+    return ambiguous
 
 
-def _sentence(levels: Sequence[Level], alike: Mapping[str, Sequence[Path]]) -> str:
-    reading = min(alike)
-    first, second = alike[reading][:2]
+def _sentence(levels: Sequence[Level], ambiguous: Mapping[str, Sequence[Path]]) -> str:
+    reading = min(ambiguous)
+    first, second = ambiguous[reading][:2]
     differing = []
     pairs = zip(first, second, strict=True)
     for depth, (value, other) in enumerate(pairs):
@@ -682,8 +682,8 @@ def _sentence(levels: Sequence[Level], alike: Mapping[str, Sequence[Path]]) -> s
     first_words = _path_words(levels, first, differing)
     second_words = _path_words(levels, second, differing)
     many = ""
-    if len(alike) > 1:
-        many = f" ({len(alike)} such names in all)"
+    if len(ambiguous) > 1:
+        many = f" ({len(ambiguous)} such names in all)"
     return (
         f"{first_words} and {second_words} "
         f"are one {domain} domain to {JOINING_BY_DOTS}, "

@@ -118,7 +118,7 @@ def unpublished_levels(
         if level.domain in topology.required:
             break
         if level.key in timers.busy:
-            if not timers.idle.overdue(level.key, now, topology.grace_seconds):
+            if not timers.idle.is_overdue(level.key, now, topology.grace_seconds):
                 break
             timers.busy.discard(level.key)
         unpublished.append(level)
@@ -177,13 +177,13 @@ class _Look:
         reported_expired = reported(self.topology).expired
         expired = set()
         for level in self.before:
-            gone = not self._is_carried(level)
-            overdue = self.timers.gone.overdue(
-                level.key, self.now, self.topology.grace_seconds, running=gone
+            is_gone = not self._is_carried(level)
+            is_overdue = self.timers.gone.is_overdue(
+                level.key, self.now, self.topology.grace_seconds, is_running=is_gone
             )
             # A restarted controller, which has no memory, must not restore a level only to remove
             # it again.
-            if overdue or (gone and level in reported_expired):
+            if is_overdue or (is_gone and level in reported_expired):
                 expired.add(level)
         return frozenset(expired)
 
@@ -218,11 +218,11 @@ class _Look:
 
         is_needed = level.domain in self.bound
         is_leaving = was_retained and not is_needed
-        has_left = self.timers.unneeded.overdue(
+        has_left = self.timers.unneeded.is_overdue(
             level.key,
             self.now,
             topology.grace_seconds,
-            running=is_leaving,
+            is_running=is_leaving,
         )
         return is_needed or (is_leaving and not has_left)
 
@@ -281,18 +281,18 @@ class _Look:
         was_around = before.index(level) < before.index(rack)
         if was_around:
             has_moved = around is False
-            has_left = self._is_overdue(level, "within", here="around", moved=has_moved)
+            has_left = self._is_overdue(level, "within", opposite="around", has_moved=has_moved)
             return not has_left
         has_moved = around is True
-        return self._is_overdue(level, "around", here="within", moved=has_moved)
+        return self._is_overdue(level, "around", opposite="within", has_moved=has_moved)
 
-    def _is_overdue(self, level: Level, there: Side, *, here: Side, moved: bool) -> bool:
+    def _is_overdue(self, level: Level, side: Side, *, opposite: Side, has_moved: bool) -> bool:
         """Whether a level has stood on the other side for the grace period."""
         timers = self.timers.turned
-        timers.stop((level.domain, here))
-        key = level.domain, there
+        timers.stop((level.domain, opposite))
+        key = level.domain, side
         grace = self.topology.grace_seconds
-        return timers.overdue(key, self.now, grace, running=moved)
+        return timers.is_overdue(key, self.now, grace, is_running=has_moved)
 
 
 def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:

@@ -72,8 +72,8 @@ class Traits(NamedTuple):
 
     keys: tuple[str, ...]
     values: tuple[str, ...]
-    ready: bool
-    schedulable: bool
+    is_ready: bool
+    is_schedulable: bool
     gpus: int
     hardware: Hardware = NO_AGENT
     switches: tuple[LeafSwitch | None, ...] = ()
@@ -81,9 +81,9 @@ class Traits(NamedTuple):
     """
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether a scheduler would place a pod there."""
-        return self.ready and self.schedulable
+        return self.is_ready and self.is_schedulable
 
     def label(self, key: str) -> str | None:
         """The value of a label that is kept; None if there is none."""
@@ -156,8 +156,8 @@ def node_facts(
     keys: tuple[str, ...],
     values: tuple[str, ...],
     *,
-    ready: bool,
-    schedulable: bool,
+    is_ready: bool,
+    is_schedulable: bool,
     gpus: int,
     hardware: Hardware = NO_AGENT,
 ) -> NodeFacts:
@@ -167,8 +167,8 @@ def node_facts(
     traits = Traits(
         keys=keys,
         values=tuple([shared_value(value, name, host) for value in values]),
-        ready=ready,
-        schedulable=schedulable,
+        is_ready=is_ready,
+        is_schedulable=is_schedulable,
         gpus=gpus,
         hardware=hardware,
     )

@@ -32,13 +32,13 @@ REMOVED_BY_WRITER: Final[Mapping[str, str]] = _WRITTEN["removed_by_writer"]
 says nothing about the node."""
 
 RETIRED: Final[Mapping[str, tuple[str, str]]] = {
-    key: tuple(known) for key, known in _WRITTEN["retired"].items()
+    key: tuple(entry) for key, entry in _WRITTEN["retired"].items()
 }
 """Retired keys, to their successor and their writer: nodes may still carry them, but later versions
 of the writer do not update them."""
 
 MISTAKEN: Final[Mapping[str, tuple[str, str]]] = {
-    key: tuple(known) for key, known in _WRITTEN["mistaken"].items()
+    key: tuple(entry) for key, entry in _WRITTEN["mistaken"].items()
 }
 """Keys that are not levels, to the intended key, and why."""
 

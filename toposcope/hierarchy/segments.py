@@ -288,9 +288,9 @@ class _Kinds:
         is_doubtful = []
         groups = zip(nodes.groups, nodes.weights, strict=True)
         for place, (group, weight) in enumerate(groups):
-            left_out = place in doubtful
-            is_doubtful.append(left_out)
-            if left_out:
+            is_left_out = place in doubtful
+            is_doubtful.append(is_left_out)
+            if is_left_out:
                 self._of_group.append(None)
                 continue
             keys = level_keys[group.keys]
@@ -392,11 +392,11 @@ def names_of(
             names[segment.levels] = present[segment.levels]
         else:
             new.append(segment)
-    taken = {*names.values(), *others}
+    taken_names = {*names.values(), *others}
     wanted = _Wanted(new)
     for segment in new:
         name = _wanted_name(segment)
-        if name in taken or wanted.by_rivals(segment):
+        if name in taken_names or wanted.is_wanted_by_rivals(segment):
             name = f"{name}-{_hash(segment.levels)}"
         names[segment.levels] = name
     return names
@@ -414,7 +414,7 @@ class _Wanted:
             if segment.nodes > 1:
                 self._by_several_nodes[name] += 1
 
-    def by_rivals(self, segment: Segment) -> bool:
+    def is_wanted_by_rivals(self, segment: Segment) -> bool:
         """Whether another segment that counts wants the same name."""
         counts = self._by_several_nodes if segment.nodes > 1 else self._by_any
         return counts[_wanted_name(segment)] > 1

@@ -49,12 +49,12 @@ class Column:
     """Nodes whose value is their own name or hostname."""
 
     @property
-    def unique(self) -> bool:
+    def is_unique(self) -> bool:
         """Whether no two nodes share a value, as with host names."""
         return self.distinct == self.nodes - self.missing
 
     @property
-    def uniform(self) -> bool:
+    def is_uniform(self) -> bool:
         """Whether all nodes have the same value, as with the zone of a small cluster."""
         return self.distinct == 1 and not self.missing
 
@@ -339,13 +339,13 @@ class Table:
         `keys` from the broadest level down. Then no group lies in several domains of any level,
         except where every node is a domain of its own.
         """
-        own_above = False
+        has_own_above = False
         for key in keys:
             column = self.column(key)
-            is_shared = column.missing or not column.unique
-            if is_shared and own_above:
+            is_shared = column.missing or not column.is_unique
+            if is_shared and has_own_above:
                 return self._expanded
-            own_above = own_above or column.own > 0
+            has_own_above = has_own_above or column.own > 0
         return self
 
     def expanded_for_labels(
@@ -431,14 +431,14 @@ class Table:
         values; else the distinct paths that end in a value.
         """
         counts = []
-        nested = True
+        is_nested = True
         for depth, key in enumerate(keys):
             column = self.column(key)
-            is_shared = column.missing or not column.unique
-            if nested and depth and is_shared:
+            is_shared = column.missing or not column.is_unique
+            if is_nested and depth and is_shared:
                 above = keys[depth - 1]
-                nested = self.nests(above, key)
-            if nested or column.unique:
+                is_nested = self.nests(above, key)
+            if is_nested or column.is_unique:
                 counts.append(column.distinct)
                 continue
             path = keys[: depth + 1]
@@ -524,7 +524,7 @@ def totals(counted: Iterable[tuple[T, int]]) -> dict[T, int]:
 def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> Parents | None:
     inner = narrow.values
     outer = broad.values
-    if broad.uniform:
+    if broad.is_uniform:
         return dict.fromkeys(inner, outer[0])
     if narrow.own:
         is_shared = [value not in OWN_VALUES for value in inner]

@@ -15,12 +15,12 @@ class Timers(Generic[Key]):
     def __init__(self) -> None:
         self._since: dict[Key, float] = {}
 
-    def overdue(self, key: Key, now: float, grace: float, *, running: bool = True) -> bool:
+    def is_overdue(self, key: Key, now: float, grace: float, *, is_running: bool = True) -> bool:
         """Whether the timer of `key` has run for more than `grace` seconds (0: whether it runs).
 
-        It starts at the first call, and stops when it is no longer `running`.
+        It starts at the first call, and stops when it is no longer `is_running`.
         """
-        if not running:
+        if not is_running:
             self.stop(key)
             return False
         since = self._since.setdefault(key, now)

@@ -24,7 +24,7 @@ from toposcope.placement.cluster_facts import OWN
 from toposcope.placement.deciding import decide
 from toposcope.placement.devices import unkept_channels
 from toposcope.placement.room import Room
-from toposcope.placement.shares import shared_room, told, with_shares
+from toposcope.placement.shares import share_remark, shared_room, with_shares
 from toposcope.placement.shortage import Offer, offers
 from toposcope.placement.verdict import Fittings, fittings, judge
 from toposcope.snapshot.model import PodView, Snapshot
@@ -60,19 +60,19 @@ class Checked:
         return workload.unread if workload else ()
 
     @property
-    def well(self) -> bool:
+    def is_ok(self) -> bool:
         """Whether it would be accepted and fits now, as far as known."""
         if self.errors:
             return False
         return self.verdict is None or self.verdict.fits
 
     @property
-    def asks_for_nothing(self) -> bool:
+    def has_no_pods(self) -> bool:
         """Whether it is a workload without pods, so that the cluster's room was not checked."""
         return self.reading.workload is not None and self.verdict is None and not self.errors
 
     @property
-    def unclear(self) -> bool:
+    def is_unclear(self) -> bool:
         """Whether nothing is wrong with it, and its verdict is unclear."""
         if self.errors or self.verdict is None:
             return False
@@ -94,7 +94,7 @@ class Checker:
         """
         self.snapshot = snapshot
         self._cluster = Cluster(snapshot, list(documents), list(own))
-        self.known = self._cluster.facts
+        self.facts = self._cluster.facts
         self._decisions: dict[Admission, Decision] = {}
 
     def check(
@@ -103,7 +103,7 @@ class Checker:
         """One result for each system that handles the document. Never raises."""
         self._decisions.clear()
         checked = []
-        for reading in readings(document, self.known, before):
+        for reading in readings(document, self.facts, before):
             checked.append(self._checked(reading))
         return tuple(checked)
 
@@ -125,7 +125,7 @@ class Checker:
             workload.groups,
             question.levels,
             question.nodes,
-            partial=question.partial,
+            can_lack_levels=question.can_lack_levels,
         )
 
     def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
@@ -134,7 +134,9 @@ class Checker:
             return ()
         question = self._cluster.question(workload)
         groups = simplified(workload.groups)
-        room = Room(question.levels, question.nodes, groups, partial=question.partial)
+        room = Room(
+            question.levels, question.nodes, groups, can_lack_levels=question.can_lack_levels
+        )
         return offers(room, shortage.group, shortage.level, shortage.resource)
 
     def _checked(self, reading: Reading) -> Checked:
@@ -190,7 +192,7 @@ class Checker:
     def _findings(self, workload: Workload) -> Iterator[Finding]:
         """What is wrong with it in this cluster."""
         option = READS.get(workload.system, "")
-        cluster = self.known.seen_by(option)
+        cluster = self.facts.seen_by(option)
         for placement in placements():
             yield from placement.findings(workload, cluster, self.snapshot)
         if any(pods.claims for pods in pods_in(workload.groups)):
@@ -222,18 +224,18 @@ class Checker:
         if room is None:
             return verdict, ""
 
-        whole = None
+        on_whole_gpus = None
         if verdict.fits:
             shared = set(room.nodes)
             in_whole_gpus = [node for node in question.nodes if node.name not in shared]
-            whole = judge(
+            on_whole_gpus = judge(
                 workload.groups,
                 question.levels,
                 in_whole_gpus,
-                partial=question.partial,
+                can_lack_levels=question.can_lack_levels,
             )
 
-        remark = told(room, verdict, whole)
+        remark = share_remark(room, verdict, on_whole_gpus)
         if isinstance(remark, Finding):
             verdict = with_shares(verdict, room, question.nodes, question.levels)
         return verdict, remark
@@ -256,7 +258,7 @@ class Checker:
         if not workload.levels or workload.topology:
             return ""
         key = workload.levels[0].key
-        if self.known.lacks_label(key):
+        if self.facts.lacks_label(key):
             return ""
         nodes = with_gpus(self.snapshot.nodes)
         lacking = 0
@@ -279,7 +281,7 @@ class Checker:
             return ""
 
         option = resource_read_for(workload)
-        why = self.known.read[option].stand_in
+        why = self.facts.read[option].stand_in
         name = f" {topology.name}" if is_own else ""
         return f"{why}: {topology.source}{name} is used instead"
 

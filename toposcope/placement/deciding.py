@@ -99,7 +99,7 @@ def _scheduler(workload: Workload) -> str:
 
 def _search(question: Question, groups: Sequence[Group]) -> Verdict:
     """Whether a placement of these groups exists, whichever scheduler looks for it."""
-    return judge(groups, question.levels, question.nodes, partial=question.partial)
+    return judge(groups, question.levels, question.nodes, can_lack_levels=question.can_lack_levels)
 
 
 def certainty(question: Question, verdict: Verdict) -> Verdict:
@@ -141,8 +141,8 @@ def minimum(question: Question, verdict: Verdict) -> Verdict:
         return verdict
     if not starting.fits:
         return starting
-    left = count_of_pods(workload.groups) - count_of_pods(workload.least)
-    return replace(starting, left=left)
+    waiting_pods = count_of_pods(workload.groups) - count_of_pods(workload.least)
+    return replace(starting, left=waiting_pods)
 
 
 def evictions(question: Question, verdict: Verdict) -> Verdict:
@@ -179,7 +179,7 @@ def devices(question: Question, verdict: Verdict) -> Verdict:
         question.nodes,
         cluster.snapshot.inventory,
         cluster.claims,
-        partial=question.partial,
+        can_lack_levels=question.can_lack_levels,
     )
 
 

@@ -28,14 +28,14 @@ def by_holders(question: Question, verdict: Verdict) -> Verdict:
     workload = question.workload
     if not verdict.refuses or not workload.once_left:
         return verdict
-    left = judge(
+    after_leaving = judge(
         workload.once_left,
         question.levels,
         question.nodes,
-        partial=question.partial,
+        can_lack_levels=question.can_lack_levels,
     )
-    if left.kind == "never":
-        return left
+    if after_leaving.kind == "never":
+        return after_leaving
     return Verdict("full", steps=verdict.steps, limitation=_held(question))
 
 
@@ -82,12 +82,17 @@ def by_leaders(question: Question, verdict: Verdict) -> Verdict:
     for group in led:
         if group.leader:
             leaders.append(Group("leader", (group.leader,)))
-    room = Room(question.levels, question.nodes, (*groups, *leaders), partial=question.partial)
+    room = Room(
+        question.levels,
+        question.nodes,
+        (*groups, *leaders),
+        can_lack_levels=question.can_lack_levels,
+    )
     choices = [_choices(room, group) for group in led]
     for choice in choices:
         if choice.too_small:
             return _unclear(room, choice)
-    if _compete(choices):
+    if _may_compete(choices):
         text = "its groups differ, and one may take the only domain that has room for another"
         return Verdict("unclear", steps=verdict.steps, limitation=text)
     return verdict
@@ -135,6 +140,6 @@ def _unclear(room: Room, choice: _Led) -> Verdict:
     return Verdict("unclear", limitation=text)
 
 
-def _compete(choices: Sequence[_Led]) -> bool:
+def _may_compete(choices: Sequence[_Led]) -> bool:
     """Whether different groups may take each other's domains."""
     return len({choice.domains for choice in choices if choice.group.anti_affinity}) > 1

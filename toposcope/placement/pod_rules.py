@@ -106,18 +106,18 @@ def by_pod_rules(question: Question, verdict: Verdict) -> Verdict:
     if verdict.kind == "never" and not verdict.limitation:
         return verdict
     if not question.on.snapshot.knows_pod_rules and question.on.snapshot.pods:
-        return _not_known(verdict, _OLD_FILE)
+        return _unknown(verdict, _OLD_FILE)
 
     trial = _Trial(question, neighbours)
     state = trial.state(emptied=False)
     for why in state.unclear:
-        return _not_known(verdict, why)
+        return _unknown(verdict, why)
     if state.is_static:
         return verdict
     return trial.verdict(verdict)
 
 
-def _not_known(verdict: Verdict, why: str) -> Verdict:
+def _unknown(verdict: Verdict, why: str) -> Verdict:
     return verdict if verdict.refuses else verdict.limited("unclear", why)
 
 
@@ -152,7 +152,7 @@ class _Trial:
             [Group("workload", tuple(self.kinds))],
             emptied=emptied,
             opened=emptied,
-            partial=self.question.partial,
+            can_lack_levels=self.question.can_lack_levels,
         )
 
     def _pods(self, *, emptied: bool) -> OneByOne:
@@ -198,13 +198,13 @@ class _Trial:
 
     def _shortage(self, stuck: Stuck, rule: Rule) -> str:
         """`2 of 3 pods of w find a node: podAntiAffinity allows one per rack; ...`."""
-        found = self._found(stuck)
+        pods_find = self._how_many_find(stuck)
         pods = self.kinds[stuck.kind]
         asks = _asks(pods, rule)
         count = stuck.rules[rule]
         nodes = plural(count, "node")
         says = SCHEDULER_SAYS[rule]
-        return f"{found} a node: {asks}; {count} {nodes} {says}"
+        return f"{pods_find} a node: {asks}; {count} {nodes} {says}"
 
     def _doubt(self, outcome: OneByOneResult) -> str:
         stuck = outcome.stuck
@@ -213,10 +213,10 @@ class _Trial:
         asks = _asks(self.kinds[stuck.kind], stuck.rule)
         return (
             "every pod can get a node, but kube-scheduler places pods one by one: if the first "
-            f"ones take the wrong nodes, only {self._found(stuck)} a node ({asks})"
+            f"ones take the wrong nodes, only {self._how_many_find(stuck)} a node ({asks})"
         )
 
-    def _found(self, stuck: Stuck) -> str:
+    def _how_many_find(self, stuck: Stuck) -> str:
         """`2 of 3 pods of w find`."""
         kind = self.kinds[stuck.kind]
         placed = stuck.placed[stuck.kind]
@@ -264,22 +264,22 @@ class _Trial:
         """Whether the pods may go to their assigned nodes, in some order."""
         state = self.state(emptied=False)
         number_of = {pods.name: number for number, pods in enumerate(state.kinds)}
-        left = []
+        unplaced = []
         for pods, name, count in decision.placed:
             if pods.name not in number_of or name not in state.number_of:
                 return False
             spot = number_of[pods.name], state.number_of[name]
-            left += [spot] * count
-        while left:
+            unplaced += [spot] * count
+        while unplaced:
             later = []
-            for kind, node in left:
+            for kind, node in unplaced:
                 if state.blocked(kind, node):
                     later.append((kind, node))
                 else:
                     state.put(kind, node)
-            if len(later) == len(left):
+            if len(later) == len(unplaced):
                 return False
-            left = later
+            unplaced = later
         return bool(decision.placed)
 
 
@@ -301,13 +301,13 @@ def _fields(kinds: Iterable[Pods]) -> str:
     fields: dict[str, None] = {}
     for pods in kinds:
         rules = pods.rules
-        for rule, asked in (
+        for rule, rules_of_kind in (
             (Rule.AFFINITY, rules.affinity),
             (Rule.ANTI_AFFINITY, rules.anti_affinity),
             (Rule.SPREAD, rules.spread),
             (Rule.PORTS, rules.ports),
         ):
-            if asked:
+            if rules_of_kind:
                 fields[rule.value] = None
     return listing(list(fields), len(fields))
 

@@ -221,8 +221,8 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             return f"{group} needs {needs}{inside}: {lacking}"
         case _:
             needs = _needs(shortage)
-            there = _largest(verdict, shortage)
-            return f"{group} needs {needs}{inside}, {there}"
+            available = _largest(verdict, shortage)
+            return f"{group} needs {needs}{inside}, {available}"
 
 
 def _for_barred_pods(shortage: Shortage) -> str:
@@ -262,19 +262,19 @@ def _for_too_few_copies(shortage: Shortage, one_domain: str) -> str:
 def _largest(verdict: Verdict, shortage: Shortage) -> str:
     """What the best domain has for one copy."""
     largest = shortage.largest
-    there = str(largest or "none")
+    available = str(largest or "none")
     if shortage.counted != "resource":
-        there = f"room for {there}"
+        available = f"room for {available}"
     elif largest:
-        there = number_of(shortage.resource, largest, shortage.needs)
+        available = number_of(shortage.resource, largest, shortage.needs)
 
     has = "the nodes it may use have"
     if shortage.level:
         has = "largest has"
     if shortage.largest and shortage.best:
         best = verdict.name(shortage.best)
-        return f"{has} {there} ({best})"
-    return f"{has} {there}"
+        return f"{has} {available} ({best})"
+    return f"{has} {available}"
 
 
 def _needs(shortage: Shortage) -> str:
@@ -314,13 +314,13 @@ def _copies(count: int, group: Group) -> str:
 def _lacks(lack: Lack) -> str:
     match lack.counted:
         case "resource":
-            what = _TOO_LITTLE.get(lack.what, f"too little {lack.what}")
+            missing = _TOO_LITTLE.get(lack.what, f"too little {lack.what}")
         case "pods":
-            what = "too few nodes with room for such a pod"
+            missing = "too few nodes with room for such a pod"
         case _:
-            what = f"too little room for {lack.what}"
+            missing = f"too little room for {lack.what}"
     have = plural(lack.domains, "has", "have")
-    return f"{lack.domains} {have} {what}"
+    return f"{lack.domains} {have} {missing}"
 
 
 def offered(offer: Offer, shortage: Shortage) -> str:
@@ -382,13 +382,13 @@ def _placed(placed: Placed, verdict: Verdict) -> str:
 
 def left_out(verdict: Verdict) -> Iterator[str]:
     """The nodes that were left out, and why."""
-    for left in verdict.excluded:
-        count = len(left.nodes)
+    for unusable in verdict.excluded:
+        count = len(unusable.nodes)
         nodes = f"{count} nodes are"
         if count == 1:
             nodes = "1 node is"
-        reason = why(left.exclusion)
-        names = listing(left.nodes, _MOST_NAMES)
+        reason = why(unusable.exclusion)
+        names = listing(unusable.nodes, _MOST_NAMES)
         yield f"{nodes} left out: {reason} ({names})"
 
 

@@ -48,9 +48,9 @@ class WaitingPod:
 
     def __init__(self, snapshot: Snapshot, pod: PodView) -> None:
         self._pods: list[PodView] = []
-        for other in snapshot.pods or ():
-            if other.node in snapshot.by_name:
-                self._pods.append(other)
+        for running in snapshot.pods or ():
+            if running.node in snapshot.by_name:
+                self._pods.append(running)
         self._nodes: dict[str, RoomNode] = {}
         for node in nodes_of(snapshot, None, {}):
             self._nodes[node.name] = node
@@ -91,10 +91,12 @@ class WaitingPod:
         for name, node in self._nodes.items():
             if node.labels.get(term.key) == value:
                 nodes.append(name)
-        there = set(nodes).intersection(near)
+        nodes_with_mates = set(nodes).intersection(near)
         mates = []
         for pod in self._pods:
-            if pod.node in there and self._neighbours.is_mate(self._kind.rules, pod.pod_labels):
+            if pod.node in nodes_with_mates and self._neighbours.is_mate(
+                self._kind.rules, pod.pod_labels
+            ):
                 mates.append(_name(pod))
         return Followed(term.key, value, tuple(nodes), tuple(mates))
 
@@ -118,7 +120,7 @@ class WaitingPod:
             case _:
                 return False
         for term in terms:
-            if not self._neighbours.about(term, labels):
+            if not self._neighbours.is_about(term, labels):
                 continue
             around = self._neighbours.around([pod.node], term.key)
             if node in around:

@@ -37,8 +37,8 @@ _INDIRECT: Final = frozenset([plugin.name for plugin in PLUGINS if not plugin.na
 class _AnyTopology(dict[str, TopologyLevels]):
     """The known topologies; any other name gets one with all levels of the catalogue."""
 
-    def __init__(self, known: Mapping[str, TopologyLevels], levels: tuple[Level, ...]) -> None:
-        super().__init__(known)
+    def __init__(self, topologies: Mapping[str, TopologyLevels], levels: tuple[Level, ...]) -> None:
+        super().__init__(topologies)
         self._levels = levels
 
     def __contains__(self, name: object) -> bool:
@@ -73,11 +73,11 @@ class WithoutCluster:
 
         read = {}
         for option in READS.values():
-            known = _AnyTopology(self._known(option), self._levels)
-            read[option] = ReadTopologies(known, "no cluster")
+            read_topologies = _AnyTopology(self._documented_topologies(option), self._levels)
+            read[option] = ReadTopologies(read_topologies, "no cluster")
         self._facts = replace(facts, read=read, is_room_checked=False)
 
-    def _known(self, option: str) -> Mapping[str, TopologyLevels]:
+    def _documented_topologies(self, option: str) -> Mapping[str, TopologyLevels]:
         """The topologies among the documents; a nameless one where another object names it."""
         documented = self._documented.get(option, {})
         if documented or option not in _INDIRECT:
@@ -115,7 +115,7 @@ class WithoutCluster:
         _, _, rule = finding.rule.partition("/")
         if rule in _EXISTENCE:
             return None
-        if rule not in _OF_LEVELS or finding.malformed or self._documents(workload):
+        if rule not in _OF_LEVELS or finding.malformed or self._is_documented(workload):
             return finding
         return replace(
             finding,
@@ -124,7 +124,7 @@ class WithoutCluster:
             fix=finding.suggestion or "",
         )
 
-    def _documents(self, workload: Workload | None) -> bool:
+    def _is_documented(self, workload: Workload | None) -> bool:
         """Whether the documents have the topology that the workload asks for.
 
         Any of its kind will do where another object names the topology.

@@ -218,7 +218,7 @@ class _Rehoming:
             deepest = after.levels[-1]
         kinds = tuple(self._kinds_of(gangs))
         everything = Group("", kinds, required=deepest)
-        self._room = Room(after.levels, after.nodes, [everything], partial=False)
+        self._room = Room(after.levels, after.nodes, [everything], can_lack_levels=False)
         self._number = {name: number for number, name in enumerate(self._room.names)}
 
     def _kinds_of(self, gangs: Iterable[Gang]) -> dict[Pods, None]:

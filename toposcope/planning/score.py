@@ -400,7 +400,7 @@ class _Fewest:
         bins = list(self._bins(numbers, resources))
         counts = tuple(kinds.values())
         packing = pack(bins, sizes, counts)
-        return not packing.impossible
+        return not packing.is_impossible
 
     def _bins(self, numbers: Iterable[int], resources: Sequence[str]) -> Iterator[Bin]:
         capacity, view = self._capacity, self._demand.view

@@ -227,10 +227,10 @@ def _admit(
         answered = AdmittedWorkload(
             subject=subject,
             answer=_answer(checked),
-            fits=checked.well,
+            fits=checked.is_ok,
         )
         admitted.append(answered)
-        if checked.well and checked.verdict:
+        if checked.is_ok and checked.verdict:
             placed = checked.verdict.placed
     pods = _pods_of(snapshot, placed)
     return admitted, occupied(snapshot, pods)

@@ -77,7 +77,7 @@ def inner_levels(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
     """The levels with several nodes in a domain; other levels need no switch."""
     inner = []
     for level in levels:
-        if not table.column(level.key).unique:
+        if not table.column(level.key).is_unique:
             inner.append(level)
     return tuple(inner)
 

@@ -100,7 +100,7 @@ def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
     """
     without = {HOSTNAME}
     nvlink_domains = nodes.column(NVLINK_DOMAIN)
-    if nvlink_domains.unique:
+    if nvlink_domains.is_unique:
         without.add(NVLINK_DOMAIN)
     return [level for level in levels if level.key not in without]
 

@@ -244,7 +244,7 @@ class VolcanoPublisher:
                 has_moved = kept.isdisjoint(members)
             else:
                 has_moved = not planned_nodes.isdisjoint(members)
-            is_overdue = timers.overdue(name, now, topology.grace_seconds)
+            is_overdue = timers.is_overdue(name, now, topology.grace_seconds)
             if has_moved:
                 continue
             if topology.is_retaining or not is_overdue:
