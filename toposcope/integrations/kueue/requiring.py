@@ -34,7 +34,7 @@ def _pod_set(pod: ViewedPod) -> str:
 
 
 def _part(pod: ViewedPod) -> str:
-    """The group of pod sets, or the pod set; empty: the pod names neither."""
+    """The group of pod sets, or the pod set; empty if the pod names neither."""
     pod_set = pod.labels.get(POD_SET_OF, "")
     return pod.annotations.get(GROUP_NAME, pod_set)
 
