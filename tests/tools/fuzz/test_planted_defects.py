@@ -139,7 +139,7 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
         lambda channel: (channel._socket.recv(1), ""),
         "of the unknown kind",
     ),
-    ("messages", "toposcope.agent.annotation.LIMIT", 1 << 20, "the annotation gpu.topology/matrix has"),
+    ("messages", "toposcope.agent.annotation.LIMIT_BYTES", 1 << 20, "the annotation gpu.topology/matrix has"),
     ("messages", "toposcope.agent.raw.typed", lambda value, kind: kind(*value), "Error"),
     ("lldp", "toposcope.switches.lldp.plain", lambda text: text, "Error"),
 ]
