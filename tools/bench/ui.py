@@ -27,18 +27,18 @@ from toposcope.ui.protocol import News
 _SIZES: Final = (1_000, 15_000, 100_000)
 _MIB: Final = 1 << 20
 _KIB: Final = 1 << 10
-_IN_SERVER: Final = 60_000
+_SERVER_BYTES_PER_NODE: Final = 60_000
 """Bytes that one Node and its pods take in the API server, with room for what it sends."""
-_CHANGES: Final = 10
-_PAGES: Final = 50
-_MOST_MEMORY: Final = 1024
+_CHANGE_COUNT: Final = 10
+_PAGE_COUNT: Final = 50
+_MOST_MEMORY_MIB: Final = 1024
 """MiB: the limit in the Deployment."""
-_REST: Final = 20.0
-_PAUSE: Final = 0.05
+_REST_SECONDS: Final = 20.0
+_PAUSE_SECONDS: Final = 0.05
 _DATA: Final = b"data: "
-_PATIENCE: Final = 12
+_PATIENCE_EVENTS: Final = 12
 """Events, of which one comes at least every ten seconds, until a change counts as lost."""
-_SEEN: Final = 2_000
+_SEEN_MILLISECONDS: Final = 2_000
 """Milliseconds, beside the pause, within which a page of 15,000 nodes is to have a change."""
 
 
@@ -50,7 +50,7 @@ def ui_figures(*, quick: bool) -> Iterator[Figure]:
         sizes = _SIZES[:1]
 
     for nodes in sizes:
-        if not has_room(nodes, _IN_SERVER):
+        if not has_room(nodes, _SERVER_BYTES_PER_NODE):
             continue
         with cluster(nodes, "pods") as (folder, server):
             drained = until_done("drain", folder, server.environment)
@@ -95,12 +95,12 @@ def _first_figures(
 def _page_figures(nodes: int, port: int, running: Program, client: ApiClient) -> Iterator[Figure]:
     """What changes and rest cost with one page open, then with many."""
     states = []
-    for turn in range(_CHANGES):
+    for turn in range(_CHANGE_COUNT):
         name = "ok" if turn % 2 else "degraded"
         states.append(_state(name))
     target = None
     if nodes == _SIZES[1]:
-        target = Target(_SEEN)
+        target = Target(_SEEN_MILLISECONDS)
 
     with ExitStack() as pages:
         page = pages.enter_context(_Stream(port))
@@ -110,17 +110,17 @@ def _page_figures(nodes: int, port: int, running: Program, client: ApiClient) ->
         resting = _one(_resting(running), "ms/s")
         yield Figure("  at rest with one page, CPU", resting)
 
-        while len(streams) < _PAGES:
+        while len(streams) < _PAGE_COUNT:
             page = pages.enter_context(_Stream(port))
             streams.append(page)
         changes = [_change(client, streams, running, state) for state in states]
-        yield from _noticed(f"a state changed, with {_PAGES} pages", changes)
+        yield from _noticed(f"a state changed, with {_PAGE_COUNT} pages", changes)
         resting = _one(_resting(running), "ms/s")
-        yield Figure(f"  at rest with {_PAGES} pages, CPU", resting)
+        yield Figure(f"  at rest with {_PAGE_COUNT} pages, CPU", resting)
         yield Figure(
             "  memory in the end",
             _held(running),
-            Target(_MOST_MEMORY),
+            Target(_MOST_MEMORY_MIB),
         )
 
 
@@ -156,8 +156,8 @@ def _noticed(
 def _resting(running: Program) -> float:
     """Milliseconds of CPU in a second in which nothing changes."""
     before = cpu_seconds(running.pid)
-    time.sleep(_REST)
-    return 1000 * (cpu_seconds(running.pid) - before) / _REST
+    time.sleep(_REST_SECONDS)
+    return 1000 * (cpu_seconds(running.pid) - before) / _REST_SECONDS
 
 
 def _one(value: float, unit: str) -> Sample:
@@ -177,7 +177,7 @@ def _first(port: int, running: Program) -> bytes:
         if status != HTTPStatus.SERVICE_UNAVAILABLE:
             raise running.failure(f"it answers {status} to api/snapshot")
         running.check()
-        time.sleep(_PAUSE)
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _get(port: int) -> tuple[int, bytes]:
@@ -236,7 +236,7 @@ class _Stream:
 
     def fetch_newer(self) -> float:
         """Wait for a newer snapshot and fetch it; when that was done. Raises MeasurementError."""
-        for _ in range(_PATIENCE):
+        for _ in range(_PATIENCE_EVENTS):
             newest = self._next()
             if newest != self._shown:
                 self._shown = newest

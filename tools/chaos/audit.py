@@ -20,7 +20,7 @@ _POD: Final = "authentication.kubernetes.io/pod-name"
 _LEASE: Final = "toposcope-controller"
 _CONTROLLER: Final = "system:serviceaccount:toposcope-system:toposcope-controller"
 _AGENT: Final = "system:serviceaccount:toposcope-system:toposcope-agent"
-_REFUSED: Final = 300
+_FIRST_REFUSED_CODE: Final = 300
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class AuditLog:
         self._began.pop(key, None)
         if (
             line["stage"] not in ("ResponseComplete", "Panic")
-            or line["responseStatus"].get("code", 0) >= _REFUSED
+            or line["responseStatus"].get("code", 0) >= _FIRST_REFUSED_CODE
         ):
             return None
         return _write(line)
@@ -232,13 +232,13 @@ class PublishedWrites:
         """(API group, name) of each object that is ours to write, to its desired levels."""
         self.may_lack: Callable[[str], set[str]] = lambda _name: set()
         """As in `TopologyRules`."""
-        self.deletion_expected = False
+        self.is_deletion_expected = False
         """Whether something was done to published objects that is a cause to delete them."""
         self.free: set[str] = set()
         """API groups in which every name was free for a while, as nothing of others was there."""
         self.allowed: set[tuple[str, str]] = set()
         """(API group, name) of objects that Toposcope makes while something else is not served."""
-        self.late_grove = False
+        self.has_late_grove = False
         """Whether Grove has been away so far, even if only for a while."""
 
     def judge(self, done: list[Write]) -> None:
@@ -259,7 +259,7 @@ class PublishedWrites:
         if wanted is None:
             self._foreign(write)
         elif write.verb in ("delete", "deletecollection"):
-            if not self.deletion_expected:
+            if not self.is_deletion_expected:
                 self._findings.add("levels", f"{write.pod} did {write.what} without a cause")
         else:
             self._levels(write, wanted)

@@ -50,7 +50,7 @@ _TRAY: Final = "gb200-nvl72-tray"
 _FABRIC: Final = "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
 """What NVML says on a tray."""
 _GPUS: Final = {"gb200-nvl72-tray": 4, "dgx-h200": 8, "l40s-4": 4, "hgx-a100-4": 4}
-_OTHERS: Final = 22
+_OTHER_NODES: Final = 22
 _HERE: Final = Path(__file__).parent
 
 
@@ -106,7 +106,7 @@ def machine_node(machine: Machine) -> dict[str, Any]:
 
 @functools.cache
 def _other_nodes() -> str:
-    return json.dumps([bare(node) for node in large_cluster(_OTHERS)])
+    return json.dumps([bare(node) for node in large_cluster(_OTHER_NODES)])
 
 
 def other_nodes() -> list[dict[str, Any]]:

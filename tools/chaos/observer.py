@@ -11,7 +11,7 @@ from tools.chaos.desired import timeless
 from tools.chaos.machines import PREFIX, Machine
 from tools.chaos.violations import Findings
 
-_PAUSE: Final = 0.3
+_PAUSE_SECONDS: Final = 0.3
 _TROUBLE: Final = (
     OSError,
     http.client.HTTPException,
@@ -271,7 +271,7 @@ class Observer:
             try:
                 self._watch(path, rules)
             except _TROUBLE:
-                self._stop.wait(_PAUSE)
+                self._stop.wait(_PAUSE_SECONDS)
             except Exception as error:
                 self.broken = error
                 raise

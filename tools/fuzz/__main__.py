@@ -15,7 +15,7 @@ from tools.fuzz.run import Result, guided_in_child, in_child
 from tools.fuzz.sizes import size_rows
 from tools.fuzz.subjects import SUBJECTS
 
-_SECONDS: Final = 15.0
+_FUZZ_SECONDS: Final = 15.0
 _HEAD: Final = ("subject", "cases", "refused", "slowest", "memory grew", "what holds")
 
 
@@ -56,13 +56,13 @@ def _seed(given: int | None) -> int:
 
 
 def _fuzz_each(
-    names: Sequence[str], given: argparse.Namespace, seed: int
+    names: Sequence[str], arguments: argparse.Namespace, seed: int
 ) -> tuple[list[tuple[str, ...]], list[str]]:
     """A table, its head first, and the findings if there are any."""
     findings = []
     rows: list[tuple[str, ...]] = [_HEAD]
     for name in names:
-        result = in_child(name, given.seconds, seed, given.batches)
+        result = in_child(name, arguments.seconds, seed, arguments.batches)
         row = _row(name, result)
         rows.append(row)
         if result.finding:
@@ -90,7 +90,10 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         "names", nargs="*", metavar="SUBJECT", help=f"default: all of {', '.join(SUBJECTS)}"
     )
     parser.add_argument(
-        "--seconds", type=float, default=_SECONDS, help="for each subject (default: %(default)g)"
+        "--seconds",
+        type=float,
+        default=_FUZZ_SECONDS,
+        help="for each subject (default: %(default)g)",
     )
     parser.add_argument(
         "--seed", type=int, help="of the first batch; default: a random one, which is printed"
@@ -116,7 +119,7 @@ def _guided(names: Sequence[str], seconds: float, seed: int) -> list[str]:
     """The coverage-guided part: prints a line for each subject and returns the findings."""
     findings = []
     for name in names:
-        if not SUBJECTS[name].guided:
+        if not SUBJECTS[name].is_guided:
             continue
         outcome, finding = guided_in_child(name, seconds, seed)
         print(f"guided by coverage: {name}: {outcome}", flush=True)

@@ -37,30 +37,30 @@ def growth(pattern: str | bytes, flags: int = 0, mode: Mode = Mode.SEARCH) -> Gr
 def _growth(found: Automaton) -> Growth:
     worst = [Growth.LINEAR, *map(_growth, found.pieces)]
     judge = _Judge(found)
-    if judge.exponential():
+    if judge.is_exponential():
         worst.append(Growth.EXPONENTIAL)
-    elif judge.quadratic():
+    elif judge.is_quadratic():
         worst.append(Growth.QUADRATIC)
     return max(worst, key=list(Growth).index)
 
 
 class _Judge:
     def __init__(self, found: Automaton) -> None:
-        self._found = found
+        self._automaton = found
         self._following = found.following()
         positions = range(len(found.characters))
         loops = components(positions, self._following.__getitem__)
         self._loops = [frozenset(loop) for loop in loops if self._is_loop(loop)]
 
-    def exponential(self) -> bool:
+    def is_exponential(self) -> bool:
         for loop in self._loops:
-            if not loop <= self._found.sure and self._two_ways(loop):
+            if not loop <= self._automaton.sure and self._has_two_ways(loop):
                 return True
         return False
 
-    def quadratic(self) -> bool:
+    def is_quadratic(self) -> bool:
         for second in self._loops:
-            if second <= self._found.sure:
+            if second <= self._automaton.sure:
                 continue
             for first in self._loops:
                 if first == second or self._left_at_once(first):
@@ -73,15 +73,15 @@ class _Judge:
         if len(loop) > 1:
             return True
         only = loop[0]
-        return (only, only) in self._found.edges
+        return (only, only) in self._automaton.edges
 
     def _left_at_once(self, loop: frozenset[int]) -> bool:
         """Whether the loop is possessive, and nothing around it repeats it."""
-        return len(loop) == 1 and loop <= self._found.atomic
+        return len(loop) == 1 and loop <= self._automaton.atomic
 
-    def _two_ways(self, loop: frozenset[int]) -> bool:
+    def _has_two_ways(self, loop: frozenset[int]) -> bool:
         """Whether one text leads around the loop in two ways."""
-        for (before, after), ways in self._found.edges.items():
+        for (before, after), ways in self._automaton.edges.items():
             if ways > 1 and before in loop and after in loop:
                 return True
 
@@ -130,7 +130,7 @@ class _Judge:
         """The characters that all of these positions take."""
         common = -1
         for position in positions:
-            common &= self._found.characters[position]
+            common &= self._automaton.characters[position]
         return common
 
 

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from tools.regexes.characters import Alphabet
 
-BOUND: Final = 512
+MOST_ROUNDS: Final = 512
 """A repetition that may have more rounds than this counts as one without a bound."""
-_COPIES: Final = 3
+_COPY_COUNT: Final = 3
 _REPEATS: Final = (op.MAX_REPEAT, op.MIN_REPEAT)
 
 
@@ -46,14 +46,14 @@ class _Part:
     last: Mapping[int, int] = field(default_factory=dict)
     empty: int = 1
     """Ways to match nothing."""
-    sure_empty: bool = True
+    is_surely_empty: bool = True
     """Whether it matches nothing wherever it stands: an assertion does not."""
     sure_last: frozenset[int] = frozenset()
     """Positions after which this piece needs nothing more."""
 
 
 _EMPTY: Final = _Part()
-_ASSERTION: Final = _Part(sure_empty=False)
+_ASSERTION: Final = _Part(is_surely_empty=False)
 
 
 @dataclass
@@ -194,7 +194,7 @@ class _Builder:
             {at: 1},
             {at: 1},
             empty=0,
-            sure_empty=False,
+            is_surely_empty=False,
             sure_last=frozenset((at,)),
         )
 
@@ -214,8 +214,8 @@ class _Builder:
             first=_sum(left.first, right.first, left.empty),
             last=_sum(right.last, left.last, right.empty),
             empty=min(2, left.empty * right.empty),
-            sure_empty=left.sure_empty and right.sure_empty,
-            sure_last=right.sure_last | (left.sure_last if right.sure_empty else frozenset()),
+            is_surely_empty=left.is_surely_empty and right.is_surely_empty,
+            sure_last=right.sure_last | (left.sure_last if right.is_surely_empty else frozenset()),
         )
 
     def _branch(self, parts: Sequence[_Part]) -> _Part:
@@ -228,20 +228,20 @@ class _Builder:
             first = _sum(first, part.first, 1)
             last = _sum(last, part.last, 1)
             empty += part.empty
-            sure_empty = sure_empty or part.sure_empty
+            sure_empty = sure_empty or part.is_surely_empty
             sure_last |= part.sure_last
 
         return _Part(
             first,
             last,
             empty=min(2, empty),
-            sure_empty=sure_empty,
+            is_surely_empty=sure_empty,
             sure_last=sure_last,
         )
 
     def _side_branch(self, body: _Part) -> _Part:
         """A lookahead: it reads on, and the match goes on from where it began."""
-        return _Part(first=body.first, sure_empty=False)
+        return _Part(first=body.first, is_surely_empty=False)
 
     def _group(self, value: Any, flags: int) -> _Part:
         number, added, removed, body = value
@@ -253,13 +253,13 @@ class _Builder:
     def _repeat(self, body: Any, least: int, most: Any, flags: int) -> _Part:
         shortest, longest = body.getwidth()
         is_fixed = shortest == longest
-        has_bound = most is not op.MAXREPEAT and most <= BOUND
-        if has_bound and (is_fixed or most <= _COPIES):
+        has_bound = most is not op.MAXREPEAT and most <= MOST_ROUNDS
+        if has_bound and (is_fixed or most <= _COPY_COUNT):
             return self._rounds(body, least, most, flags)
 
         whole = _EMPTY
         copies = max(0, least - 1)
-        for _ in range(min(_COPIES, copies)):
+        for _ in range(min(_COPY_COUNT, copies)):
             part = self.sequence(body, flags)
             whole = self._then(whole, part)
 
@@ -271,11 +271,11 @@ class _Builder:
 
     def _rounds(self, body: Any, least: int, most: int, flags: int) -> _Part:
         whole = _EMPTY
-        for _ in range(min(_COPIES, least)):
+        for _ in range(min(_COPY_COUNT, least)):
             part = self.sequence(body, flags)
             whole = self._then(whole, part)
         rest = _EMPTY
-        for _ in range(min(_COPIES, most - least)):
+        for _ in range(min(_COPY_COUNT, most - least)):
             part = self.sequence(body, flags)
             rest = _optional(self._then(part, rest))
         return self._then(whole, rest)
@@ -316,7 +316,11 @@ def _sum(ways: Mapping[int, int], more: Mapping[int, int], times: int) -> Mappin
 
 def _optional(part: _Part) -> _Part:
     return _Part(
-        part.first, part.last, min(2, part.empty + 1), sure_empty=True, sure_last=part.sure_last
+        part.first,
+        part.last,
+        min(2, part.empty + 1),
+        is_surely_empty=True,
+        sure_last=part.sure_last,
     )
 
 

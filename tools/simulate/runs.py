@@ -100,8 +100,8 @@ def _play_rounds(made: Run, world: World, told: Callable[[str], None], settles: 
         made.played += 1
         outcome = play(world, schedule, told, FAULTS)
         made.violations = outcome.violations
-        if outcome.settled > settles:
-            late = Violation("converged", f"settled after {outcome.settled:g} s")
+        if outcome.settled_seconds > settles:
+            late = Violation("converged", f"settled after {outcome.settled_seconds:g} s")
             made.violations.append(late)
         if made.violations:
             return

@@ -22,7 +22,7 @@ from toposcope.kube.runtime import Connection
 _GOOD: Final = documents("answers.yaml")
 _HEADERS: Final = (*words("headers"), "X: " + "y" * 70000)
 _LINES: Final = words("lines")
-_MOST: Final = 150_000
+_MOST_BYTES: Final = 150_000
 """A socket takes so many bytes before somebody reads them."""
 
 
@@ -119,7 +119,7 @@ def _answer(draw: DrawFn) -> bytes:
     text = "\r\n".join([line, *headers])
     head = text.encode("utf-8", "replace")
     whole = head + b"\r\n\r\n" + body
-    whole = whole[:_MOST]
+    whole = whole[:_MOST_BYTES]
     one_in_six = st.integers(0, 5)
     if draw(one_in_six) == 0:
         cuts = st.integers(0, len(whole))
