@@ -252,7 +252,7 @@ def test_discovered_matrix_is_the_recorded_one(name: str, tmp_path: Path) -> Non
     topology = discovered(machine, tmp_path)
     names = [f"GPU{gpu.index}" for gpu in topology.gpus]
     names += [nic.name for nic in topology.nics]
-    if recorded.numbered:
+    if recorded.is_numbered:
         assert tuple(names) == recorded.devices
     else:  # drivers that name columns after the NICs list them in the order of their discovery
         assert set(names) == set(recorded.devices)

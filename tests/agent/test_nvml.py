@@ -171,7 +171,7 @@ def test_link_ends_at_switch_gpu_or_cpu(profile: str, end: LinkEnd, has_address:
     links_up = []
     for gpu in topology.gpus:
         for link in gpu.links:
-            if link.up:
+            if link.is_up:
                 links_up.append(link)
     assert links_up
     for link in links_up:

@@ -10,7 +10,7 @@ from tests.support.pages import expected_page
 
 pytestmark = pytest.mark.regression
 
-NOT_CHECKED = "note: not checked without a cluster: topologies, levels, queues, what exists already, and room"
+NOT_CHECKED = "note: not checked without a cluster: topologies, levels, queues, existing objects, and room"
 WARNING = "warning: checked without a cluster: no API server is configured: "
 EMPTY_CLIQUE = (
     "{name: worker, spec: {roleName: worker, replicas: 4, podSpec: {schedulerName: kai-scheduler, containers: []}}}"

@@ -55,18 +55,19 @@ def home_made() -> SavedCluster:
 
 
 YOURS = (
-    "and is not a level: no platform writes it; if you do, give it the domain '{}' in the controller's --config FILE"
+    "and is not a level: no known platform writes it; "
+    "if you do, map it to domain '{}' in the controller's --config FILE"
 )
 LEAF_SWITCH = f"example.com/leaf-switch is on 4 of 4 nodes {YOURS.format('leaf')}"
 CLIQUE = (
     "nvidia.com/gpu-clique is on 4 of 4 nodes and is not a level: "
-    "nothing writes it; the key is nvidia.com/gpu.clique (on 0)"
+    "no known platform writes it; the key is nvidia.com/gpu.clique (on 0)"
 )
 RACK_OF_KUBERNETES = f"topology.kubernetes.io/rack is on 4 of 4 nodes {YOURS.format('rack')}"
 RACK_OF_ROOK = f"topology.rook.io/rack is on 4 of 4 nodes {YOURS.format('rack')}"
 RETIRED = (
     "ib.coreweave.cloud/fabric is on 4 of 4 nodes and is retired: "
-    "an older CoreWeave wrote it, and what came later leaves it behind; "
+    "an older CoreWeave wrote it, and later versions leave it behind; "
     "its successor is backend.coreweave.cloud/fabric (on 0); "
     "level 'fabric' uses it for as long as nodes carry it"
 )

@@ -108,7 +108,7 @@ def test_check_names_a_label_that_is_no_level_here_by_its_domain(toposcope_on: C
         """,
     )
     out = toposcope_on(own_levels, "check -f work.yaml --config config.yaml", code=1).out
-    assert "cannot fit: 1 job of a need one rack each to themselves; there are 0" in out
+    assert "cannot fit: 1 job of a needs one rack to itself; there are 0" in out
 
 
 def test_explain_knows_configured_levels(toposcope_on: CommandOnCluster, write: Write) -> None:

@@ -150,8 +150,8 @@ def test_check_judges_as_the_scheduler_and_warns(mixed: str, tmp_path: Path, top
     job = tmp_path / "job.yaml"
     job.write_text(yaml.safe_dump(document))
     out = toposcope(f"check -f {job} --from {mixed}").out
-    assert "fits: 1 pod on 1 node, on shares of GPUs and not on GPUs" in out
-    assert "warning: job/j -n ml (line 1): it fits on shares of GPUs only" in out
+    assert "fits: 1 pod on 1 node, on shares of GPUs, not on whole GPUs" in out
+    assert "warning: job/j -n ml (line 1): it fits only on shares of GPUs" in out
     (workload,) = toposcope(f"check -f {job} -o json --from {mixed}").json["workloads"]
     rules = [finding["rule"] for finding in workload["findings"]]
     assert "gpus/shares" in rules

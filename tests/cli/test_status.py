@@ -90,7 +90,7 @@ def test_problems_come_with_the_command_to_run_next(status: Status) -> None:
 def test_message_is_cut_between_clauses(status: Status) -> None:
     message = (
         "rack 'r1' lies under block 'b1' and 'b2'; Grove, KAI and Kueue treat it as one rack domain in each, "
-        "kube-scheduler's gangs and pod affinity as one in all; list them in spec.levels the other way round"
+        "kube-scheduler's gangs and pod affinity as a single one; list them in spec.levels the other way round"
     )
     lines = status({"HierarchyConsistent": "False"}, message=message).out.splitlines()
     shown = lines[lines.index("  next: toposcope levels cluster") - 2 :]

@@ -170,8 +170,8 @@ def test_node_without_gpus_is_ignored_unless_a_label_says_otherwise(key: str, re
         "u",
         (key,),
         ("true",),
-        ready=True,
-        schedulable=True,
+        is_ready=True,
+        is_schedulable=True,
         gpus=0,
     )
     found = History().look([*nodes(2), plain])

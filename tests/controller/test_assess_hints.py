@@ -32,7 +32,7 @@ def test_near_miss_is_reported_with_the_right_key(history: History) -> None:
             "nodes": 3,
             "message": (
                 "nvidia.com/gpu-clique is on 3 of 4 nodes and is not a level: "
-                "nothing writes it; the key is nvidia.com/gpu.clique (on 0)"
+                "no known platform writes it; the key is nvidia.com/gpu.clique (on 0)"
             ),
         }
     ]
@@ -47,7 +47,7 @@ def test_key_that_stands_for_no_other_says_why_it_is_no_level(history: History) 
             "nodes": 1,
             "message": (
                 "ib/torset is on 1 of 1 node and is not a level: "
-                "its values are renumbered whenever the job that writes them runs"
+                "the job that writes it renumbers its values on every run"
             ),
         }
     ]
@@ -189,7 +189,7 @@ def test_retired_key_is_reported_beside_its_successor(history: History) -> None:
     assert "domain" not in hint
     assert hint["message"] == (
         "network.topology.nvidia.com/leaf is on 4 of 4 nodes and is retired: Topograph 0.3 to 0.5 wrote it, "
-        "and what came later leaves it behind; its successor is fabric.topograph.run/tier-0 (on 4)"
+        "and later versions leave it behind; its successor is fabric.topograph.run/tier-0 (on 4)"
     )
 
 

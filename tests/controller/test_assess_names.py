@@ -41,7 +41,7 @@ def test_reused_names_are_ordinary(history: History) -> None:
     message = history.message("HierarchyConsistent")
     assert says(message, R1_IN_TWO_BLOCKS)
     assert "(2 of 3 values do so)" in message
-    assert message.endswith("; where the two levels cut across each other, give each a ClusterTopology of its own")
+    assert message.endswith("; if the two levels cut across each other, give each its own ClusterTopology")
 
 
 def test_reused_names_are_ordinary_where_pods_go_by_another_label(history: History) -> None:
@@ -52,7 +52,7 @@ def test_reused_names_are_ordinary_where_pods_go_by_another_label(history: Histo
     assert history.verdict("HierarchyConsistent") == ("True", "NamesReused")
     message = history.message("HierarchyConsistent")
     assert says(message, R1_IN_TWO_BLOCKS)
-    assert "ordinary where each block" in message
+    assert "normal if each block" in message
 
 
 def test_reused_names_are_mixed_by_who_goes_by_the_value(history: History) -> None:
@@ -138,7 +138,7 @@ def test_names_reused_in_each_block_are_counted_apart(history: History) -> None:
     assert history.verdict("HierarchyConsistent") == ("True", "NamesReused")
     message = history.message("HierarchyConsistent")
     assert "rack 'r1' lies under block 'b1' and 'b2' (2 of 2 values do so)" in message
-    assert "where the two levels cut across each other, give each a ClusterTopology of its own" in message
+    assert "if the two levels cut across each other, give each its own ClusterTopology" in message
 
 
 def test_broad_level_below_a_narrow_one_is_reported(history: History) -> None:

@@ -55,7 +55,7 @@ def make(api: ApiUnderTest) -> Iterator[Make]:
 
 
 def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(faults: ServerFaults, make: Make) -> None:
-    turns, codes = Turns(leads=True), list[int]()
+    turns, codes = Turns(is_leading=True), list[int]()
     client = make(turns.can_write, lambda _: codes.append)
     client.call(MAKE)
     assert client._connection

@@ -121,7 +121,7 @@ def test_sizes_and_coverage_of_each_level(scraped: Scraped) -> None:
 def test_what_is_asked_for_and_what_is_there(scraped: Scraped) -> None:
     idle = []
     for i in range(2):
-        idle.append(gpu_node(f"n{i}", {"zone": f"z{i}"}, ready=False))
+        idle.append(gpu_node(f"n{i}", {"zone": f"z{i}"}, is_ready=False))
     scraped.show(cluster=reported(idle, required=["rack"]))
 
     def asked(domain: str) -> tuple[float | None, ...]:

@@ -66,8 +66,8 @@ def test_a_real_size_node_keeps_what_is_tracked() -> None:
         uid=node["metadata"]["uid"],
         keys=keys,
         values=tuple(labels[key] for key in keys),
-        ready=True,
-        schedulable=True,
+        is_ready=True,
+        is_schedulable=True,
         gpus=4,
         hardware=hardware,
     )
@@ -78,7 +78,7 @@ def test_the_demo_s_nodes(node: Any) -> None:
     found = facts(node.node_object())
     assert found.name == node.name
     assert found.gpus == node.gpus
-    assert found.traits.usable is True
+    assert found.traits.is_usable is True
     assert found.labels.items() <= node.labels.items()
 
 
@@ -110,8 +110,8 @@ def test_a_node_that_was_just_made(node: dict[str, Any]) -> None:
         "",
         (),
         (),
-        ready=False,
-        schedulable=True,
+        is_ready=False,
+        is_schedulable=True,
         gpus=0,
     )
     assert facts(node) == expected
@@ -133,12 +133,12 @@ def test_ready_is_one_condition_of_many(status: str, ready: bool) -> None:
         {"type": "Ready", "status": status},
     ]
     found = facts(smallest(status={"conditions": conditions}))
-    assert found.traits.ready is ready
+    assert found.traits.is_ready is ready
 
 
 def test_a_cordoned_node_is_not_schedulable() -> None:
     found = facts(smallest(spec={"unschedulable": True}))
-    assert not found.traits.schedulable
+    assert not found.traits.is_schedulable
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,8 @@ def any_node(rng: random.Random, number: int, labels: dict[str, str], gaps: floa
         f"u{number}",
         keys,
         tuple(labels[key] for key in keys),
-        ready=ready,
-        schedulable=True,
+        is_ready=ready,
+        is_schedulable=True,
         gpus=offered,
     )
     hardware = Hardware(gpus=gpus_of(bare))

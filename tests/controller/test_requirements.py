@@ -10,7 +10,7 @@ import pytest
 from tests.support.api import CRDS, ApiUnderTest, Clients, create_namespace, wait_until
 from tests.support.cluster import BLOCK, ZONE
 from tests.support.cluster import RACK as CLOUD_RACK
-from tests.support.threads import PATIENCE, still_running
+from tests.support.threads import PATIENCE_SECONDS, still_running
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.api.levels import Level
@@ -40,7 +40,7 @@ class Changes:
 
     def until(self, done: Callable[[], bool]) -> None:
         with self._condition:
-            assert self._condition.wait_for(done, PATIENCE)
+            assert self._condition.wait_for(done, PATIENCE_SECONDS)
 
 
 @pytest.fixture

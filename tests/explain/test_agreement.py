@@ -135,7 +135,7 @@ def osmo_pod(number: int) -> Object:
 
 
 def is_explained_well(snapshot: Snapshot, store: ObjectStore, document: Object) -> bool:
-    return Diagnosis(Context(snapshot, store, ref_of(document))).well
+    return Diagnosis(Context(snapshot, store, ref_of(document))).has_no_problems
 
 
 def is_well_on_the_page(snapshot: Snapshot, *manifests: Object) -> bool:
@@ -145,7 +145,7 @@ def is_well_on_the_page(snapshot: Snapshot, *manifests: Object) -> bool:
 
 def is_checked_well(snapshot: Snapshot, *manifests: Object) -> bool:
     answers = Checker(snapshot, list(manifests)).check(manifests[0])
-    return all(answer.well for answer in answers)
+    return all(answer.is_ok for answer in answers)
 
 
 def snapshot_of(folder: Path, *objects: Object) -> Snapshot:

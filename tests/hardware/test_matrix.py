@@ -2,7 +2,7 @@
 
 import random
 
-from toposcope.hardware.matrix import LinkMatrix, nv_links, nvlink_domains, rail_aligned, shape, table
+from toposcope.hardware.matrix import LinkMatrix, is_rail_aligned, nv_links, nvlink_domains, shape, table
 
 
 def matrix(text: str) -> LinkMatrix:
@@ -59,9 +59,9 @@ def test_rails_need_a_card_for_each_gpu() -> None:
     each_its_own = [[0, 1], [0], [2]]
     two_share_one = [[0], [0], [1, 2]]
     without_cards: list[list[int]] = [[]]
-    assert rail_aligned(each_its_own)
-    assert not rail_aligned(two_share_one)
-    assert not rail_aligned(without_cards)
+    assert is_rail_aligned(each_its_own)
+    assert not is_rail_aligned(two_share_one)
+    assert not is_rail_aligned(without_cards)
 
 
 def test_table_has_a_header_and_straight_columns() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from toposcope.hardware.leaves import rails_text
-from toposcope.hardware.neighbours import LIMIT, Neighbour, neighbours_text, parse_neighbours, plain
+from toposcope.hardware.neighbours import MAX_ANNOTATION_CHARACTERS, Neighbour, neighbours_text, parse_neighbours, plain
 from toposcope.hardware.rails import MOST_RAILS, Miscabled, Rail, parse_rails, reported
 from toposcope.text import parse
 
@@ -23,7 +23,7 @@ def test_neighbours_survive_their_own_writing_within_the_limit() -> None:
         is_known = number % 8 != 0
         neighbours[f"{number:063}"] = longest if is_known else None
     text = neighbours_text(neighbours)
-    assert LIMIT - 400 < len(text) <= LIMIT
+    assert MAX_ANNOTATION_CHARACTERS - 400 < len(text) <= MAX_ANNOTATION_CHARACTERS
 
     kept = list(parse_neighbours(text).items())
     first = list(neighbours.items())[: len(kept)]
@@ -31,9 +31,9 @@ def test_neighbours_survive_their_own_writing_within_the_limit() -> None:
 
 
 def test_neighbour_beyond_the_limit_is_left_out() -> None:
-    longest = "m" * (LIMIT - 9)
+    longest = "m" * (MAX_ANNOTATION_CHARACTERS - 9)
     too_long = longest + "m"
-    assert len(neighbours_text({longest: None})) == LIMIT
+    assert len(neighbours_text({longest: None})) == MAX_ANNOTATION_CHARACTERS
     assert neighbours_text({too_long: None}) == "{}"
 
 
@@ -140,7 +140,7 @@ def test_id_of_255_characters_is_read() -> None:
     assert rail == Rail("a", "", longest)
 
 
-NEIGHBOUR_FIELDS = "a neighbour has texts of at most 63 printable ASCII characters, and an id$"
+NEIGHBOUR_FIELDS = "a neighbour needs an id, and texts of at most 63 printable ASCII characters$"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_malformed_neighbours_are_refused(text: str, error: str) -> None:
         parse_neighbours(text)
 
 
-RAIL_FIELDS = "a rail's fields are printable, of up to 255 characters$"
+RAIL_FIELDS = "a rail's fields must be printable and have up to 255 characters$"
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ RAIL_FIELDS = "a rail's fields are printable, of up to 255 characters$"
         pytest.param('[{"nic":"a","id":""}]', "a rail lacks its NIC or the switch's id$", id="id-empty"),
         pytest.param('[{"nic":"a"}]', "a rail lacks its NIC or the switch's id$", id="id-missing"),
         pytest.param('[{"id":"guid:1"}]', "a rail lacks its NIC or the switch's id$", id="nic-missing"),
-        pytest.param('[{"nic":"a","id":7}]', "a rail's fields are strings$", id="id-a-number"),
-        pytest.param('[{"nic":"a","id":"guid:1","port":null}]', "a rail's fields are strings$", id="port-null"),
+        pytest.param('[{"nic":"a","id":7}]', "a rail's fields must be strings$", id="id-a-number"),
+        pytest.param('[{"nic":"a","id":"guid:1","port":null}]', "a rail's fields must be strings$", id="port-null"),
         pytest.param('[{"nic":"a","id":"guid:1","switch":"a\\u001b"}]', RAIL_FIELDS, id="escape"),
         pytest.param('[{"nic":"a","id":"guid:1","port":"' + "x" * 256 + '"}]', RAIL_FIELDS, id="port-too-long"),
         pytest.param('[{"nic":"a","id":"\\ud800"}]', "'utf-8' codec", id="surrogate"),

@@ -28,8 +28,8 @@ def node(name: str, **values: str) -> NodeFacts:
         "u",
         tuple(labels),
         tuple(labels.values()),
-        ready=True,
-        schedulable=True,
+        is_ready=True,
+        is_schedulable=True,
         gpus=8,
     )
 

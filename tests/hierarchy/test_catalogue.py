@@ -7,7 +7,7 @@ from toposcope.api.label_keys import GPU_PRESENT, GPUS
 from toposcope.hierarchy.catalogue import BUILT_IN, NEAR_MISS, RETIRED_KEY
 from toposcope.hierarchy.platforms import MISTAKEN, RETIRED, UNKNOWN
 
-NOTHING_WRITES_IT = "nothing writes it"
+NOTHING_WRITES_IT = "no known platform writes it"
 
 
 def test_every_successor_is_a_level() -> None:
@@ -198,19 +198,19 @@ def test_retired_key_comes_after_its_successor(key: str) -> None:
         pytest.param(
             "topology.k8s.aws/capacity-block-id",
             "topology.k8s.aws/ultraserver-id",
-            "it is a reservation and no place",
+            "it is a reservation, not a location",
             id="aws-capacity-block",
         ),
         pytest.param(
             "topology.kubernetes.io/rack",
             "",
-            "no platform writes it; if you do, give it the domain 'rack' in the controller's --config FILE",
+            "no known platform writes it; if you do, map it to domain 'rack' in the controller's --config FILE",
             id="rack-of-no-platform",
         ),
         pytest.param(
             "ib/torset",
             "",
-            "its values are renumbered whenever the job that writes them runs",
+            "the job that writes it renumbers its values on every run",
             id="torset",
         ),
     ],

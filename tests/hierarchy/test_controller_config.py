@@ -87,7 +87,7 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
     [
         pytest.param(
             "  rows: []\n",
-            ":4: catalogue.rows: no such field; there are domains, keys, nearMisses, placeholders",
+            ":4: catalogue.rows: unknown field; known fields: domains, keys, nearMisses, placeholders",
             id="unknown-field",
         ),
         pytest.param(
@@ -102,7 +102,7 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
         ),
         pytest.param(
             '  nearMisses:\n  - {key: a/b, "\\x1b[31m": x}\n',
-            ":5: catalogue.nearMisses[0].\\u001b[31m: no such field; there are instead, key, why",
+            ":5: catalogue.nearMisses[0].\\u001b[31m: unknown field; known fields: instead, key, why",
             id="unprintable-field",
         ),
         pytest.param(
@@ -118,7 +118,7 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
         pytest.param(
             "  keys:\n  - {key: a/b, domain: rock}\n",
             (
-                ":5: catalogue.keys[0].domain: 'rock' is not a domain; there are region, zone, datacenter, "
+                ":5: catalogue.keys[0].domain: 'rock' is not a domain; known domains: region, zone, datacenter, "
                 "fabric, block, leaf-group, leaf, rack, nvlink-domain, nvlink-partition, host; add others in "
                 "catalogue.domains"
             ),
@@ -126,7 +126,7 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
         ),
         pytest.param(
             "  keys:\n  - {key: a/b, domain: host}\n",
-            ":5: catalogue.keys[0].domain: schedulers know a host by kubernetes.io/hostname alone",
+            ":5: catalogue.keys[0].domain: schedulers identify a host only by kubernetes.io/hostname",
             id="host-by-another-key",
         ),
         pytest.param(
@@ -136,7 +136,7 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
         ),
         pytest.param(
             "  keys:\n  - {key: a/b, domain: rack, postion: Fallback}\n",
-            ":5: catalogue.keys[0].postion: no such field; there are domain, key, position",
+            ":5: catalogue.keys[0].postion: unknown field; known fields: domain, key, position",
             id="misspelled-field",
         ),
         pytest.param(
@@ -163,12 +163,12 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
         ),
         pytest.param(
             "  keys:\n  - {key: kubernetes.io/hostname, domain: rack}\n",
-            ":5: catalogue.keys[0].key: 'kubernetes.io/hostname' is the host, and nothing else",
+            ":5: catalogue.keys[0].key: 'kubernetes.io/hostname' can only be the host level",
             id="hostname-as-rack",
         ),
         pytest.param(
             "  keys:\n  - {key: gpu.topology/shape, domain: rack}\n",
-            ":5: catalogue.keys[0].key: 'gpu.topology/shape' says what a node is like, not where it is",
+            ":5: catalogue.keys[0].key: 'gpu.topology/shape' describes a node, not where it is",
             id="label-of-the-shape",
         ),
         pytest.param(
@@ -194,7 +194,7 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
         ),
         pytest.param(
             "  domains:\n  - {name: rack, after: block, keys: [a/b]}\n",
-            ":5: catalogue.domains[0].name: 'rack' is there already; add keys to it in catalogue.keys",
+            ":5: catalogue.domains[0].name: 'rack' already exists; add keys to it in catalogue.keys",
             id="built-in-domain",
         ),
         pytest.param(
@@ -210,7 +210,7 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
         pytest.param(
             "  domains:\n  - {name: row, after: bock, keys: [a/b]}\n",
             (
-                ":5: catalogue.domains[0].after: 'bock' is not a domain; there are region, zone, datacenter, "
+                ":5: catalogue.domains[0].after: 'bock' is not a domain; known domains: region, zone, datacenter, "
                 "fabric, block, leaf-group, leaf, rack, nvlink-domain, nvlink-partition, host; add others in "
                 "catalogue.domains"
             ),
@@ -228,12 +228,15 @@ def test_placeholders_and_near_misses_of_the_file_are_added() -> None:
         ),
         pytest.param(
             "  placeholders: ['a b']\n",
-            ":4: catalogue.placeholders[0]: 'a b' is not a label value, so no node can carry it",
+            ":4: catalogue.placeholders[0]: 'a b' is not a valid label value, so no node can carry it",
             id="bad-placeholder",
         ),
         pytest.param(
             "  nearMisses:\n  - {key: topology.kubernetes.io/zone}\n",
-            (":5: catalogue.nearMisses[0].key: 'topology.kubernetes.io/zone' is a level; remove it here or there"),
+            (
+                ":5: catalogue.nearMisses[0].key: 'topology.kubernetes.io/zone' is a level key; "
+                "remove it here or from its level"
+            ),
             id="near-miss-that-is-a-level",
         ),
     ],
@@ -289,12 +292,12 @@ API_VERSION = "apiVersion: must be config.gpu.topology/v1alpha1"
     [
         pytest.param(
             b"",
-            "config.yaml: begin it with apiVersion: config.gpu.topology/v1alpha1",
+            "config.yaml: must begin with apiVersion: config.gpu.topology/v1alpha1",
             id="empty",
         ),
         pytest.param(
             b"- a\n",
-            "begin it with apiVersion",
+            "must begin with apiVersion",
             id="list",
         ),
         pytest.param(

@@ -23,8 +23,8 @@ def labelled(name: str, labels: dict[str, str], *, gpus: int = 8) -> NodeFacts:
         name,
         tuple(labels),
         tuple(labels.values()),
-        ready=True,
-        schedulable=True,
+        is_ready=True,
+        is_schedulable=True,
         gpus=gpus,
     )
 
@@ -174,10 +174,10 @@ def test_numbers_that_two_fabrics_use_are_reused_at_every_level() -> None:
 
     superpods, leafs = crossings([ZONE, FABRIC, SUPERPOD, LEAFGROUP], nodes)
 
-    assert superpods.reused
+    assert superpods.is_reused
     assert superpods.sentence.startswith("block '1' lies under fabric 'FA' and 'FB'; ")
     assert "the other way round" not in superpods.sentence
-    assert leafs.reused
+    assert leafs.is_reused
     assert leafs.sentence.startswith("leaf '0' lies under block 'FA/1' and 'FB/1' (2 of 2 values do so); ")
 
 
@@ -187,7 +187,7 @@ def test_numbers_of_fabrics_in_one_zone_are_reused_too() -> None:
     superpods, leafs = crossings([ZONE, FABRIC, SUPERPOD, LEAFGROUP], nodes)
 
     assert "the other way round" not in superpods.sentence
-    assert leafs.reused
+    assert leafs.is_reused
 
 
 def test_leafs_numbered_in_each_fabric_are_reused_in_other_superpods() -> None:
@@ -197,7 +197,7 @@ def test_leafs_numbered_in_each_fabric_are_reused_in_other_superpods() -> None:
     _, leafs = crossings([ZONE, FABRIC, SUPERPOD, LEAFGROUP], nodes)
 
     assert leafs.domain == "leaf"
-    assert leafs.reused
+    assert leafs.is_reused
 
 
 def test_racks_that_cut_across_most_leafs_are_no_reused_names() -> None:
@@ -208,5 +208,5 @@ def test_racks_that_cut_across_most_leafs_are_no_reused_names() -> None:
 
     (crossed,) = crossings([LEAFGROUP, RACK], nodes)
 
-    assert not crossed.reused
+    assert not crossed.is_reused
     assert "the two levels cut across each other: leave one of them out of spec.levels" in crossed.sentence

@@ -43,8 +43,8 @@ def test_host_is_a_label_that_differs_from_the_name(label: str, host: str) -> No
         "",
         (HOSTNAME,),
         (label,),
-        ready=True,
-        schedulable=True,
+        is_ready=True,
+        is_schedulable=True,
         gpus=8,
     )
     assert host_of("n1", label) == host
@@ -57,8 +57,8 @@ def test_node_without_the_label_has_no_host() -> None:
         "",
         (),
         (),
-        ready=True,
-        schedulable=True,
+        is_ready=True,
+        is_schedulable=True,
         gpus=8,
     )
     assert host_of("n1", None) == ""

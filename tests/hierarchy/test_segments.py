@@ -39,8 +39,8 @@ def facts(name: str, labels: dict[str, str]) -> NodeFacts:
         f"uid-{name}",
         keys,
         values,
-        ready=True,
-        schedulable=True,
+        is_ready=True,
+        is_schedulable=True,
         gpus=8,
         hardware=Hardware(gpus=int(gpus)),
     )

@@ -25,8 +25,8 @@ def node(name: str, labels: dict[str, str], *, uid: str = "u") -> NodeFacts:
         uid,
         tuple(labels),
         tuple(labels.values()),
-        ready=True,
-        schedulable=True,
+        is_ready=True,
+        is_schedulable=True,
         gpus=8,
     )
 
@@ -48,7 +48,7 @@ def plain_cover(levels: Sequence[Level], nodes: Sequence[NodeFacts], values: Val
                 missing.append(facts.name)
                 continue
             carried += 1
-            usable += facts.traits.usable
+            usable += facts.traits.is_usable
         domains = set()
         for path in paths_of(levels[:depth], values):
             if path[-1] is not None:
@@ -107,7 +107,7 @@ def word_of_advice(around: Sequence[Level], narrow: Level, values: Values) -> st
         return "wrong cable"
     for depth in range(1, len(around) + 1):
         if are_names_of_each(depth, parents):
-            return "ordinary where"
+            return "normal if"
     return "the two levels cut across"
 
 
@@ -184,8 +184,8 @@ def any_node(rng: random.Random, number: int, labels: dict[str, str], chaos: flo
         f"u{number}",
         tuple(labels),
         tuple(labels.values()),
-        ready=is_ready,
-        schedulable=is_schedulable,
+        is_ready=is_ready,
+        is_schedulable=is_schedulable,
         gpus=8,
         hardware=Hardware(gpus=gpus),
     )
@@ -298,7 +298,7 @@ def check_counts(table: Table, nodes: Sequence[NodeFacts]) -> None:
     usable = 0
     machines: Counter[Hardware] = Counter()
     for facts in nodes:
-        usable += facts.traits.usable
+        usable += facts.traits.is_usable
         machines[facts.traits.hardware] += 1
     assert sum(table.usable) == usable
     assert totals(table.machines) == machines
@@ -329,8 +329,8 @@ def test_nodes_that_differ_only_in_their_names_are_one_kind() -> None:
     assert table.weights == [3]
     hosts = table.column("host")
     assert hosts.distinct == 3
-    assert hosts.unique
-    assert table.column("rack").uniform
+    assert hosts.is_unique
+    assert table.column("rack").is_uniform
     assert table.values("host") == ["n0", "n1", "n2"]
 
 
@@ -355,7 +355,7 @@ def test_host_label_with_the_name_of_another_node_is_told_apart() -> None:
 
     hosts = table.column("host")
     assert hosts.distinct == 2
-    assert not hosts.unique
+    assert not hosts.is_unique
     assert table.values("host") == ["n0", "n1", "n0"]
     level = Level("host", "host")
     (coverage,) = cover([level], table)
@@ -392,7 +392,7 @@ def test_nodes_whose_hosts_are_not_their_names_are_one_kind() -> None:
     assert table.weights == [3]
     hosts = table.column(HOSTNAME)
     assert hosts.distinct == 3
-    assert hosts.unique
+    assert hosts.is_unique
     assert table.values(HOSTNAME) == ["h0", "h1", "h2"]
     assert table.values("domain") == ["n0", "n1", "n2"]
 
@@ -431,7 +431,7 @@ def test_host_of_another_node_is_told_apart(first: str, second: str) -> None:
     distinct_hosts = len(set(hosts))
     assert table.column(HOSTNAME).distinct == distinct_hosts
     assert table.values("domain") == ["n0", "n1", "n2", "n3"]
-    assert table.column("domain").unique
+    assert table.column("domain").is_unique
     # The other two nodes stay one kind.
     weights = sorted(table.weights)
     assert weights == [1, 1, 2]

@@ -13,7 +13,7 @@ class Rack:
 
     def is_overdue(self, *, at: float, missing: bool = True) -> bool:
         """Whether it has been missing for longer than the grace period, as the timers know by now."""
-        return self.timers.overdue("rack", at, GRACE_SECONDS, running=missing)
+        return self.timers.is_overdue("rack", at, GRACE_SECONDS, is_running=missing)
 
     def next_deadline(self, *, at: float) -> float | None:
         """In how many seconds it is overdue; None: no timer runs, or it is overdue already."""
@@ -33,18 +33,18 @@ def test_timer_runs_from_the_first_call_until_it_is_stopped() -> None:
 
 def test_timer_without_a_grace_period_is_overdue_at_once() -> None:
     timers: Timers[str] = Timers()
-    assert timers.overdue("rack", 5.0, 0.0)
+    assert timers.is_overdue("rack", 5.0, 0.0)
 
 
 def test_timers_of_other_keys_are_dropped() -> None:
     timers: Timers[str] = Timers()
     for key in ("zone", "rack"):
-        timers.overdue(key, 0.0, GRACE_SECONDS)
+        timers.is_overdue(key, 0.0, GRACE_SECONDS)
 
     timers.keep_only(["rack", "row"])
 
-    assert not timers.overdue("zone", 61.0, GRACE_SECONDS)
-    assert timers.overdue("rack", 61.0, GRACE_SECONDS)
+    assert not timers.is_overdue("zone", 61.0, GRACE_SECONDS)
+    assert timers.is_overdue("rack", 61.0, GRACE_SECONDS)
 
 
 def test_cleared_timers_have_no_deadline() -> None:

@@ -178,13 +178,13 @@ def test_hyper_nodes_inside_each_other_end_somewhere(circle: bool) -> None:
 
 def _in_rack(rack: str) -> list[NodeFacts]:
     """Two nodes of one zone in a rack of this name."""
-    traits = Traits(keys=("z", "r"), values=("z1", rack), ready=True, schedulable=True, gpus=8)
+    traits = Traits(keys=("z", "r"), values=("z1", rack), is_ready=True, is_schedulable=True, gpus=8)
     return [NodeFacts(name, name, traits) for name in ("n1", "n2")]
 
 
 @pytest.mark.parametrize("value", ["z Nodes=evil", "a=b", "\u00fc", "-a", "x" * 64, "a,b", "a[1-2]"])
 def test_value_that_is_no_label_is_no_name_for_slurm(value: str) -> None:
-    with pytest.raises(ExportError, match="cannot be the value of a label, so no switch or block gets its name"):
+    with pytest.raises(ExportError, match="is not a valid label value, so it cannot name a switch or block"):
         tree([Level("zone", "z"), Level("rack", "r")], Table(_in_rack(value)))
 
 

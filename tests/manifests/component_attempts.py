@@ -125,6 +125,15 @@ SLINKY_ANNOTATION = ComponentRights(
     ),
 )
 
+NODE_ENDPOINT = ComponentRights(
+    node="described",
+    present=(make_node("described"),),
+    refused_without=(CANNOT_READ_PLAN,),
+    in_force=(READ_PLAN,),
+    work=(READ_PLAN, WATCH_PLAN),
+    forbidden=OTHER_CONFIG_MAPS,
+)
+
 UNIQUE_RACK = "gpu.topology/unique-rack"
 UNIQUE_VALUES = ComponentRights(
     node="labelled",

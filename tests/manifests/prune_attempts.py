@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.manifests import rights
-from tests.manifests.rights import AGENTS, CONTROLLERS, FLAVORS, GHOST, HOME, NODES, OTHER, OWN, PLAN, TOPOLOGIES
+from tests.manifests.rights import AGENTS, CONTROLLERS, FLAVORS, GHOST, HOME, NODES, OTHER, OWN, PATHS, PLAN, TOPOLOGIES
 from tests.support.publishing import PUBLISHED, published
 
 SLINKY = "topology.slinky.slurm.net/spec"
@@ -58,6 +58,7 @@ WORK = (
     rights.get("list flavors", FLAVORS),
     rights.get("list pods at home", f"{HOME}/pods"),
     rights.delete("delete the agents' plan", PLAN),
+    rights.delete("delete the paths of nodes", PATHS),
     rights.get("look at the agents", f"{AGENTS}/toposcope-agent"),
     rights.get("look at the controllers", f"{CONTROLLERS}/toposcope-controller"),
     LIST_PROGRAMS,

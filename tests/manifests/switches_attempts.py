@@ -5,7 +5,7 @@ from typing import Any
 from tests.manifests import rights
 from tests.manifests.rights import EVENTS, GHOST, NODES, OTHER, OWN, TOPOLOGIES, Attempt, managed
 from toposcope.api.label_keys import SWITCHES
-from toposcope.hardware.neighbours import LIMIT
+from toposcope.hardware.neighbours import MAX_ANNOTATION_CHARACTERS
 from toposcope.switches.publish import MANAGER
 
 AS_SWITCHES = f"{OWN}?fieldManager={MANAGER}"
@@ -38,10 +38,10 @@ WORK = (
     write("drop it again", OWN),
 )
 
-LONGEST_ANNOTATION = write("write as much as fits", OWN, annotations={SWITCHES: "x" * LIMIT})
+LONGEST_ANNOTATION = write("write as much as fits", OWN, annotations={SWITCHES: "x" * MAX_ANNOTATION_CHARACTERS})
 
 FORBIDDEN = (
-    write("write more than fits", OWN, "at most 16384", annotations={SWITCHES: "x" * (LIMIT + 1)}),
+    write("write more than fits", OWN, "at most 16384", annotations={SWITCHES: "x" * (MAX_ANNOTATION_CHARACTERS + 1)}),
     write("write what the agent writes", OWN, ONLY_ITS_ANNOTATION, annotations={"gpu.topology/rails": "[]"}),
     rights.merge_metadata("overwrite an annotation", OWN, ONLY_ITS_ANNOTATION, annotations={"example.com/note": "x"}),
     rights.merge_metadata("remove an annotation", OWN, ONLY_ITS_ANNOTATION, annotations={"example.com/note": None}),

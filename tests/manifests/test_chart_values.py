@@ -168,7 +168,7 @@ def render(chart: Path) -> Helm:
             "--namespace",
             NAMESPACE,
             "--kube-version",
-            "1.30.0",
+            "1.36.0",
             "-f",
             "-",
         ]

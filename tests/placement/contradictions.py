@@ -15,7 +15,7 @@ _COPIES = re.compile(rf"{_NUMBER} \w+ of .* need .*; there (?:is room for|are) {
 _IN_ORDER = re.compile(
     rf"there is room for {_NUMBER} of {_NUMBER} (?:pods?|slices?)$|no domain has room for it with its leader$"
 )
-_NOT_ONE_RESOURCE = re.compile(r"too (?:few|little) [^:]+$|but not where all of its pods fit at once$")
+_NOT_ONE_RESOURCE = re.compile(r"too (?:few|little) [^:]+$|but too fragmented for its pods to fit at once$")
 
 
 def contradiction(sentence: str) -> str:

@@ -122,10 +122,10 @@ class JudgedGroups:
     """What is said of groups on nodes. A refusal must not contradict itself."""
 
     def __init__(self, nodes: Sequence[RoomNode], groups: Sequence[Group], *, partial: bool) -> None:
-        self._verdict = judge(groups, LEVELS, nodes, partial=partial)
-        self._fittings = fittings(groups, LEVELS, nodes, partial=partial)
+        self._verdict = judge(groups, LEVELS, nodes, can_lack_levels=partial)
+        self._fittings = fittings(groups, LEVELS, nodes, can_lack_levels=partial)
         self._simplified = simplified(groups)
-        self._room = Room(LEVELS, nodes, self._simplified, partial=partial)
+        self._room = Room(LEVELS, nodes, self._simplified, can_lack_levels=partial)
         if self._verdict.kind not in {"fits", "unclear"}:
             assert contradiction(self.answer) == ""
 
@@ -180,10 +180,11 @@ class JudgedGroups:
     def roomy(self) -> list[Roomy]:
         """All domains with room for one copy, the fullest first."""
         assert self._fittings, "nothing is required to stay together"
-        assert self._fittings.exact
+        assert self._fittings.is_exact
         assert self._fittings.group.required == self._fittings.level
         return [
-            Roomy("/".join(fitting.domain), nodes=fitting.nodes, free=fitting.free) for fitting in self._fittings.found
+            Roomy("/".join(fitting.domain), nodes=fitting.nodes, free=fitting.free)
+            for fitting in self._fittings.domains
         ]
 
 

@@ -13,10 +13,9 @@ EXTENDED_RESOURCE = "spec.extendedResourceName"
 POD_CLAIMS = "spec.template.spec.resourceClaims"
 SECOND_JOB = "spec.replicatedJobs[1].template.spec"
 DRAIN_N0 = ["would fit if 1 node of the cluster were drained: n0"]
-DEPENDS_ON_CHOICE = "unclear: its pods may find their devices; that depends on which ones the scheduler takes for each"
+DEPENDS_ON_CHOICE = "unclear: whether its pods get their devices depends on which ones the scheduler takes for each"
 SHARED_CLAIM = (
-    "unclear: which devices its pods get is not known: "
-    "resourceclaim/own -n ml is shared by pods, or has its devices already"
+    "unclear: it is unknown which devices its pods get: resourceclaim/own -n ml is shared by pods or already allocated"
 )
 OWN_CLAIM = [{"name": "g", "resourceClaimName": "own"}]
 ONE_OF_TEMPLATE = [{"name": "g", "resourceClaimTemplateName": "one"}]
@@ -389,4 +388,4 @@ def test_claims_are_unclear_where_kai_places(job: CheckedCluster) -> None:
     answer = job.check()
 
     assert answer.findings == []
-    assert answer.verdict == "unclear: which devices the resource claims of its pods get is not known"
+    assert answer.verdict == "unclear: it is unknown which devices the resource claims of its pods get"

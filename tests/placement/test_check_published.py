@@ -27,18 +27,18 @@ FLAVORS_NOTE = "the queue's flavors are not known: their nodes, taints and quota
 STARTS_ONE_BY_ONE = warning(
     "kai/min-member",
     f"metadata.annotations[{REQUIRED}]",
-    "KAI 0.17 does not treat a Job as a gang: it starts the 2 pods one by one, "
-    "the first one picks the domain, and those without room there wait",
+    "KAI 0.17 does not treat a Job as a gang: it starts the 2 pods one by one, the first chooses the domain, and "
+    "pods without room there wait",
     fix='set kai.scheduler/batch-min-member: "2" on the Job, and recreate it',
 )
 NO_REPLICAS = warning(
-    "grove/no-replicas", "spec.replicas", "is 0 unless it is set: Grove creates no pods", fix="set it to 1 or more"
+    "grove/no-replicas", "spec.replicas", "defaults to 0, so Grove creates no pods", fix="set it to 1 or more"
 )
 NO_QUEUE = warning(
     "grove/queue",
     "metadata.labels",
     "no KAI queue is configured on PodCliqueSet default/c or its PodClique templates",
-    fix="label the set with kai.scheduler/queue: Grove after v0.1.0-alpha.12 refuses it without",
+    fix="label the set with kai.scheduler/queue: Grove after v0.1.0-alpha.12 rejects it without a queue",
 )
 POD_CLIQUE_SET = """
     apiVersion: grove.io/v1alpha1
@@ -103,7 +103,9 @@ def no_kai_topology(fix: str) -> Finding:
 def no_kueue_topology(fix: str) -> Finding:
     """No topology of Kueue's exists."""
     field = f"spec.template.metadata.annotations[{KUEUE_REQUIRED}]"
-    return error("kueue/topology-exists", field, "there is no Topology that a ResourceFlavor could name", fix=fix)
+    return error(
+        "kueue/topology-exists", field, "there is no Kueue Topology, so no ResourceFlavor can use one", fix=fix
+    )
 
 
 def no_binding(fix: str) -> Finding:
@@ -124,7 +126,7 @@ def test_kai_job_that_requires_a_host_goes_by_the_topology(kai: CheckedCluster) 
     assert answer.findings == [STARTS_ONE_BY_ONE]
     assert answer.verdict == (
         "cannot fit: KAI 0.17 starts the pods of train one by one: it binds 1 of 2 in host n0, where the "
-        "first one goes, and the other 1 waits"
+        "first pod goes, and the other 1 waits"
     )
 
 
@@ -138,7 +140,7 @@ def test_kai_level_that_no_node_carries_keeps_all_nodes_out(kai: CheckedCluster)
 
     assert answer.findings == [STARTS_ONE_BY_ONE]
     assert answer.verdict == (
-        "cannot fit: no node carries example.com/rack, which Topology cluster has as a level, and KAI "
+        "cannot fit: no node carries example.com/rack, a level of Topology cluster, and KAI "
         "leaves out every node that lacks a level"
     )
 
@@ -166,7 +168,7 @@ def test_kueue_level_that_no_node_carries_keeps_all_nodes_out(kueue: CheckedClus
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: no node carries example.com/rack, which Topology cluster has as a level, and Kueue "
+        "cannot fit: no node carries example.com/rack, a level of Topology cluster, and Kueue "
         "leaves out every node that lacks a level"
     )
 
@@ -183,8 +185,8 @@ def test_several_levels_that_no_node_carries_are_named(kai: CheckedCluster) -> N
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: no node carries example.com/a, example.com/b, which Topology cluster has as a "
-        "level, and KAI leaves out every node that lacks a level"
+        "cannot fit: no node carries example.com/a, example.com/b, levels of Topology cluster, "
+        "and KAI leaves out every node that lacks a level"
     )
 
 
@@ -281,7 +283,7 @@ def test_kai_topology_that_is_never_published_names_the_field(kai: CheckedCluste
     answer = kai.check(served={"topologies.kai.scheduler": True})
 
     assert answer.findings == [
-        no_kai_topology("ClusterTopology cluster sets spec.publish.kai: Never; Auto writes the Topology")
+        no_kai_topology("ClusterTopology cluster sets spec.publish.kai: Never; set it to Auto to publish the Topology")
     ]
     assert answer.verdict == ""
 
@@ -318,7 +320,9 @@ def test_kueue_topology_that_is_never_published_names_the_field(kueue: CheckedCl
     answer = kueue.check(served={"topologies.kueue.x-k8s.io": True})
 
     assert answer.findings == [
-        no_kueue_topology("ClusterTopology cluster sets spec.publish.kueue: Never; Auto writes the Topology")
+        no_kueue_topology(
+            "ClusterTopology cluster sets spec.publish.kueue: Never; set it to Auto to publish the Topology"
+        )
     ]
     assert answer.verdict == ""
 
@@ -359,7 +363,10 @@ def test_grove_binding_that_is_never_published_names_the_field(kai: CheckedClust
     answer = kai.check(served={"clustertopologybindings.grove.io": True})
 
     assert answer.findings == [
-        no_binding("ClusterTopology cluster sets spec.publish.grove: Never; Auto writes the ClusterTopologyBinding"),
+        no_binding(
+            "ClusterTopology cluster sets spec.publish.grove: Never; "
+            "set it to Auto to publish the ClusterTopologyBinding"
+        ),
         NO_REPLICAS,
         NO_QUEUE,
     ]
@@ -411,7 +418,7 @@ def test_cluster_topology_stands_in_for_kai(kai: CheckedCluster) -> None:
         KAI job/train -n ml on cluster, one by one
           train: required rack; 2 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == [("which Topology KAI reads is not known: ClusterTopology cluster is used in its place")]
+    assert answer.notes == [("the Topology that KAI reads is unknown: ClusterTopology cluster is used instead")]
     assert answer.verdict == FITS_IN_RACK
 
 
@@ -428,7 +435,7 @@ def test_cluster_topology_stands_in_for_kueue(kueue: CheckedCluster) -> None:
     """)
     assert answer.notes == [
         FLAVORS_NOTE,
-        ("which Topology Kueue reads is not known: ClusterTopology cluster is used in its place"),
+        ("the Topology that Kueue reads is unknown: ClusterTopology cluster is used instead"),
     ]
     assert answer.verdict == FITS_IN_RACK
 
@@ -448,7 +455,7 @@ def test_cluster_topology_stands_in_for_grove(kai: CheckedCluster) -> None:
                      clique c: 2 c (nvidia.com/gpu=8)
     """)
     assert answer.notes == [
-        ("which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster is used in its place")
+        ("the ClusterTopologyBinding that Grove reads is unknown: ClusterTopology cluster is used instead")
     ]
     assert answer.verdict == FITS_IN_RACK
 
@@ -471,7 +478,7 @@ def test_labels_stand_in_where_there_is_no_cluster_topology(kueue: CheckedCluste
     """)
     assert answer.notes == [
         FLAVORS_NOTE,
-        ("which Topology Kueue reads is not known: the hierarchy of the nodes' labels is used in its place"),
+        ("the Topology that Kueue reads is unknown: the hierarchy of the node labels is used instead"),
     ]
     assert answer.verdict == FITS_IN_RACK
 
@@ -489,7 +496,7 @@ def test_other_cluster_topology_stands_in_under_its_name(kai: CheckedCluster) ->
         KAI job/train -n ml on other, a gang
           train: required shelf; 2 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == [("which Topology KAI reads is not known: ClusterTopology other is used in its place")]
+    assert answer.notes == [("the Topology that KAI reads is unknown: ClusterTopology other is used instead")]
     assert answer.verdict == FITS_ON_SHELF
 
 

@@ -17,13 +17,13 @@ REQUIRED = "kai.scheduler/topology-required-placement"
 PREFERRED = "kai.scheduler/topology-preferred-placement"
 TWO_RACKS_FIT = "fits: 2 example.com/racks could take it now, best a/r1 (2 nodes, 16 free GPUs)"
 POOL_NOTE = (
-    "which nodes the platforms of the pool may use is set in OSMO's pod templates and not known here: all nodes count"
+    "OSMO's pod templates may restrict the pool's platforms to some nodes; they are unknown here, so all nodes count"
 )
-HARDEST_GROUP_NOTE = "OSMO places each group of tasks by itself; of several groups this is the hardest one to place"
+HARDEST_GROUP_NOTE = "OSMO places each group of tasks separately; this is the group that is hardest to place"
 WITHOUT_QUEUE = warning(
     "kueue/queue-name",
     "metadata.labels[kueue.x-k8s.io/queue-name]",
-    "without a queue Kueue leaves the workload alone, and its annotations have no effect",
+    "Kueue does not manage a workload without a queue, so its annotations have no effect",
     fix="label the Job with kueue.x-k8s.io/queue-name (not needed where Kueue manages jobs without a queue name)",
 )
 OSMO_POOL = """
@@ -264,7 +264,7 @@ def test_exclusive_job_on_a_label_that_no_node_carries_is_an_error(cluster: Chec
           job of a: required example.com/none, apart by jobset.sigs.k8s.io/job-key; 1 a (nvidia.com/gpu=8)
     """)
     assert answer.notes == []
-    assert answer.verdict == "cannot fit: 1 job of a need one example.com/none each to themselves; there are 0"
+    assert answer.verdict == "cannot fit: 1 job of a needs one example.com/none to itself; there are 0"
 
 
 def test_exclusive_jobs_go_to_racks_of_different_names(cluster: CheckedCluster) -> None:
@@ -284,7 +284,7 @@ def test_exclusive_jobs_cannot_share_racks_of_one_name(cluster: CheckedCluster) 
     answer = cluster.check()
 
     assert answer.findings == []
-    assert answer.verdict == "cannot fit: 3 jobs of a need one example.com/rack each to themselves; there are 2"
+    assert answer.verdict == "cannot fit: 3 jobs of a each need one example.com/rack to themselves; there are 2"
 
 
 def test_exclusive_jobs_go_by_names_of_the_binding(cluster: CheckedCluster) -> None:
@@ -303,7 +303,7 @@ def test_exclusive_jobs_go_by_names_of_the_binding(cluster: CheckedCluster) -> N
     answer = cluster.check()
 
     assert answer.findings == []
-    assert answer.verdict == "cannot fit: 3 jobs of a need one rack each to themselves; there are 2"
+    assert answer.verdict == "cannot fit: 3 jobs of a each need one rack to themselves; there are 2"
 
 
 def test_exclusive_job_that_tolerates_all_may_use_a_cordoned_node(cluster: CheckedCluster) -> None:
@@ -571,7 +571,7 @@ def test_runai_preference_never_keeps_a_workload_out(cluster: CheckedCluster) ->
             leader: 1 pods (nvidia.com/gpu=8)
             workers: 4 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["Run:ai prefers the lowest level of topology t by itself (host), then goes upward"]
+    assert answer.notes == ["Run:ai prefers the lowest level of topology t by default (host), then broader levels"]
     assert answer.verdict == "fits: 5 pods on 5 nodes"
 
 

@@ -100,7 +100,7 @@ def test_field_in_a_list_has_the_path_of_its_item(cluster: CheckedCluster) -> No
 def test_kind_when_nobody_reads_its_pods_is_unclear(cluster: CheckedCluster) -> None:
     cluster.workload = workload("serving.example.com/v1", "Service", {"blue": template(), "green": [template()]})
     answer = cluster.check()
-    assert answer.verdict == "unclear: too little is known to look for room"
+    assert answer.verdict == "unclear: too little is known to check for room"
     assert answer.json["system"] is None
     assert answer.json["unread"] == [
         {"field": "spec.blue.spec", "line": None, "why": PODS},

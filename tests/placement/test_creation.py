@@ -12,8 +12,8 @@ Object = dict[str, Any]
 SPEC = "spec.template.spec"
 RESOURCES = f"{SPEC}.containers[0].resources"
 FITS = "fits: 2 pods on 2 nodes"
-REFUSED = "cannot fit: the API server refuses its pods"
-SUSPENDED = "does not fit now: spec.suspend is true: it has no pods until somebody sets it to false"
+REFUSED = "cannot fit: the API server rejects its pods"
+SUSPENDED = "does not fit now: spec.suspend is true: no pods are created until it is set to false"
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def test_scheduling_gate_holds_the_pods(cluster: CheckedCluster) -> None:
     cluster.edit_workload(f"{SPEC}.schedulingGates", [{"name": "example.com/data"}])
 
     assert cluster.check().verdict == (
-        "does not fit now: scheduling is blocked by the scheduling gates of pods (example.com/data): "
-        "no scheduler looks at its pods until somebody removes them"
+        "does not fit now: scheduling gates on pods (example.com/data) block scheduling: "
+        "no scheduler considers its pods until they are removed"
     )
 
 
@@ -90,7 +90,7 @@ def test_suspended_job_has_no_pods(cluster: CheckedCluster) -> None:
 def test_unknown_scheduler_is_unclear(cluster: CheckedCluster) -> None:
     cluster.edit_workload(f"{SPEC}.schedulerName", "mine")
 
-    assert cluster.check().verdict == "unclear: schedulerName mine: which rules that scheduler has is not known"
+    assert cluster.check().verdict == "unclear: schedulerName mine: the rules of that scheduler are unknown"
 
 
 def test_unknown_scheduler_still_cannot_fit_without_room(cluster: CheckedCluster) -> None:
@@ -122,7 +122,7 @@ def test_quota_of_cpu_wants_each_container_to_name_it(cluster: CheckedCluster) -
     cluster.add(quota({"limits.memory": "1Ti"}))
 
     assert cluster.check().verdict == (
-        "cannot fit: the API server refuses its pods: failed quota: team: must specify limits.memory for: main"
+        "cannot fit: the API server rejects its pods: failed quota: team: must specify limits.memory for: main"
     )
 
 
@@ -197,7 +197,7 @@ def test_limit_range_refuses_what_is_over_its_maximum(cluster: CheckedCluster) -
         "pods/limit-range",
         RESOURCES,
         "maximum nvidia.com/gpu usage per Container is 4, but limit is 8",
-        fix="LimitRange bounds of namespace ml says so",
+        fix="LimitRange bounds of namespace ml requires this",
     )
     assert answer.findings == [refusal]
     assert answer.verdict == REFUSED
@@ -307,12 +307,12 @@ def test_missing_class_refuses_the_pods(
     [
         pytest.param(
             "runtimeClassName",
-            "RuntimeClass any was not read, so the overhead, node selector and tolerations that it adds are not known",
+            "RuntimeClass any was not read, so the overhead, node selector and tolerations that it adds are unknown",
             id="runtime-class",
         ),
         pytest.param(
             "priorityClassName",
-            "PriorityClass any was not read: the API server refuses the pods if it is missing",
+            "PriorityClass any was not read: the API server rejects the pods if it is missing",
             id="priority-class",
         ),
     ],
@@ -448,7 +448,7 @@ def test_overhead_without_runtime_class_is_warned_of(cluster: CheckedCluster) ->
             "pods/overhead",
             f"{SPEC}.overhead",
             "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
-            fix="leave it out: the RuntimeClass sets it",
+            fix="remove it: the RuntimeClass sets it",
         )
     ]
 

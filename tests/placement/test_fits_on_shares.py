@@ -53,12 +53,12 @@ def test_job_that_fits_only_on_shares_is_warned_of(pods: int, gpus: int) -> None
     result = checked(mixed_cluster(), job(pods, gpus))
     assert result.verdict
     assert result.verdict.kind == "fits"
-    assert answer(result.verdict).endswith("on shares of GPUs and not on GPUs")
+    assert answer(result.verdict).endswith("on shares of GPUs, not on whole GPUs")
     (warning,) = share_findings(result)
     assert warning.severity == "warning"
     assert "nvidia.com/gpu is a share of a GPU on 2 nodes" in warning.message
     assert "mig-single, sliced" in warning.message
-    assert result.well
+    assert result.is_ok
 
 
 def test_job_that_fits_on_whole_gpus_is_noted() -> None:
@@ -73,7 +73,7 @@ def test_job_that_does_not_fit_notes_that_shares_count() -> None:
     result = checked(mixed_cluster(), job(1, 80))
     assert result.verdict
     assert result.verdict.kind == "never"
-    assert "these count here as they do for the scheduler" in notes(result)
+    assert "these count as GPUs here, as they do for the scheduler" in notes(result)
 
 
 def test_selector_for_whole_gpus_needs_no_warning() -> None:

@@ -154,7 +154,7 @@ def test_nodes_with_room_for_several_resources_are_short() -> None:
 def test_hosts_for_copies_are_short() -> None:
     judged = judge_groups(TWO_RACKS, group("g", pods(1, memory=GIB, gpus=4), required=HOST, copies=7))
 
-    assert judged.answer == "cannot fit: 7 copies of g need one host each with 4 GPUs; there is room for 6"
+    assert judged.answer == "cannot fit: 7 copies of g each need one host with 4 GPUs; there is room for 6"
     assert judged.said == ["g must stay in one host: 3 of 3 hosts have room for it alone"]
     assert judged.short == Short(
         level="host", counted="resource", resource=GPU, needs=4, largest=8, best="b/r1/a", copies=7, room_for=6
@@ -166,7 +166,7 @@ def test_hosts_for_copies_of_a_part_are_counted_once() -> None:
         TWO_RACKS, group("all", pods(1, cpu=1_000), group("g", pods(1, gpus=5), required=HOST, copies=4))
     )
 
-    assert judged.answer == "cannot fit: 4 copies of g need one host each with 5 GPUs; there is room for 3"
+    assert judged.answer == "cannot fit: 4 copies of g each need one host with 5 GPUs; there is room for 3"
     assert judged.said == ["g must stay in one host: 3 of 3 hosts have room for it alone"]
     assert judged.short == Short(
         level="host", counted="resource", resource=GPU, needs=5, largest=8, best="b/r1/a", copies=4, room_for=3
@@ -176,7 +176,7 @@ def test_hosts_for_copies_of_a_part_are_counted_once() -> None:
 def test_racks_for_copies_apart_are_short() -> None:
     judged = judge_groups(TWO_RACKS, group("g", pods(1, gpus=1), required=RACK, copies=3, apart="alone"))
 
-    assert judged.answer == "cannot fit: 3 copies of g need one rack each to themselves; there are 2"
+    assert judged.answer == "cannot fit: 3 copies of g each need one rack to themselves; there are 2"
     assert judged.said == ["g must stay in one rack: 2 of 2 racks have room for it alone"]
     assert judged.short == Short(
         level="rack", counted="domains", resource=GPU, needs=1, largest=0, copies=3, room_for=2
@@ -243,7 +243,7 @@ def test_pods_of_two_sizes_fit_only_in_pieces() -> None:
     )
 
     assert judged.answer == (
-        "cannot fit: there is enough of everything for g in one rack, but not where all of its pods fit at once"
+        "cannot fit: there is enough of everything for g in one rack, but too fragmented for its pods to fit at once"
     )
     assert judged.said == ["g must stay in one rack: 1 of 1 rack has room for it alone"]
     assert judged.short == Short(level="rack", counted="pieces", resource=GPU, needs=0, largest=0)
@@ -302,7 +302,7 @@ def test_group_goes_to_its_preferred_host() -> None:
     assert judged.answer == "fits: 3 racks could take it now, best y/r1 (1 node, 3 free GPUs)"
     assert judged.said == [
         "g must stay in one rack: 3 of 3 racks have room for it alone",
-        "g would like to stay in one host: 4 of 5 hosts have room for it alone",
+        "g prefers to stay in one host: 4 of 5 hosts have room for it alone",
         "g: 3 pods in e: e",
         "1 node is left out: is cordoned (f)",
         "1 node is left out: lacks label example.com/rack (g)",
@@ -320,7 +320,7 @@ def test_group_without_room_on_one_host_goes_to_one_rack() -> None:
 
     assert judged.answer == "fits: 9 pods on 2 nodes"
     assert judged.said == [
-        "g would like to stay in one host: 0 of 5 hosts have room for it alone",
+        "g prefers to stay in one host: 0 of 5 hosts have room for it alone",
         "g: 9 pods in x/r1: b, a",
         "1 node is left out: is cordoned (f)",
         "1 node is left out: lacks label example.com/rack (g)",
@@ -461,7 +461,7 @@ def test_copies_apart_go_to_racks_of_their_own() -> None:
     assert judged.answer == "fits: 4 pods on 4 nodes"
     assert judged.said == [
         "g must stay in one rack: 3 of 3 racks have room for it alone",
-        "h would like to stay in one rack: 2 of 3 racks have room for it alone",
+        "h prefers to stay in one rack: 2 of 3 racks have room for it alone",
         "h: 1 pod in r2: c",
         "h: 1 pod in x/r1: b",
         "g: 1 pod in y/r1: e",
@@ -505,7 +505,7 @@ def test_pods_of_one_size_are_drained_like_groups() -> None:
 def test_some_copies_have_room() -> None:
     judged = judge_groups(BUSY, group("g", pods(1, gpus=7), required=RACK, copies=4))
 
-    assert judged.answer == "does not fit now: 4 copies of g need one rack each with 7 GPUs; there is room for 2"
+    assert judged.answer == "does not fit now: 4 copies of g each need one rack with 7 GPUs; there is room for 2"
     assert judged.said == [
         "g must stay in one rack: 1 of 3 racks has room for it alone",
         "1 node is left out: is cordoned (f)",
@@ -526,7 +526,7 @@ def test_some_copies_have_room() -> None:
 def test_some_copies_apart_have_room() -> None:
     judged = judge_groups(BUSY, group("g", pods(1, gpus=4), required=RACK, copies=3, apart="alone"))
 
-    assert judged.answer == "does not fit now: 3 copies of g need one rack each with 4 GPUs; there is room for 2"
+    assert judged.answer == "does not fit now: 3 copies of g each need one rack with 4 GPUs; there is room for 2"
     assert judged.said == [
         "g must stay in one rack: 2 of 3 racks have room for it alone",
         "1 node is left out: is cordoned (f)",
@@ -555,7 +555,7 @@ def test_part_finds_no_room_in_a_block_that_has_enough() -> None:
         ),
     )
 
-    assert judged.answer == "does not fit now: 2 parts of g need one rack each with 12 GPUs; there is room for 1"
+    assert judged.answer == "does not fit now: 2 parts of g each need one rack with 12 GPUs; there is room for 1"
     assert judged.said == [
         "all must stay in one block: 0 of 2 blocks have room for it alone",
         "part of g must stay in one rack: 1 of 3 racks has room for it alone",
@@ -585,7 +585,7 @@ def test_parts_find_room_in_racks_but_not_in_one_block() -> None:
         ),
     )
 
-    assert judged.answer == "does not fit now: 3 parts of g need one rack each with 6 GPUs; there is room for 2"
+    assert judged.answer == "does not fit now: 3 parts of g each need one rack with 6 GPUs; there is room for 2"
     assert judged.said == [
         "all must stay in one block: 0 of 2 blocks have room for it alone",
         "part of g must stay in one rack: 1 of 3 racks has room for it alone",
@@ -646,7 +646,7 @@ def test_copies_that_no_host_takes_go_to_a_rack_and_a_block() -> None:
 
     assert judged.answer == "fits: 6 pods on 3 nodes"
     assert judged.said == [
-        "g would like to stay in one host: 0 of 3 hosts have room for it alone",
+        "g prefers to stay in one host: 0 of 3 hosts have room for it alone",
         "g: 3 pods in r1: a, b",
         "g: 3 pods in b: b, c",
     ]
@@ -759,7 +759,7 @@ def test_resources_are_named_by_scarcity() -> None:
 def test_racks_apart_are_short_for_pods_without_gpus() -> None:
     judged = judge_groups(TWO_RACKS, group("g", pods(1, cpu=1_000, memory=GIB), required=RACK, copies=3, apart="alone"))
 
-    assert judged.answer == "cannot fit: 3 copies of g need one rack each to themselves; there are 2"
+    assert judged.answer == "cannot fit: 3 copies of g each need one rack to themselves; there are 2"
     assert judged.said == ["g must stay in one rack: 2 of 2 racks have room for it alone"]
     assert judged.short == Short(
         level="rack", counted="domains", resource="pods", needs=1, largest=0, copies=3, room_for=2
@@ -934,7 +934,7 @@ def test_group_goes_to_a_preferred_host_of_the_tightest_rack() -> None:
     assert judged.answer == "fits: 2 racks could take it now, best r1 (1 node, 8 free GPUs)"
     assert judged.said == [
         "g must stay in one rack: 2 of 2 racks have room for it alone",
-        "g would like to stay in one host: 1 of 3 hosts has room for it alone",
+        "g prefers to stay in one host: 1 of 3 hosts has room for it alone",
         "g: 2 pods in a: a",
     ]
     assert judged.placed == [Placed("g", "x/r1/a", {"a": 2})]
@@ -996,7 +996,7 @@ def test_pieces_that_a_block_would_take_do_not_fit_in_a_rack() -> None:
     )
 
     assert judged.answer == (
-        "cannot fit: there is enough of everything for g in one rack, but not where all of its pods fit at once"
+        "cannot fit: there is enough of everything for g in one rack, but too fragmented for its pods to fit at once"
     )
     assert judged.said == ["g must stay in one rack: 2 of 2 racks have room for it alone"]
     assert judged.placed == []

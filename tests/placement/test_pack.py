@@ -16,10 +16,10 @@ def check_packing(
     nodes: list[Bin], sizes: list[Size], counts: Counts, *, placed: dict[int, Counts] | None, steps: int
 ) -> None:
     """Pack with so many steps, with any number, and with one too few."""
-    expected = Packing(placed, exact=True, steps=steps)
+    expected = Packing(placed, is_exact=True, steps=steps)
     assert pack(nodes, sizes, counts) == expected
     assert pack(nodes, sizes, counts, steps) == expected
-    assert pack(nodes, sizes, counts, steps - 1) == Packing(None, exact=False, steps=steps - 1)
+    assert pack(nodes, sizes, counts, steps - 1) == Packing(None, is_exact=False, steps=steps - 1)
 
 
 def test_pods_of_one_size_fill_the_last_node_first() -> None:
@@ -45,7 +45,7 @@ def test_pods_that_request_nothing_go_anywhere() -> None:
 def test_pods_that_fit_nowhere_are_proven_not_to_fit() -> None:
     nodes = [node(0, 6, allowed=ANY_OF_TWO), node(1, 5, allowed=ANY_OF_TWO)]
     check_packing(nodes, [(4,), (3,)], (1, 3), placed=None, steps=7)
-    assert pack(nodes, [(4,), (3,)], (1, 3)).impossible
+    assert pack(nodes, [(4,), (3,)], (1, 3)).is_impossible
 
 
 def test_pods_of_three_sizes_fill_three_nodes() -> None:

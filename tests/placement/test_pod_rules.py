@@ -143,8 +143,8 @@ def test_workers_of_one_clique_fit_where_each_clique_has_room() -> None:
 def test_workers_of_one_clique_are_unclear_where_one_is_too_small() -> None:
     cliques = [*CLIQUES_OF_TWO, node("a3", gpus=4, clique="aaaa")]
     assert verdict(mpi_job(3, IN_CLIQUE), cliques) == (
-        "unclear: all pods can find a node, but kube-scheduler places one after the other: where the first ones take "
-        "the wrong nodes, 2 of 3 pods of Worker find one (podAffinity keeps them in one nvidia.com/gpu.clique)"
+        "unclear: every pod can get a node, but kube-scheduler places pods one by one: if the first ones take "
+        "the wrong nodes, only 2 of 3 pods of Worker find a node (podAffinity keeps them in one nvidia.com/gpu.clique)"
     )
 
 
@@ -196,14 +196,14 @@ def test_namespaces_by_label_are_unclear() -> None:
     web = running("web", "n1", {"app": "web"})
     web["metadata"]["namespace"] = "else"
     assert verdict(job(1, template(APP, affinity=affinity)), [*TWO_NODES, web]) == (
-        "unclear: a namespaceSelector goes by labels of namespaces, which are not read"
+        "unclear: a namespaceSelector selects by namespace labels, which are not read"
     )
 
 
 def test_label_that_a_controller_may_add_is_unclear() -> None:
     affinity = apart(term(HOST, {"jobset.sigs.k8s.io/job-index": "0"}))
     assert verdict(job(2, template(APP, affinity=affinity)), TWO_NODES) == (
-        "unclear: a controller adds labels to pods, and a labelSelector goes by one of them"
+        "unclear: a labelSelector uses a label that a controller adds to pods"
     )
 
 
@@ -219,7 +219,7 @@ def test_pods_that_share_no_node_need_a_node_each() -> None:
     alone = template(APP, affinity=apart(term(HOST, APP)))
     assert verdict(job(2, alone), TWO_NODES) == "fits: 2 pods on 2 nodes"
     assert verdict(job(3, alone), TWO_NODES) == (
-        "cannot fit: 2 of 3 pods find a node: podAntiAffinity allows one in each kubernetes.io/hostname; "
+        "cannot fit: 2 of 3 pods find a node: podAntiAffinity allows one per kubernetes.io/hostname; "
         "2 nodes didn't match pod anti-affinity rules"
     )
 
@@ -267,7 +267,7 @@ def test_spread_over_a_label_that_no_node_has_cannot_fit() -> None:
     answer = check(deployment(2, template(APP, topologySpreadConstraints=[spread(RACK, APP)])), TWO_NODES)
     assert answer.verdict == "cannot fit: serve needs 2 GPUs, the nodes it may use have none"
     assert answer.explanation == [
-        f"2 nodes are left out: lacks label {RACK}, which pod affinity or spread constraints go by (n1, n2)"
+        f"2 nodes are left out: lacks label {RACK}, the topologyKey of an affinity or spread constraint (n1, n2)"
     ]
 
 
@@ -310,7 +310,7 @@ def test_large_jobs_that_spread_get_an_answer(pods: int, head: str) -> None:
 def test_pods_with_a_host_port_need_a_node_each() -> None:
     assert verdict(job(2, template(APP, port=8080)), TWO_NODES) == "fits: 2 pods on 2 nodes"
     assert verdict(job(3, template(APP, port=8080)), TWO_NODES) == (
-        "cannot fit: 2 of 3 pods find a node: one pod a node can have host port 8080/TCP (hostPort); "
+        "cannot fit: 2 of 3 pods find a node: only one pod per node can have host port 8080/TCP (hostPort); "
         "2 nodes didn't have free ports for the requested pod ports"
     )
 
@@ -348,7 +348,7 @@ def test_kai_places_one_pod_with_a_host_port_on_each_node() -> None:
     answer = check(kai_job(template(APP, port=8080)), three)
     assert answer.verdict == "fits: 3 pods on 3 nodes"
     assert verdict(kai_job(template(APP, port=8080)), TWO_NODES).startswith(
-        "cannot fit: 2 of 3 pods find a node: one pod a node can have host port 8080/TCP (hostPort)"
+        "cannot fit: 2 of 3 pods find a node: only one pod per node can have host port 8080/TCP (hostPort)"
     )
 
 
@@ -360,8 +360,8 @@ def test_kai_does_not_go_by_spread_constraints() -> None:
         warning(
             "kai/spread",
             "",
-            "KAI 0.17 does not go by topologySpreadConstraints",
-            fix="keep pods apart by podAntiAffinity",
+            "KAI 0.17 ignores topologySpreadConstraints",
+            fix="use podAntiAffinity to keep pods apart",
         )
         in answer.findings
     )
@@ -377,8 +377,8 @@ def test_kai_gang_that_may_start_in_a_clique_that_is_too_small_is_unclear() -> N
     nodes = [node("a1", gpus=2, clique="a"), node("b1", clique="b"), node("b2", clique="b")]
     together = template(APP, affinity=near(term(CLIQUE, APP)))
     assert verdict(kai_job(together), nodes) == (
-        "unclear: KAI 0.17 places pods one by one: by one order the rules between them leave no node for the last "
-        "ones, and whether it takes another one is not known"
+        "unclear: KAI 0.17 places pods one by one: in one order the rules between them leave no node for the last "
+        "pods, and it is unknown whether it uses another order"
     )
 
 
@@ -389,14 +389,14 @@ def test_kueue_that_assigns_two_pods_with_one_port_to_a_node_is_unclear() -> Non
     assert cluster.check().verdict.partition(":")[0] == "fits"
     cluster.edit_workload("spec.template.spec.containers[0].ports", [{"containerPort": 80, "hostPort": 8080}])
     assert cluster.check().verdict == (
-        "unclear: Kueue does not go by hostPort when it assigns nodes, where its pods wait"
+        "unclear: Kueue ignores hostPort when it assigns nodes, and its pods would stay pending there"
     )
 
 
 def test_volcano_with_a_level_and_a_port_is_unclear() -> None:
     cluster = CheckedCluster("placement/clusters/one-rack", "placement/volcano-job")
     cluster.edit_workload("spec.tasks[0].template.spec.containers[0].ports", [{"containerPort": 80, "hostPort": 80}])
-    assert cluster.check().verdict == "unclear: hostPort is not part of the search that is made for Volcano"
+    assert cluster.check().verdict == "unclear: toposcope's search for Volcano does not evaluate hostPort"
 
 
 def ray_cluster(workers: int, affinity: Object) -> Object:

@@ -158,7 +158,7 @@ def test_search_gives_up_after_its_last_step() -> None:
     groups = (Group("g", (Pods("p", 1, (("cpu", 1),)),), copies=3),)
 
     def placed_within(steps: int) -> tuple[Placed, ...] | None:
-        return Search(Room(LEVELS, nodes, groups, partial=False), steps).place(groups)
+        return Search(Room(LEVELS, nodes, groups, can_lack_levels=False), steps).place(groups)
 
     placed = placed_within(6)
     assert placed is not None
@@ -173,7 +173,7 @@ def test_everything_is_tried_in_a_known_number_of_steps() -> None:
     for number, (rack, cpu) in enumerate((("a", 0), ("a", 0), ("b", 1), ("b", 1))):
         nodes.append(RoomNode(f"n{number}", {RACK.key: rack}, {"cpu": cpu, "pods": 9}, total))
     pair = Group("g", (Pods("p", 2, (("cpu", 1),)),), required=RACK)
-    room = Room((RACK,), nodes, (pair,), partial=False)
+    room = Room((RACK,), nodes, (pair,), can_lack_levels=False)
     free_nodes = [Bin(number, (1, 9), (True,)) for number in (2, 3)]
     steps = 2 + 1 + len(nodes) + pack(free_nodes, [(1, 1)], (2,)).steps
 
@@ -191,7 +191,7 @@ def test_every_choice_is_tried_for_copies_that_do_not_fit() -> None:
     for number, (rack, cpu) in enumerate((("a", 0), ("a", 0), ("b", 1), ("b", 1))):
         nodes.append(RoomNode(f"n{number}", {RACK.key: rack}, {"cpu": cpu, "pods": 9}, total))
     pair = Group("g", (Pods("p", 2, (("cpu", 1),)),), required=RACK, copies=2)
-    room = Room((RACK,), nodes, (pair,), partial=False)
+    room = Room((RACK,), nodes, (pair,), can_lack_levels=False)
 
     assert Exhaustive(room).place((pair,)) == (None, True)
 
@@ -201,7 +201,7 @@ def test_search_leaves_the_room_as_it_was() -> None:
     for _ in range(50):
         nodes = cluster(rng)
         searched, _ = group(rng, "g", 5)
-        room = Room(LEVELS, nodes, [searched], partial=False)
+        room = Room(LEVELS, nodes, [searched], can_lack_levels=False)
         before = copy.deepcopy((room.free, room.slots, room.sums))
         Search(room).place([searched])
         assert (room.free, room.slots, room.sums) == before

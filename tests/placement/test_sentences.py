@@ -262,7 +262,7 @@ def test_rooms_that_were_not_all_counted_are_at_least_so_many() -> None:
 
     assert answer(verdict) == "fits: at least 64 racks could take it now, best x/r1 (1 node, 1 free GPU)"
     assert list(advice(verdict)) == []
-    assert list(reasoning(verdict)) == ["g would like to stay in one host: 1 of 1 host has room for it alone"]
+    assert list(reasoning(verdict)) == ["g prefers to stay in one host: 1 of 1 host has room for it alone"]
 
 
 def test_one_room_that_was_not_all_counted_is_at_least_one() -> None:
@@ -283,7 +283,7 @@ def test_placement_of_many_copies_names_twenty() -> None:
     verdict = Verdict("fits", placed=(ON_A,) * 22)
 
     assert answer(verdict) == "fits: 22 pods on 1 node"
-    assert list(reasoning(verdict)) == [*["g: 1 pod in a"] * 20, "and 2 more; -o json shows all of them"]
+    assert list(reasoning(verdict)) == [*["g: 1 pod in a"] * 20, "and 2 more; -o json shows all"]
 
 
 def test_remedies_are_named_in_their_order_with_five_nodes_each() -> None:
@@ -296,7 +296,7 @@ def test_remedies_are_named_in_their_order_with_five_nodes_each() -> None:
     )
     verdict = Verdict("full", shortage=sets, remedies=remedies)
 
-    assert answer(verdict) == "does not fit now: 3 sets of g need 4 GPUs each; there is room for 2"
+    assert answer(verdict) == "does not fit now: 3 sets of g each need 4 GPUs; there is room for 2"
     assert list(advice(verdict)) == [
         "would fit if its pods tolerated taint k=v:NoSchedule of 1 node: a",
         "  add to the spec of its pod template, if these nodes are meant for it:",
@@ -329,7 +329,7 @@ def test_copies_that_need_a_rack_each_are_counted() -> None:
     shortage = short(pod_set, resource="memory", needs=1_500_000_000, largest=8, copies=3, room_for=2)
 
     assert refusal(shortage) == (
-        "does not fit now: 3 copies of pod set of g of h need one rack each with 1.4 GiB of memory; there is room for 2"
+        "does not fit now: 3 copies of pod set of g of h each need one rack with 1.4 GiB of memory; there is room for 2"
     )
 
 
@@ -380,6 +380,6 @@ def test_what_each_rack_lacks_is_named_by_the_number_of_racks() -> None:
 
     assert refusal(shortage) == (
         "does not fit now: g needs 1 CPU core, 1 KiB of memory and 2 rdma/ib in one rack: "
-        "2 have too little rdma/ib, 1 has too few pods left, 1 has too few nodes with room for such a pod, "
+        "2 have too little rdma/ib, 1 has too few pod slots left, 1 has too few nodes with room for such a pod, "
         "1 has too little room for h"
     )

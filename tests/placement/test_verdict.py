@@ -31,7 +31,7 @@ def test_fittings_are_the_domains_with_room(seed: int) -> None:
         for node in plain(nodes):
             domains.setdefault(node.path[:depth], []).append(node)
         truth = {domain for domain, inside in domains.items() if possible([single], LEVELS, inside)}
-        named = {fitting.domain for fitting in found.found}
+        named = {fitting.domain for fitting in found.domains}
         assert named <= truth
         if is_exact(found.group):
             assert named == truth
@@ -45,12 +45,12 @@ def test_fullest_domain_comes_first() -> None:
     found = fittings([small], LEVELS, nodes)
 
     assert found
-    assert found.exact
-    assert [fitting.free for fitting in found.found] == sorted(fitting.free for fitting in found.found)
-    assert len(found.found) == judge([small], LEVELS, nodes).roomy
+    assert found.is_exact
+    assert [fitting.free for fitting in found.domains] == sorted(fitting.free for fitting in found.domains)
+    assert len(found.domains) == judge([small], LEVELS, nodes).roomy
     huge = fittings([replace(small, pods=(Pods("p", 500, ((GPU, 8),)),))], LEVELS, nodes)
     assert huge
-    assert huge.found == ()
+    assert huge.domains == ()
 
 
 def test_only_required_levels_have_fittings() -> None:
@@ -69,13 +69,13 @@ def test_many_domains_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None
     clusters = [cluster(rng) for _ in range(50)]
     found = [(fittings([mixed], LEVELS, nodes), judge([mixed], LEVELS, nodes)) for nodes in clusters]
 
-    assert {(len(tried.found) > 1, tried.exact) for tried, _ in found if tried} == {(False, True), (True, False)}
-    assert {(tried.exact, verdict.roomy_exact) for tried, verdict in found if tried and verdict.kind == "fits"} == {
+    assert {(len(tried.domains) > 1, tried.is_exact) for tried, _ in found if tried} == {(False, True), (True, False)}
+    assert {(tried.is_exact, verdict.roomy_exact) for tried, verdict in found if tried and verdict.kind == "fits"} == {
         (True, True),
         (False, False),
     }
     alike = (fittings([replace(mixed, pods=mixed.pods[:1])], LEVELS, nodes) for nodes in clusters)
-    assert all(tried.exact for tried in alike if tried)
+    assert all(tried.is_exact for tried in alike if tried)
 
 
 FREE = {GPU: 8, "pods": 10}
@@ -97,7 +97,7 @@ def test_node_that_lacks_a_level_is_excluded_by_a_topology() -> None:
 
 
 def test_node_that_lacks_a_level_takes_pods_without_affinity() -> None:
-    verdict = judge((TOGETHER, ANYWHERE), (RACK,), NODES, partial=True)
+    verdict = judge((TOGETHER, ANYWHERE), (RACK,), NODES, can_lack_levels=True)
     assert verdict.kind == "fits"
     assert {placed.group.name: placed.nodes for placed in verdict.placed} == {
         "together": (("a", 1),),
@@ -110,17 +110,17 @@ def test_fittings_are_of_one_copy() -> None:
     mixed = replace(TOGETHER, pods=(*TOGETHER.pods, Pods("q", 1, ())), copies=2)
     tried = fittings([mixed], (RACK,), NODES)
     assert tried
-    assert [fitting.domain for fitting in tried.found] == [("r1",)]
+    assert [fitting.domain for fitting in tried.domains] == [("r1",)]
 
 
 @pytest.mark.parametrize(("partial", "domains"), [(True, [("b",)]), (False, [])], ids=["affinity", "topology"])
 def test_node_that_lacks_a_narrower_level_fits_for_affinity(partial: bool, domains: list[tuple[str]]) -> None:
     in_a_block = replace(TOGETHER, required=BLOCK)
     nodes = [RoomNode("a", {BLOCK.key: "b"}, FREE, FREE)]
-    tried = fittings([in_a_block], (BLOCK, RACK), nodes, partial=partial)
+    tried = fittings([in_a_block], (BLOCK, RACK), nodes, can_lack_levels=partial)
     assert tried
-    assert [fitting.domain for fitting in tried.found] == domains
+    assert [fitting.domain for fitting in tried.domains] == domains
 
 
 def test_node_that_lacks_a_level_is_no_domain() -> None:
-    assert judge((TOGETHER,), (RACK,), [node("b", None)], partial=True).kind == "never"
+    assert judge((TOGETHER,), (RACK,), [node("b", None)], can_lack_levels=True).kind == "never"

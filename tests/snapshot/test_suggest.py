@@ -185,7 +185,7 @@ def test_suggest_when_kinds_want_one_name_adds_a_hash_as_the_controller_does() -
 
 def gpu_facts(node: NodeView) -> NodeFacts:
     """The node as the controller keeps it."""
-    return node_facts(node.name, node.uid, tuple(node.places), node.values, ready=True, schedulable=True, gpus=8)
+    return node_facts(node.name, node.uid, tuple(node.places), node.values, is_ready=True, is_schedulable=True, gpus=8)
 
 
 def test_suggest_keeps_the_names_of_the_status() -> None:

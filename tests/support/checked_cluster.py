@@ -16,7 +16,7 @@ from tests.support.documents import edited
 from tests.support.paths import DOCUMENTS
 
 GPU = "nvidia.com/gpu"
-NOT_CHECKED = "unclear: too little is known to look for room"
+NOT_CHECKED = "unclear: too little is known to check for room"
 Object = dict[str, Any]
 
 

@@ -10,12 +10,12 @@ PLAN = f"/api/v1/namespaces/toposcope-system/configmaps/{CONFIG_MAP}"
 
 def follow_the_plan(api: ApiUnderTest) -> None:
     """Have each Node carry what the plan wants, as its agent would; nothing happens where there is no plan."""
-    status, found = api.request("GET", PLAN)
+    status, config_map = api.request("GET", PLAN)
     if status != 200:
         return
-    plan = decode(found["data"][FIELD])
-    for there in api.get(NODES)["items"]:
-        metadata = there["metadata"]
+    plan = decode(config_map["data"][FIELD])
+    for item in api.get(NODES)["items"]:
+        metadata = item["metadata"]
         name = metadata["name"]
         planner = Planner(name, can_write_unique=True, can_write_slinky=True)
         planner.follow(plan)

@@ -103,7 +103,7 @@ def recorded_looks() -> dict[str, list[Look]]:
 def repeat_changes(history: History, look: Look) -> None:
     """Change a history as it was changed before a look."""
     if look.is_first:
-        history.restart(single_look=look.is_single)
+        history.restart(is_single_look=look.is_single)
     history.spec = look.spec
     history.catalogue = look.catalogue
     history.preferred = look.preferred

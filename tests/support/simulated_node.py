@@ -138,7 +138,7 @@ class SimulatedNode:
         """What the NVIDIA runtime gave the agent's container."""
         self.change: Callable[[RawNode], RawNode] = as_probed
         """What else is different about the node."""
-        self.confined = True
+        self.is_confined = True
         """Whether the admission policies are in force."""
         self.probes = 0
         self.api = NodeApi()
@@ -300,7 +300,7 @@ class SimulatedNode:
 
     def call(self, _request: Request) -> None:
         """Answer a write that the admission policies must refuse."""
-        if self.confined:
+        if self.is_confined:
             raise ApiError(403, "Forbidden", "ValidatingAdmissionPolicy 'x' denied request")
         if self.api.fails:
             raise self.api.fails

@@ -16,10 +16,10 @@ from toposcope.simulator.sysfs import write_sysfs
 class LivingMachine:
     """A machine that is probed again and again by one process, while its /sys changes."""
 
-    def __init__(self, machine: Machine, folder: Path, *, vf_rails: bool = False) -> None:
+    def __init__(self, machine: Machine, folder: Path, *, has_vf_rails: bool = False) -> None:
         self.machine = machine
         self.root = folder / "sys"
-        self.vf_rails = vf_rails
+        self.vf_rails = has_vf_rails
         if not self.root.exists():
             write_sysfs(machine, self.root)
         self.restart()

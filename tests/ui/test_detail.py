@@ -171,7 +171,7 @@ def test_node_has_its_miscabled_rails() -> None:
         pytest.param("[" * 100_000, "cannot be read", id="deep"),
         pytest.param('{"version": 2}', "has version 2", id="newer-version"),
         pytest.param({**MATRIX, "matrix": []}, "was too large for the annotation", id="without-matrix"),
-        pytest.param({**MATRIX, "matrix": ["X"]}, "do not fit its devices", id="short-matrix"),
+        pytest.param({**MATRIX, "matrix": ["X"]}, "do not match its devices", id="short-matrix"),
         pytest.param(
             {**MATRIX, "matrix": ["X", "NVx X", "PIX SYS X", "PXB NODE PHB X"]},
             "holds the cell 'NVx'",

@@ -27,10 +27,10 @@ from toposcope.hardware.compute_network import nearest, nic_paths, usable_nics
 from toposcope.hardware.matrix import (
     SELF,
     LinkMatrix,
+    is_rail_aligned,
     nv_cell,
     nv_links,
     nvlink_domains,
-    rail_aligned,
     shape,
 )
 from toposcope.hardware.pci import NODE, PHB, PIX, PXB, SYS, is_address, pci_level
@@ -499,7 +499,7 @@ def _is_rail_aligned(
     for chosen in usable:
         cards = {numbers[nics[at].card] for at in chosen}
         near.append(sorted(cards))
-    return bool(near) and rail_aligned(near)
+    return bool(near) and is_rail_aligned(near)
 
 
 def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:

@@ -83,7 +83,7 @@ class NvLinks:
     def _is_answered(self, gpu: RawGpu, link: RawLink, fact: NvLink) -> bool:
         if fact.state is LinkState.UNKNOWN:
             return False
-        if not fact.up or fact.remote in (LinkEnd.NVSWITCH, LinkEnd.CPU, LinkEnd.SELF):
+        if not fact.is_up or fact.remote in (LinkEnd.NVSWITCH, LinkEnd.CPU, LinkEnd.SELF):
             return True
         if fact.remote is LinkEnd.GPU:
             return fact.remote_pci is not None
@@ -112,7 +112,7 @@ class NvLinks:
 
     def active(self, gpu: str) -> int:
         """How many of a GPU's links are up."""
-        return sum(link.up for link in self._facts[gpu])
+        return sum(link.is_up for link in self._facts[gpu])
 
     def has_known_links(self, gpu: str) -> bool:
         """Whether NVML said all about a GPU's links.
@@ -165,7 +165,7 @@ class NvLinks:
         addresses = set(on_bus)
         has_nameless = False
         for link in chain.from_iterable(self._facts.values()):
-            if not link.up or link.remote is not LinkEnd.NVSWITCH:
+            if not link.is_up or link.remote is not LinkEnd.NVSWITCH:
                 continue
             if link.remote_pci:
                 addresses.add(link.remote_pci)
@@ -194,7 +194,7 @@ def _ends(facts: Iterable[NvLink]) -> _Ends:
     peers: Counter[str] = Counter()
     into_switches = 0
     for link in facts:
-        if not link.up:
+        if not link.is_up:
             continue
         if link.remote is LinkEnd.NVSWITCH:
             into_switches += 1

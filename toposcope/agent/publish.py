@@ -92,7 +92,7 @@ RIGHTS: Final = frozenset(
         Right("events.k8s.io", "events", "create"),
         # With the component slice-audit.
         Right("resource.k8s.io", "resourceslices", "list"),
-        # With the components unique-values and slinky.
+        # With the components node-endpoint, unique-values and slinky.
         Right("", "configmaps", "get", ("toposcope-node-plan",)),
         Right("", "configmaps", "watch", ("toposcope-node-plan",)),
         Right("gpu.topology", "slinkyannotations", "write"),

@@ -116,14 +116,12 @@ def _plan_watch(
 
 
 def _topology_file(options: AgentOptions) -> "TopologyFile | None":
-    """The file that is kept in a thread of its own; None where it is not asked for."""
+    """The file that the watches keep; None where it is not asked for."""
     if options.topology_file is None:
         return None
     from toposcope.agent.topology_file import TopologyFile  # noqa: PLC0415 - few want it
 
-    topology_file = TopologyFile(options.topology_file, options.node_name)
-    topology_file.start()
-    return topology_file
+    return TopologyFile(options.topology_file, options.node_name)
 
 
 def _read_plan(

@@ -109,7 +109,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
     documents = [values for _, values in objects]
     try:
-        checker = Checker(load_snapshot(arguments, published=True), documents)
+        checker = Checker(load_snapshot(arguments, has_published=True), documents)
         existing = _existing(arguments, documents, problems)
     except (NoClusterError, UnreachableError) as error:
         if problems:
@@ -117,7 +117,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         return _without_cluster(screen, arguments, objects, error)
 
     if arguments.files:
-        _note_missing_limits(checker.known)
+        _note_missing_limits(checker.facts)
     remarks = _dry_runs(arguments, documents) if arguments.server else {}
     answers = []
     with ProgressLine(sys.stderr, doing="checking") as progress:
@@ -134,20 +134,20 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 def _without_pods(answers: Sequence[DocumentAnswer]) -> int:
     """3 where no room was looked for, because no workload has pods; else 0."""
     results = list(_results(answers))
-    if not results or not all(checked.asks_for_nothing for checked in results):
+    if not results or not all(checked.has_no_pods for checked in results):
         return EXIT_OK
     complain("toposcope check: room was not checked: the workloads request no pods")
     return EXIT_UNCLEAR
 
 
-def _note_missing_limits(known: ClusterFacts) -> None:
+def _note_missing_limits(facts: ClusterFacts) -> None:
     """Print which kinds that change all pods the files lack.
 
     Of a live cluster a missing right is reported instead.
     """
     missing = []
     for kind in (LIMIT_RANGES, QUOTAS):
-        if not known.surroundings.knows_all(kind):
+        if not facts.surroundings.knows_all(kind):
             missing.append(kind)
     if missing:
         kinds = " or ".join(f"{kind.kind}s" for kind in missing)
@@ -248,9 +248,9 @@ def exit_code(results: Sequence[Checked]) -> int:
     """0 if all is well, 1 if anything is wrong, 3 if nothing is wrong but something is unclear."""
     code = EXIT_OK
     for checked in results:
-        if checked.well:
+        if checked.is_ok:
             continue
-        if not checked.unclear:
+        if not checked.is_unclear:
             return EXIT_PROBLEMS
         code = EXIT_UNCLEAR
     return code
@@ -263,7 +263,7 @@ def _results(answers: Sequence[DocumentAnswer]) -> Iterator[Checked]:
 
 def _unwell_names(answers: Sequence[DocumentAnswer]) -> Iterator[str]:
     for checked in _results(answers):
-        if checked.reading.workload and not checked.well:
+        if checked.reading.workload and not checked.is_ok:
             yield checked.reading.workload.handle
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from toposcope.api.levels import Level
-from toposcope.cli.command import api_client, load_snapshot, no_node, no_nodes, whole
+from toposcope.cli.command import api_client, load_snapshot, no_node, no_nodes, whole_number
 from toposcope.cli.errors import CommandError
 from toposcope.cli.output import counted
 from toposcope.cli.progress import ProgressLine
@@ -30,7 +30,7 @@ from toposcope.text import first_few
 if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
 
-number: Final = whole()
+number: Final = whole_number()
 """Reads a number of nodes or GPUs in a flag."""
 
 
@@ -129,7 +129,7 @@ class _Collectors(tuple[Collector, ...]):
 def read(
     arguments: argparse.Namespace,
     *,
-    published: bool = False,
+    has_published: bool = False,
     others: Collector | None = None,
     required: RequiredLevels | None = None,
 ) -> NamedPlan:
@@ -143,7 +143,7 @@ def read(
     if required is not None:
         collectors.append(required)
     everything = _Collectors(collectors) if collectors else None
-    snapshot = load_snapshot(arguments, published=published, others=everything)
+    snapshot = load_snapshot(arguments, has_published=has_published, others=everything)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise no_nodes(snapshot, scope)

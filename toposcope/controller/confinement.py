@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.controller.options import LEASE
+from toposcope.integrations import binding_paths, node_plan
 from toposcope.integrations.framework.published import MANAGER
-from toposcope.integrations.node_plan import CONFIG_MAP
 from toposcope.integrations.registry import PUBLISHED
 from toposcope.kube.account_rights import AccountRights, Right
 from toposcope.kube.client import ApiClient, Request
@@ -37,9 +37,14 @@ RIGHTS: Final = frozenset(
         Right("", "events", "list"),
         Right("", "pods", "list"),
         Right("", "pods", "watch"),
-        Right("", "configmaps", "get", (CONFIG_MAP,)),
-        Right("", "configmaps", "create", (CONFIG_MAP,)),
-        Right("", "configmaps", "patch", (CONFIG_MAP,)),
+        Right("", "configmaps", "get", (node_plan.CONFIG_MAP,)),
+        Right("", "configmaps", "create", (node_plan.CONFIG_MAP,)),
+        Right("", "configmaps", "patch", (node_plan.CONFIG_MAP,)),
+        # With the component binding-labels.
+        Right("", "configmaps", "get", (binding_paths.CONFIG_MAP,)),
+        Right("", "configmaps", "create", (binding_paths.CONFIG_MAP,)),
+        Right("", "configmaps", "patch", (binding_paths.CONFIG_MAP,)),
+        Right("", "configmaps", "delete", (binding_paths.CONFIG_MAP,)),
         Right("coordination.k8s.io", "leases", "create"),
         Right("coordination.k8s.io", "leases", "get", (LEASE,)),
         Right("coordination.k8s.io", "leases", "update", (LEASE,)),

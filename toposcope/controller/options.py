@@ -29,6 +29,7 @@ class ControllerOptions:
     """Empty: the pod's own."""
     lease_duration: int = Timing().lease_seconds
     """Seconds."""
+    node_paths: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "write nothing at all: log what would change, each difference once (with --once: print it)"
     )
     parser.add_argument("--dry-run", action="store_true", help=about)
+    about = (
+        "keep the ConfigMap toposcope-node-paths, where a policy looks up which labels a pod gets "
+        "when it is bound (component binding-labels)"
+    )
+    parser.add_argument("--node-paths", action="store_true", help=about)
     about = "how long to gather changes before acting on them; default: 1"
     parser.add_argument("--debounce", type=float, default=1.0, metavar="SECONDS", help=about)
     parser.add_argument(

@@ -1,8 +1,9 @@
 """One pass of the controller: look at the cluster, assess each ClusterTopology, write.
 
 What is urgent is written first: a topology of which a required level went or came back as soon as
-it is assessed, then the agents' plan, then the other topologies, at last those beyond the supported
-number. `toposcope.controller.writers.topology` has the order within a topology.
+it is assessed, then the agents' plan and the paths of all nodes, then the other topologies, at last
+those beyond the supported number. `toposcope.controller.writers.topology` has the order within a
+topology.
 """
 
 import logging
@@ -50,6 +51,7 @@ class Reconciler:
     def __init__(self, wiring: Wiring) -> None:
         self._runtime = wiring.runtime
         self._node_plan = wiring.node_plan
+        self._node_paths = wiring.node_paths
         self._cached_reader = wiring.cached_reader
         self._assessor = Assessor(wiring)
         self._status = StatusWriter(wiring)
@@ -161,6 +163,7 @@ class Reconciler:
             else:
                 queue.append(findings)
         self._write_node_plan(look, plans)
+        self._write_node_paths(look)
         queue.extend(_Excess(topology) for topology in look.excess)
         return queue
 
@@ -175,6 +178,14 @@ class Reconciler:
             return
         with self._noting_failure("(node plan)"):
             outcome = self._node_plan.write(look, plans)
+            self._note_due(outcome)
+
+    def _write_node_paths(self, look: Pass) -> None:
+        """Write where all nodes are, for the policy that labels pods; or delete that."""
+        if self._node_paths is None or self._node_plan is None:
+            return
+        with self._noting_failure("(node paths)"):
+            outcome = self._node_paths.write(look.nodes, self._node_plan.plan)
             self._note_due(outcome)
 
     def _interruption(

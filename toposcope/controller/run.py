@@ -25,6 +25,7 @@ from toposcope.controller.publishing.dry_run import DryRunClient, PublishersDryR
 from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.wiring import Wiring
+from toposcope.controller.writers.node_paths import NodePathsWriter
 from toposcope.controller.writers.node_plan import NodePlanWriter
 from toposcope.integrations import registry as systems
 from toposcope.integrations.framework.publishing.publisher import DELAY_SECONDS, PublishSettings
@@ -263,9 +264,26 @@ class _Terms:
                 dry_run=PublishersDryRun(self.published, publishing.dry_run_publishers, runtime),
                 publishing=publishing,
                 node_plan=NodePlanWriter(self.client, plan_writer, namespace, runtime),
+                node_paths=self._node_paths(namespace),
                 show=show,
                 is_single_look=once,
             )
+        )
+
+    def _node_paths(self, namespace: str) -> NodePathsWriter | None:
+        """What keeps the paths of all nodes, or deletes them in a term of leadership.
+
+        A controller that somebody runs beside the cluster's own knows nothing of its flags.
+        """
+        if not (self.options.node_paths or self.options.leader_elect):
+            return None
+        show = self.differences.show if self.differences else None
+        return NodePathsWriter(
+            self.client,
+            namespace,
+            self.runtime,
+            is_wanted=self.options.node_paths,
+            show=show,
         )
 
 

@@ -173,7 +173,7 @@ def _settling(
     timers.keep_only([segment.levels for segment in new])
     settling = []
     for segment in new:
-        established = timers.overdue(segment.levels, now, topology.grace_seconds)
+        established = timers.is_overdue(segment.levels, now, topology.grace_seconds)
         if not established:
             settling.append(segment)
     return settling
@@ -210,7 +210,7 @@ def _dropped(
     dropped = []
     for segment in lost:
         has_changed = not alive.isdisjoint(segment.examples)
-        if timers.overdue(segment.name, now, topology.grace_seconds, running=has_changed):
+        if timers.is_overdue(segment.name, now, topology.grace_seconds, is_running=has_changed):
             dropped.append(segment)
     return dropped
 

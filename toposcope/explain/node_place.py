@@ -141,7 +141,7 @@ def _misplacements(place: _Place) -> Iterator[str]:
     crossed_keys = set()
     for crossing in crossings(levels, place.scope.table()):
         # Names that each block reuses are ordinary; levels about to change places are no fault.
-        if not crossing.reused and not crossing.turned:
+        if not crossing.is_reused and not crossing.is_turned:
             crossed_keys.add(crossing.key)
     for position, narrow in enumerate(levels):
         if narrow.key in crossed_keys:

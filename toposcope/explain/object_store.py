@@ -66,14 +66,14 @@ class Unread:
     """A kind of which nothing is known."""
 
     kind: Kind
-    forbidden: bool
+    is_forbidden: bool
     """True: these credentials must not list it. False: the files have none."""
 
     @property
     def why(self) -> str:
         """Why nothing is known, in a few words."""
         name = self.kind.name
-        if self.forbidden:
+        if self.is_forbidden:
             return f"{name} may not be listed with these credentials"
         return f"the files have no {self.kind.kind} (kubectl get {name} -A)"
 
@@ -159,7 +159,7 @@ class FileCollector:
             missing.pop((ref.group, ref.kind), None)
 
         for key, kind in missing.items():
-            self._store.unread[key] = Unread(kind, forbidden=False)
+            self._store.unread[key] = Unread(kind, is_forbidden=False)
         return self._store
 
 
@@ -253,7 +253,7 @@ class _Loader:
                 self._load_version(kind, version, put, fields)
             except ApiError as error:
                 if error.is_forbidden:
-                    self.store.unread[kind.key] = Unread(kind, forbidden=True)
+                    self.store.unread[kind.key] = Unread(kind, is_forbidden=True)
                     return
                 if not error.is_not_found:
                     raise

@@ -1,8 +1,8 @@
 """Which NICs near a GPU belong to the compute network, and how near they are.
 
-Servers have InfiniBand or RoCE for their GPUs, and Ethernet for storage and management beside it. A
-single InfiniBand port is not enough to tell that RoCE is for storage: what most GPUs have near them
-counts.
+Servers have InfiniBand or RoCE for their GPUs, and Ethernet for storage and management. A single
+InfiniBand port does not show that RoCE is for storage: the kind that most GPUs have near them
+decides.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -54,7 +54,7 @@ def _ways(nic: Nic, data_direct: Sequence[DataDirect], cells: Sequence[str]) -> 
 def compute_nics(paths: Paths, nics: Sequence[Nic]) -> list[list[int]]:
     """For each GPU the positions of the NICs near it that belong to the compute network.
 
-    It does not matter whether their ports are up.
+    NICs whose ports are down count too.
     """
     infiniband = _infiniband_nics(nics)
     return _of_one_kind(paths, infiniband)
@@ -66,26 +66,26 @@ def usable_nics(paths: Paths, nics: Sequence[Nic]) -> list[list[int]]:
     Where no InfiniBand near a GPU is up, Ethernet is RoCE.
     """
     infiniband = _infiniband_nics(nics)
-    if not _any_is_up_near(paths, nics, infiniband):
+    if not _is_any_up_near(paths, nics, infiniband):
         infiniband = set()
     usable = []
     for chosen in _of_one_kind(paths, infiniband):
-        up = [at for at in chosen if not nics[at].down]
+        up = [at for at in chosen if not nics[at].is_down]
         usable.append(up)
     return usable
 
 
-def _any_is_up_near(paths: Paths, nics: Sequence[Nic], chosen: Collection[int]) -> bool:
+def _is_any_up_near(paths: Paths, nics: Sequence[Nic], chosen: Collection[int]) -> bool:
     """Whether one of the chosen NICs that is near a GPU is up."""
     for row in paths:
         for at in _near(row):
-            if at in chosen and not nics[at].down:
+            if at in chosen and not nics[at].is_down:
                 return True
     return False
 
 
 def nearest(row: Sequence[str], chosen: Collection[int]) -> list[int]:
-    """Of the chosen NICs those nearest to the GPU of the row: all at PIX, else all at PXB."""
+    """The chosen NICs nearest to the GPU of the row: all at PIX, else all at PXB."""
     for level in NEAR:
         nics = [at for at in chosen if row[at] == level]
         if nics:
@@ -99,7 +99,7 @@ def is_infiniband(nic: Nic) -> bool:
     up = set()
     for port in nic.ports:
         every.add(port.link_layer)
-        if port.up:
+        if port.is_up:
             up.add(port.link_layer)
     counted = up or every
     return _INFINIBAND in counted
@@ -113,10 +113,10 @@ class _Near(NamedTuple):
 
 
 def _of_one_kind(paths: Paths, infiniband: Collection[int]) -> list[list[int]]:
-    """Of the NICs near each GPU those of the kind that more GPUs have near them.
+    """The NICs near each GPU that are of the kind which more GPUs have near them.
 
-    If as many GPUs have each kind, a GPU takes InfiniBand where it has it near, else Ethernet. If
-    more have Ethernet, only a GPU without Ethernet takes InfiniBand.
+    If as many GPUs have each kind, a GPU uses InfiniBand if it has it near, else Ethernet. If more
+    GPUs have Ethernet, only a GPU without Ethernet uses InfiniBand.
     """
     near_gpus = []
     with_infiniband = 0

@@ -1,4 +1,4 @@
-"""Leaves: which NICs of a node are its rails, and which leaf switch or group they make."""
+"""Leaves: which NICs of a node are its rails, and which leaf switch or group they connect to."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -13,11 +13,10 @@ from toposcope.text import compact, natural
 
 _ID_DIGITS: Final = 6
 _GROUP_DIGITS: Final = 8
-_END: Final = (MAX_VALUE_CHARACTERS - _GROUP_DIGITS - len("..-")) // 2
+_END_CHARACTERS: Final = (MAX_VALUE_CHARACTERS - _GROUP_DIGITS - len("..-")) // 2
 """Characters of the first and the last leaf in the name of their group."""
-_MAKERS: Final = "technologies"
-"""In what an InfiniBand switch calls itself until somebody names it: `Quantum Mellanox
-Technologies`."""
+_DEFAULT_NAME_PART: Final = "technologies"
+"""Part of an InfiniBand switch's default name: `Quantum Mellanox Technologies`."""
 
 
 def rails_text(rails: Sequence[Rail | None]) -> str:
@@ -32,22 +31,22 @@ def rails_text(rails: Sequence[Rail | None]) -> str:
 
 
 def rail_nics(paths: Paths, nics: Sequence[Nic], cabled: Collection[str]) -> set[str]:
-    """The NICs that are rails: those of the compute network nearest to GPUs.
+    """The NICs that are rails: those of the compute network nearest to GPUs, all if none is near.
 
-    All, where none is near to any. A port that is down stays a rail, or the others would look like
-    another group; but not the second port of a card unless it is up or in `cabled`.
+    A port that is down stays a rail, or the others would look like another group; but the second
+    port of a card is a rail only if it is up or in `cabled`.
     """
     used = set()
     cards_in_use = set()
     unused = []
     for nic in _candidates(paths, nics):
-        if nic.down and nic.name not in cabled:
+        if nic.is_down and nic.name not in cabled:
             unused.append(nic)
             continue
         used.add(nic.name)
         cards_in_use.add(nic.card)
     for nic in unused:
-        if nic.card not in cards_in_use:  # of ports that are all down the first
+        if nic.card not in cards_in_use:  # the first port, if all ports of the card are down
             used.add(nic.name)
             cards_in_use.add(nic.card)
     return used
@@ -70,9 +69,9 @@ def _candidates(paths: Paths, nics: Sequence[Nic]) -> list[Nic]:
 
 
 def leaf_labels(rails: Sequence[Rail | None]) -> dict[str, str]:
-    """The label of the switch that all rails meet in, or of their group.
+    """The label of the switch that all rails connect to, or of their group of switches.
 
-    None while the switch of one is unknown.
+    No label while the switch of one rail is unknown.
     """
     values = set()
     for rail in rails:
@@ -87,26 +86,24 @@ def leaf_labels(rails: Sequence[Rail | None]) -> dict[str, str]:
     first = ordered[0]
     if len(ordered) == 1:
         return {LEAF: first}
-    head = first[:_END]
-    last = ordered[-1][:_END].rstrip("-_.")
+    head = first[:_END_CHARACTERS]
+    last = ordered[-1][:_END_CHARACTERS].rstrip("-_.")
     text = "\n".join(ordered)
     digest = _digest(text, _GROUP_DIGITS)
     return {LEAF_GROUP: f"{head}..{last}-{digest}"}
 
 
 def _value(rail: Rail) -> str:
-    """A switch as a label value.
+    """A switch as a label value: its name, with some digits of its id if the name is a default.
 
-    Its name where that looks like its own, else with some digits of its id. Names of one maker's
-    switches differ in a number, if anybody named them; the domain behind a host's name does not
-    count.
+    A name that an admin gave has a number in its host part, and is not the maker's.
     """
     name = label_safe(rail.switch) or "switch"
     host, _, _ = name.partition(".")
     has_number = any(map(str.isdigit, host))
-    if has_number and _MAKERS not in name.casefold():
+    if has_number and _DEFAULT_NAME_PART not in name.casefold():
         return name
-    head = name[:_END]
+    head = name[:_END_CHARACTERS]
     digest = _digest(rail.id, _ID_DIGITS)
     return f"{head}-{digest}"
 

@@ -1,4 +1,4 @@
-"""The link matrix of a node: for every pair of its GPUs and NICs the best path between them."""
+"""The link matrix of a node: the best path between each pair of its GPUs and NICs."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ def nv_links(cell: str) -> int:
 def nvlink_domains(matrix: LinkMatrix) -> tuple[tuple[int, ...], ...]:
     """Connected components of the NV cells as GPU positions, largest first.
 
-    A GPU without links is one by itself.
+    A GPU without links is a component by itself.
     """
     unassigned = dict.fromkeys(range(matrix.gpus))
     domains: list[tuple[int, ...]] = []
@@ -59,9 +59,9 @@ def nvlink_domains(matrix: LinkMatrix) -> tuple[tuple[int, ...], ...]:
         while frontier:
             gpu = frontier.pop()
             row = matrix.cells[gpu]
-            reached = [other for other in unassigned if nv_links(row[other])]
-            for other in reached:
-                del unassigned[other]
+            reached = [peer for peer in unassigned if nv_links(row[peer])]
+            for peer in reached:
+                del unassigned[peer]
             members += reached
             frontier += reached
         members.sort()
@@ -74,7 +74,7 @@ def _largest_first(domain: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
     return -len(domain), domain
 
 
-def rail_aligned(near: Sequence[Sequence[int]]) -> bool:
+def is_rail_aligned(near: Sequence[Sequence[int]]) -> bool:
     """Whether every GPU can have a NIC card of its own among the cards near it.
 
     `near[g]` holds the numbers of the cards no further than PXB from GPU g. Alignment is a matching
@@ -83,18 +83,18 @@ def rail_aligned(near: Sequence[Sequence[int]]) -> bool:
     """
     owner: dict[int, int] = {}
 
-    def place(gpu: int, tried: set[int]) -> bool:
+    def can_place(gpu: int, tried: set[int]) -> bool:
         for nic in near[gpu]:
             if nic in tried:
                 continue
             tried.add(nic)
-            if nic not in owner or place(owner[nic], tried):
+            if nic not in owner or can_place(owner[nic], tried):
                 owner[nic] = gpu
                 return True
         return False
 
     for gpu in range(len(near)):
-        if not place(gpu, set()):
+        if not can_place(gpu, set()):
             return False
     return True
 
@@ -120,17 +120,17 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cells).rstrip()
 
 
-_DIGITS: Final = 10
+_SHAPE_DIGITS: Final = 10
 
 
 def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
-    """Ten hex digits over the link matrix and the NUMA layout.
+    """Ten hex digits that identify the link matrix and the NUMA layout.
 
     `numa[i]` is the NUMA node of device i, None: unknown. Device order must not matter (GPU indices
     and NIC names can change at a reboot), so the matrix is reduced by colour refinement
     (Weisfeiler-Leman): each device starts as its kind, then takes a name from the sorted multiset
     of (path, NUMA relation, other's name) until the names split the devices no further. NUMA
-    *numbers* do not enter, only which devices share a node: firmware numbers equal boards
+    *numbers* do not count, only which devices share a node: firmware numbers equal boards
     differently.
     """
     names = list(map(_kind, matrix.devices))
@@ -146,7 +146,7 @@ def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
 
 
 def _refined(matrix: LinkMatrix, numa: Sequence[int | None], names: Sequence[str], at: int) -> str:
-    """A device's next name: its own, and the paths to all others with theirs."""
+    """A device's next name: a digest of its own name, and of the paths and names of all others."""
     node = numa[at]
     row = matrix.cells[at]
     relations = []
@@ -170,4 +170,4 @@ def _kind(device: str) -> str:
 def _digest(*parts: str) -> str:
     text = "\n".join(parts)
     digest = hashlib.sha256(text.encode())
-    return digest.hexdigest()[:_DIGITS]
+    return digest.hexdigest()[:_SHAPE_DIGITS]

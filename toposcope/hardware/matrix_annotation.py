@@ -1,4 +1,4 @@
-"""Reads the annotation `gpu.topology/matrix`: devices, link matrix, affinity, complaints."""
+"""Reads the annotation `gpu.topology/matrix`: devices, link matrix, affinity, faults."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,18 +16,18 @@ from toposcope.hardware.pci import NEAREST_FIRST, NODE, PHB, PIX, PXB, SYS
 LEGEND: Final = {
     SELF: "the device itself",
     "NV#": "# active NVLinks",
-    PIX: "one PCIe switch between them at most",
-    PXB: "several PCIe switches, and not the CPU",
+    PIX: "at most one PCIe switch between them",
+    PXB: "several PCIe switches, but no CPU host bridge",
     PHB: "through the PCIe host bridge of one CPU",
-    NODE: "between host bridges of one NUMA node",
-    SYS: "between NUMA nodes, over the link of the CPUs",
+    NODE: "between PCIe host bridges of one NUMA node",
+    SYS: "between NUMA nodes, over the CPU interconnect",
 }
 """What each cell means, best first."""
 
 _CELL: Final = re.compile("|".join((SELF, r"NV[0-9]{1,4}", *NEAREST_FIRST)), re.ASCII)
 _VERSION: Final = 1
 _FAULTY: Final = re.compile(r"GPU ([0-9]+)\b")
-_ANEW: Final = "remove it and the agent writes it again"
+_HOW_TO_REWRITE: Final = "remove it and the agent writes it again"
 
 
 class _Gpu(msgspec.Struct, frozen=True, gc=False):
@@ -75,26 +75,24 @@ class MatrixError(ToposcopeError):
 class MatrixDevice:
     """One GPU or NIC, or a Data Direct function, through which a NIC (ConnectX-8) reaches GPUs.
 
-    `cpus` is the kernel's list of the CPUs of its NUMA node; None where something is not known.
+    `cpus` is the kernel's list of the CPUs of its NUMA node. None means unknown.
     """
 
     label: str
-    """`GPU0`, `NIC0`, `DD0`: as the matrix names it."""
+    """`GPU0`, `NIC0`, `DD0`: its name in the matrix."""
     name: str
-    """A GPU's UUID, a NIC's name; the names of a Data Direct function's NICs, empty where they are
-    not known."""
+    """A GPU's UUID, a NIC's name; the names of a Data Direct function's NICs, empty if unknown."""
     pci: str
     """Empty for a GPU that is not on the PCI bus."""
     numa: int | None
     cpus: str | None
     rails: tuple[str, ...] = ()
-    """Of a GPU: the names of the NICs nearest to it."""
+    """GPUs only: the names of the NICs nearest to it."""
     switch: str = ""
-    """Of a NIC: the switch that it is cabled to, and its port there; empty where they are not
-    known."""
+    """NICs only: the switch that it is cabled to, and its port there; empty if unknown."""
     port: str = ""
     root: str = ""
-    """Of a GPU: its PCIe root complex; empty where it is not known."""
+    """GPUs only: its PCIe root complex; empty if unknown."""
 
     @property
     def kind(self) -> Literal["gpu", "nic", "dd"]:
@@ -107,7 +105,7 @@ class MatrixDevice:
 
     @property
     def title(self) -> str:
-        """The line that says in a legend what the label stands for."""
+        """The line that explains the label in a legend."""
         name = self.name
         if self.kind == "dd":
             nic = name or "an unknown NIC"
@@ -128,18 +126,18 @@ class GpuFault:
     """A fault of one GPU."""
 
     label: str
-    """The GPU, as the matrix names it."""
+    """The GPU's name in the matrix."""
     kind: str
-    """What the agent calls it; empty if an earlier agent wrote the annotation."""
+    """The agent's name for it; empty if an earlier agent wrote the annotation."""
     reason: str
     """For people."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMatrix:
-    """What a node's agent has written down.
+    """What a node's agent wrote into the annotation.
 
-    `links` is None where the matrix was too large for the annotation.
+    `links` is None if the matrix was too large for the annotation.
     """
 
     devices: tuple[MatrixDevice, ...]
@@ -148,7 +146,7 @@ class NodeMatrix:
     reasons: tuple[str, ...]
     """Why the node is degraded, one sentence each."""
     faults: tuple[GpuFault, ...]
-    """Those of the reasons that are faults of one GPU."""
+    """The reasons that are faults of one GPU."""
 
 
 def parse(annotation: str) -> NodeMatrix:
@@ -156,15 +154,15 @@ def parse(annotation: str) -> NodeMatrix:
     try:
         annotated = _ANNOTATION.decode(annotation)
     except UnicodeError as error:
-        text = f"the annotation {MATRIX} cannot be read (it is not text); {_ANEW}"
+        text = f"the annotation {MATRIX} cannot be read (it is not text); {_HOW_TO_REWRITE}"
         raise MatrixError(text) from error
     except (msgspec.MsgspecError, RecursionError) as error:
-        text = f"the annotation {MATRIX} cannot be read ({error}); {_ANEW}"
+        text = f"the annotation {MATRIX} cannot be read ({error}); {_HOW_TO_REWRITE}"
         raise MatrixError(text) from error
     if annotated.version != _VERSION:
         raise MatrixError(
             f"the annotation {MATRIX} has version {annotated.version}, "
-            f"and this toposcope knows {_VERSION}"
+            f"but this toposcope reads version {_VERSION}"
         )
     devices = (*_gpus(annotated), *_nics(annotated))
     return NodeMatrix(
@@ -236,7 +234,7 @@ def _faults(annotated: _Annotation) -> Iterator[GpuFault]:
 
 
 def _faults_in_words(reasons: Sequence[str]) -> Iterator[GpuFault]:
-    """The faults by the words of an agent that wrote no others, or had no room for them."""
+    """The faults parsed from the reasons of an agent that wrote none as data, or had no room."""
     for reason in reasons:
         faulty = _FAULTY.match(reason)
         if faulty:
@@ -260,14 +258,16 @@ def _links(devices: Sequence[MatrixDevice], triangle: Sequence[str]) -> LinkMatr
 
 
 def _check_triangle(half: Sequence[Sequence[str]], size: int) -> None:
-    """Raise MatrixError unless it is the lower triangle of a matrix of so many devices."""
+    """Raise MatrixError unless it is the lower triangle of a matrix of `size` devices."""
     lengths = list(map(len, half))
     expected_lengths = list(range(1, size + 1))
     if lengths != expected_lengths:
-        raise MatrixError(f"the rows in the annotation {MATRIX} do not fit its devices; {_ANEW}")
+        raise MatrixError(
+            f"the rows in the annotation {MATRIX} do not match its devices; {_HOW_TO_REWRITE}"
+        )
     for cell in chain.from_iterable(half):
         if not _CELL.fullmatch(cell):
             raise MatrixError(
                 f"the annotation {MATRIX} holds the cell {cell[:20]!r}, "
-                f"which is not a link; {_ANEW}"
+                f"which is no link type; {_HOW_TO_REWRITE}"
             )

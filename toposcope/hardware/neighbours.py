@@ -1,13 +1,13 @@
 """What each NIC of a node is cabled to.
 
-The annotation `gpu.topology/switches`, from one program to another, without its blanks:
+The annotation `gpu.topology/switches`, here with blanks:
 
     {"mlx5_0": {"switch": "leaf-01", "id": "mac:b8:59:9f:00:00:01", "port": "Ethernet1/3",
                 "by": "lldp"},
      "mlx5_1": null}
 
-null: the port has no neighbour, or none that is known. A cable in the wrong switch also has
-`expected`, the right one.
+null: the port has no neighbour, or it is unknown. A cable in the wrong switch also has `expected`,
+the right switch.
 """
 
 import re
@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 from toposcope.hardware.rails import Miscabled
 from toposcope.text import compact, parse
 
-LIMIT: Final = 16384
+MAX_ANNOTATION_CHARACTERS: Final = 16384
 """Characters of the annotation; as in the admission policy."""
-LONGEST: Final = 63
+MAX_TEXT_CHARACTERS: Final = 63
 """Characters of each text about a neighbour: names of hosts and devices have no more."""
-_MOST: Final = 64
+_MAX_NICS: Final = 64
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 
 
@@ -30,13 +30,12 @@ class Neighbour(NamedTuple):
     """The switch at the other end of a NIC's cable."""
 
     switch: str
-    """System name; empty if the switch gives none."""
+    """System name; empty if the switch has none."""
     id: str
-    """What tells it from every other switch: `mac:...`, `guid:...`, or another kind of chassis
-    id."""
+    """Identifies the switch: `mac:...`, `guid:...`, or another kind of chassis id."""
     port: str
     by: str
-    """How it was seen: `lldp` or `infiniband`."""
+    """How it was discovered: `lldp` or `infiniband`."""
 
 
 Neighbours = Mapping[str, Neighbour | None]
@@ -44,9 +43,9 @@ Neighbours = Mapping[str, Neighbour | None]
 
 
 def plain(text: str) -> str:
-    """Foreign text for an annotation: printable ASCII of at most `LONGEST` characters."""
+    """Printable ASCII of untrusted text for an annotation, cut at `MAX_TEXT_CHARACTERS`."""
     kept = _UNPRINTABLE.sub("?", text.strip())
-    return kept[:LONGEST].strip()
+    return kept[:MAX_TEXT_CHARACTERS].strip()
 
 
 def neighbours_text(
@@ -54,8 +53,8 @@ def neighbours_text(
 ) -> str:
     """The annotation's value, NICs in the given order.
 
-    The last are left out if it would be longer than `LIMIT`. `miscabled`: by NIC, what was found
-    when its cable may have been in another switch or port.
+    It ends before the first NIC that would exceed `MAX_ANNOTATION_CHARACTERS`. `miscabled`: the
+    finding for each NIC, made when its cable may have been in another switch or port.
     """
     entries: dict[str, dict[str, str] | None] = {}
     for nic, neighbour in neighbours.items():
@@ -69,18 +68,18 @@ def neighbours_text(
         entries[nic] = entry
 
     text = compact(entries)
-    while len(text) > LIMIT:
+    while len(text) > MAX_ANNOTATION_CHARACTERS:
         entries.popitem()
         text = compact(entries)
     return text
 
 
 def _is_still_there(wrong: Miscabled, neighbour: Neighbour) -> bool:
-    """Whether the cable is where it was when it was found in the wrong switch."""
+    """Whether the cable is still in the wrong switch and port of the finding."""
     if wrong.port != neighbour.port:
         return False
     name = neighbour.switch or neighbour.id
-    # With the id too where the name is shared.
+    # Findings add the id if several switches share the name.
     name_with_id = f"{neighbour.switch} ({neighbour.id})"
     return wrong.switch in (name, name_with_id)
 
@@ -91,8 +90,8 @@ def parse_neighbours(annotation: str) -> dict[str, Neighbour | None]:
         entries = parse(annotation)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if type(entries) is not dict or len(entries) > _MOST:
-        raise ValueError(f"not an object of at most {_MOST} NICs")
+    if type(entries) is not dict or len(entries) > _MAX_NICS:
+        raise ValueError(f"not an object of at most {_MAX_NICS} NICs")
     neighbours = {}
     for nic, entry in entries.items():
         neighbours[nic] = _neighbour(entry)
@@ -113,6 +112,7 @@ def _neighbour(entry: object) -> Neighbour | None:
     are_plain = all(map(_is_plain, texts))
     if not are_plain or not entry.get("id"):
         raise ValueError(
-            f"a neighbour has texts of at most {LONGEST} printable ASCII characters, and an id"
+            "a neighbour needs an id, and texts of "
+            f"at most {MAX_TEXT_CHARACTERS} printable ASCII characters"
         )
     return Neighbour(*texts)

@@ -1,7 +1,7 @@
 """PCI addresses, and how near two devices are on the PCI tree.
 
-The rule for the levels is `nvidia-smi topo -m`'s legend, read onto sysfs paths: NVIDIA does not
-publish its own.
+The rule for the levels is `nvidia-smi topo -m`'s legend, applied to sysfs paths: NVIDIA does not
+publish its algorithm.
 """
 
 import re
@@ -38,12 +38,12 @@ def normal_address(text: str) -> str:
 
 
 def off_bus(index: int) -> str:
-    """What stands for the address of a GPU that is not on the PCI bus; `index` is NVML's."""
+    """The key of a GPU that is not on the PCI bus, instead of its address; `index` is NVML's."""
     return f"gpu{index}"
 
 
 def is_address(key: str) -> bool:
-    """Whether it is a PCI address, and not what stands for one."""
+    """Whether it is a PCI address, and not the key of a GPU that has none."""
     return _ADDRESS.fullmatch(key) is not None
 
 
@@ -69,7 +69,7 @@ def pci_level(
     common = _common_length(path_a, path_b)
     if common == 1:
         return PHB
-    # What is left between the common bridges and the devices: one bridge a side is two ports of one
+    # The bridges between the common ones and the devices: one on each side is two ports of one
     # switch.
     longest = max(len(path_a), len(path_b))
     bridges = longest - common - 1

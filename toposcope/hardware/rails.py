@@ -1,4 +1,4 @@
-"""The switches that NICs are cabled to, read from a node's annotation and from a status."""
+"""The switches that NICs are cabled to, as a node's annotation and a status name them."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -7,7 +7,7 @@ from toposcope.text import parse
 
 MOST_RAILS: Final = 64
 """Rails of one node; current machines have up to 16 NICs."""
-_LONGEST_TEXT: Final = 255
+_MAX_TEXT_CHARACTERS: Final = 255
 """Longest name in characters: the most bytes that an LLDP string has."""
 
 
@@ -15,9 +15,9 @@ class LeafSwitch(NamedTuple):
     """A leaf switch."""
 
     name: str
-    """Its system name, which may be empty or not its own."""
+    """Its system name, which may be empty or shared."""
     id: str
-    """What is its own."""
+    """Unique."""
 
 
 class Rail(NamedTuple):
@@ -27,7 +27,7 @@ class Rail(NamedTuple):
     switch: str
     """System name; empty if the switch has none."""
     id: str
-    """`mac:...`, `guid:...`: what tells switches of one name apart."""
+    """`mac:...`, `guid:...`: tells switches with the same name apart."""
     port: str = ""
 
 
@@ -58,11 +58,13 @@ def _rail(entry: object) -> Rail | None:
         port=entry.get("port", ""),
     )
     try:
-        whole = "".join(rail)
+        text = "".join(rail)
     except TypeError as error:
-        raise ValueError("a rail's fields are strings") from error
-    if not whole.isprintable() or max(map(len, rail)) > _LONGEST_TEXT:
-        raise ValueError(f"a rail's fields are printable, of up to {_LONGEST_TEXT} characters")
+        raise ValueError("a rail's fields must be strings") from error
+    if not text.isprintable() or max(map(len, rail)) > _MAX_TEXT_CHARACTERS:
+        raise ValueError(
+            f"a rail's fields must be printable and have up to {_MAX_TEXT_CHARACTERS} characters"
+        )
     if not (rail.nic and rail.id):
         raise ValueError("a rail lacks its NIC or the switch's id")
     return rail
@@ -75,14 +77,14 @@ class Miscabled(NamedTuple):
     uid: str
     nic: str
     switch: str
-    """Where it ends; a switch is called by its name, else by its id."""
+    """Where it ends: the switch's name, else its id."""
     port: str
     expected: str
     """The switch of its peers' rails."""
 
     @property
     def key(self) -> str:
-        """What makes it the same finding: from one wrong switch into another one is no news."""
+        """The identity of the finding: a move from one wrong switch to another is not a new one."""
         return f"{self.node}/{self.nic}"
 
     @property
@@ -95,10 +97,7 @@ class Miscabled(NamedTuple):
 
 
 def reported(status: Mapping[str, Any]) -> list[Miscabled]:
-    """The miscabled rails in a stored status, which may be anybody's.
-
-    A field that is missing is empty.
-    """
+    """The miscabled rails in a stored status, which is not trusted: a missing field is empty."""
     rails = status.get("rails")
     if not isinstance(rails, dict):
         return []

@@ -7,10 +7,10 @@ bitmap_parselist.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-_MOST: Final = 1 << 20
+_MAX_NUMBERS: Final = 1 << 20
 """No kernel has this many CPUs: a larger number is a broken file and must not become a huge set.
 
-All parts of a list together may not span more either: hundreds of whole ranges fit into a page.
+It also limits the sum over all parts of a list, as hundreds of full ranges fit into a page.
 """
 
 
@@ -27,13 +27,13 @@ def parse_list(text: str) -> frozenset[int]:
         if not part:
             continue
         try:
-            span, taken = _parse_part(part)
+            span, listed = _parse_part(part)
         except ValueError as error:
             raise ValueError(f"not a kernel list: {shown}, at {part[:40]!r}") from error
         spanned += len(span)
-        if spanned > _MOST:
-            raise ValueError(f"not a kernel list: {shown} spans more than {_MOST:,} numbers")
-        numbers.update(taken)
+        if spanned > _MAX_NUMBERS:
+            raise ValueError(f"not a kernel list: {shown} spans more than {_MAX_NUMBERS:,} numbers")
+        numbers.update(listed)
     return frozenset(numbers)
 
 
@@ -49,12 +49,12 @@ def kernel_list(text: str) -> frozenset[int]:
 
 
 def _parse_part(part: str) -> tuple[range, Iterable[int]]:
-    """The numbers that a part spans, and those of them that are in the list. Raises ValueError."""
+    """The numbers that a part spans, and those that are in the list. Raises ValueError."""
     span, _, stride = part.partition(":")
     low, dash, high = span.partition("-")
     first = int(low)
     last = int(high) if dash else first
-    if not 0 <= first <= last < _MOST:
+    if not 0 <= first <= last < _MAX_NUMBERS:
         raise ValueError
     spanned = range(first, last + 1)
     if not stride:

@@ -1,7 +1,7 @@
-"""The hardware model: what a node is, once the raw answers of NVML and sysfs have been understood.
+"""The hardware model: a node as understood from the raw answers of NVML and sysfs.
 
-Named tuples, where other rooms have frozen dataclasses: an agent's start is spent on imports, and
-to define these ten as dataclasses took a tenth of it.
+These are named tuples and not frozen dataclasses, because an agent spends its start on imports:
+defining these ten as dataclasses took a tenth of it.
 """
 
 from collections.abc import Collection
@@ -31,7 +31,7 @@ class Interconnect(StrEnum):
 
 
 class State(StrEnum):
-    """How far a node's description can be trusted, and whether the node is whole."""
+    """Whether a node's description can be trusted, and whether the node is healthy."""
 
     OK = "ok"
     DEGRADED = "degraded"
@@ -69,15 +69,15 @@ class LinkState(StrEnum):
     SLEEP = "sleep"
     """Asleep to save power: it wakes with traffic, and counts as active."""
     DISABLED = "traffic-disabled"
-    """Trained, but it carries nothing."""
+    """Trained, but it carries no traffic."""
     INACTIVE = "inactive"
     UNKNOWN = "unknown"
 
 
 class Fact(StrEnum):
-    """What may stay unknown because NVML refused an answer.
+    """A fact that stays unknown if NVML refuses to answer.
 
-    The labels that depend on it keep their values.
+    The labels that depend on it then keep their values.
     """
 
     NVLINKS = "nvlinks"
@@ -107,10 +107,10 @@ class NvLink(NamedTuple):
     """Speed in MB/s and direction."""
     remote: LinkEnd | None
     remote_pci: str | None
-    """None where the far end shows no address on this node (NVSwitches of other trays)."""
+    """None if the far end has no address on this node (NVSwitches of other trays)."""
 
     @property
-    def up(self) -> bool:
+    def is_up(self) -> bool:
         """Whether it can carry traffic."""
         return self.state in (LinkState.ACTIVE, LinkState.SLEEP)
 
@@ -120,13 +120,13 @@ class NvLink(NamedTuple):
 
         Links to the CPU or back to the GPU do not.
         """
-        if not self.up:
+        if not self.is_up:
             return False
         return self.remote in (LinkEnd.GPU, LinkEnd.NVSWITCH)
 
 
 class Registration(NamedTuple):
-    """A GPU's place in the fabric, in NVML's numbers, and what is bad about its health."""
+    """A GPU's place in the fabric, in NVML's numbers, and its unhealthy fields."""
 
     cluster_uuid: str
     """All zeros: none."""
@@ -137,7 +137,7 @@ class Registration(NamedTuple):
     status: int
     """How the registration ended, an NVML error code; 0 is success."""
     health: tuple[str, ...]
-    """The fields of the health mask that are bad."""
+    """The fields of the health mask that are unhealthy."""
     summary: str
     """NVML's own verdict: `not-supported`, `healthy`, `unhealthy`, `limited-capacity`."""
 
@@ -147,7 +147,7 @@ class Gpu(NamedTuple):
 
     index: int  # type: ignore[assignment]  # NVML's word; the tuple's own method is not used
     pci: str
-    """Its PCI address, or what stands for one: see `address`."""
+    """Its PCI address, or its key if it has none: see `address`."""
     uuid: str | None
     product: str | None
     architecture: str | None
@@ -164,7 +164,7 @@ class Gpu(NamedTuple):
     """Its PCI path from the root complex down to itself; empty when sysfs does not show it."""
     links: tuple[NvLink, ...]
     links_expected: int
-    """Active links that it should have: as many as it has shown before, or as its board wires."""
+    """Active links that it should have: as many as it had before, or as its board wires."""
     c2c_links: int
     """Active C2C links to its CPU (Grace)."""
     rails: tuple[str, ...]
@@ -190,17 +190,17 @@ class Gpu(NamedTuple):
     @property
     def links_active(self) -> int:
         """NVLinks that are up, wherever they lead."""
-        is_up = [link.up for link in self.links]
+        is_up = [link.is_up for link in self.links]
         return sum(is_up)
 
     @property
     def links_joining(self) -> int:
-        """NVLinks that are up and lead to another GPU: those that a job can count on."""
+        """NVLinks that are up and lead to another GPU, so that a job can use them."""
         joins = [link.joins for link in self.links]
         return sum(joins)
 
     def links_to(self, gpus: Collection[str]) -> int:
-        """Those of `links_joining` that end in a switch, or at a GPU with one of these addresses.
+        """The `links_joining` that end in a switch, or at a GPU with one of these addresses.
 
         A GPU at the far end may be lost, or belong to another VM.
         """
@@ -215,7 +215,7 @@ class Gpu(NamedTuple):
         """Speed of one active link in MB/s and direction, as NVML gives it; 26562 on H100."""
         fastest = None
         for link in self.links:
-            if link.up and link.mbps:
+            if link.is_up and link.mbps:
                 fastest = max(link.mbps, fastest or 0)
         return fastest
 
@@ -223,7 +223,7 @@ class Gpu(NamedTuple):
     def nvlink_version(self) -> str | None:
         """Generation of the active links."""
         for link in self.links:
-            if link.up and link.version:
+            if link.is_up and link.version:
                 return link.version
         return None
 
@@ -238,7 +238,7 @@ class Port(NamedTuple):
     """`ACTIVE`, `ARMED`, `INIT`, `DOWN` and the like; empty if the kernel does not report it."""
 
     @property
-    def up(self) -> bool:
+    def is_up(self) -> bool:
         """Whether it may carry traffic; an unknown state counts as up."""
         return self.state in ("", "ACTIVE")
 
@@ -256,24 +256,24 @@ class Nic(NamedTuple):
     parent: str | None = None
     """Address of the physical function that a virtual one belongs to."""
     held: bool = False
-    """Whether a pod took its RDMA device along: what its ports do is not known."""
+    """Whether a pod holds its RDMA device, so that the state of its ports is unknown."""
 
     @property
     def card(self) -> str:
-        """The card that it is a function of: the ports of one card are one rail."""
+        """The card whose function it is: the ports of one card are one rail."""
         return card(self.parent or self.pci)
 
     @property
-    def down(self) -> bool:
+    def is_down(self) -> bool:
         """Whether it has ports and none of them is up."""
         for port in self.ports:
-            if port.up:
+            if port.is_up:
                 return False
         return bool(self.ports)
 
 
 class DataDirect(NamedTuple):
-    """A Data Direct function (ConnectX-8): the way of its NIC to the memory of GPUs."""
+    """A Data Direct function (ConnectX-8): its NIC's path to the memory of GPUs."""
 
     pci: str
     numa: int | None
@@ -304,7 +304,7 @@ class PciLevels(NamedTuple):
 
 
 class PathDispute(NamedTuple):
-    """A pair of GPUs whose PCI level NVML and sysfs name differently; the matrix shows NVML's."""
+    """A pair of GPUs on whose PCI level NVML and sysfs disagree; the matrix shows NVML's."""
 
     a: str
     b: str
@@ -313,23 +313,22 @@ class PathDispute(NamedTuple):
 
 
 class NodeFault(NamedTuple):
-    """One thing that is wrong with a node, for programs; a reason says it to people."""
+    """One fault of a node, for programs; `NodeTopology.reasons` says it to people."""
 
     kind: str
     """One of the agent's `FaultKind`."""
     gpu: int | None
-    """NVML's index of the GPU that is at fault, the first where there are two; None: none alone, or
-    none that NVML lists."""
+    """NVML's index of the faulty GPU, or the first of two; None if no single GPU is faulty, or NVML
+    does not list it."""
 
 
 class NodeTopology(NamedTuple):
-    """Everything that a node's labels and annotation are made of."""
+    """Everything that a node's labels and annotation are derived from."""
 
     gpus: tuple[Gpu, ...]
     nics: tuple[Nic, ...]
     data_direct: tuple[DataDirect, ...]
-    """As their rows come in the link matrix: in the order of their NICs, those of unknown NICs
-    last."""
+    """In the order of their rows in the link matrix: by NIC, those of unknown NICs last."""
     numa: tuple[NumaNode, ...]
     matrix: LinkMatrix
     pci_levels: PciLevels
@@ -337,23 +336,22 @@ class NodeTopology(NamedTuple):
     """GPU positions, largest domain first."""
     interconnect: Interconnect
     nvswitches: int | None
-    """Switches seen on the PCI bus or named by the links; None when links end in switches nobody
-    can count."""
+    """Switches seen on the PCI bus or named by the links; None when links end in switches that
+    cannot be counted."""
     fabric: Fabric
     clique: str | None
     """`<cluster UUID>.<clique id>`, set exactly when `fabric` is completed."""
     platform: Platform | None
     disputes: tuple[PathDispute, ...]
     shape: str | None
-    """None while not all NICs can be seen."""
+    """None while some NICs are hidden."""
     rail_aligned: bool | None
-    """None while it is not known which NICs are near to GPUs."""
+    """None while it is unknown which NICs are near GPUs."""
     state: State
     reasons: tuple[str, ...]
-    """Why `state` is not ok, what cannot be seen and what NVML refuses to say, in plain words, one
-    sentence each."""
+    """Why `state` is not ok, what is hidden and what NVML refuses to say, one sentence each."""
     faults: tuple[NodeFault, ...] = ()
-    """What the first of the `reasons` are about, in their order; the others are no faults."""
+    """The faults that the first `reasons` describe, in their order; the other reasons are none."""
     unknown: frozenset[Fact] = frozenset()
     """What NVML refused to say."""
     hidden_nics: tuple[str, ...] = ()

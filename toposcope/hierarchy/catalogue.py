@@ -1,4 +1,4 @@
-"""Which node label is which level: the catalogue, a value, so that admins can have their own."""
+"""The catalogue: which node label carries which level. Admins can extend it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from toposcope.hierarchy.platforms import (
 _SEPARATORS: Final = re.compile(r"[-._]")
 _BEGINNINGS: Final = ("topology-", "network-")
 _ENDS: Final = ("-id", "-name")
-"""What may stand beside the name of a domain in the name of a label."""
+"""What a label's name may have around the name of a domain."""
 NEAR_MISS: Final = "NearMiss"
 RETIRED_KEY: Final = "RetiredKey"
 NOT_ACCEPTED: Final = "NotAccepted"
@@ -32,7 +32,7 @@ class Advice:
     """Advice about a label key that is not a level, or should no longer be one.
 
     `reason` is `NearMiss`, `RetiredKey` or `NotAccepted`; `instead` is the right key, if there is
-    one; `why` goes on from "the label ...: ".
+    one; `why` continues "the label ...: ".
     """
 
     reason: str
@@ -42,20 +42,20 @@ class Advice:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Keys of the levels, and advice about others. Made once, passed everywhere."""
+    """Keys of the levels, and advice about other keys."""
 
     keys: Mapping[str, tuple[str, ...]]
     """Domains, broadest first, to the keys that can carry each, preferred first."""
     placeholders: frozenset[str]
     """Values that say "unknown"."""
     advice: Mapping[str, Advice]
-    """By the key that it is about."""
+    """Advice by label key."""
     chosen: frozenset[str] = field(default=frozenset())
-    """Keys that an admin prefers: they take a level over from a key that carried it before."""
+    """Keys that an admin prefers: they replace a key that carried the level before."""
 
     @cached_property
     def domains(self) -> tuple[str, ...]:
-        """Every domain that inference can name, broadest first."""
+        """Every domain that can be inferred, broadest first."""
         return tuple(self.keys)
 
     @cached_property
@@ -69,7 +69,7 @@ class Catalogue:
 
     @cached_property
     def rank(self) -> Mapping[str, int]:
-        """Each level key's place: broadest domain first, preferred keys first."""
+        """Each level key's position: broadest domain first, preferred keys first."""
         rank = {}
         for place, key in enumerate(self.domain_of):
             rank[key] = place
@@ -92,7 +92,7 @@ class Catalogue:
 
     @cached_property
     def tracked(self) -> frozenset[str]:
-        """Every label to be kept of a node."""
+        """The keys of the node labels to keep."""
         return self.level_keys | self.suspects
 
     def infer(self, carried: Mapping[str, int]) -> tuple[Level, ...]:
@@ -118,17 +118,17 @@ class Catalogue:
         right = self._folded.get(_fold(key))
         if right is None:
             return None
-        return Advice(NEAR_MISS, right, "nothing writes it")
+        return Advice(NEAR_MISS, right, "no known platform writes it")
 
     def advise_by_name(self, key: str) -> Advice | None:
-        """Advice about a label of one's own whose name is that of a level, if it is."""
+        """Advice about a custom label whose name is that of a domain; None if it is not."""
         domain = self._domain_named(key)
         if domain is None or key in self.level_keys:
             return None
         return Advice(NEAR_MISS, "", YOURS.format(domain))
 
     def _domain_named(self, key: str) -> str | None:
-        """The domain that a label of one's own may stand for, by its name; None: it names none."""
+        """The domain that a custom label may carry, by its name; None if it names none."""
         if key.startswith(PREFIX):
             return None
         name = _fold(key.rpartition("/")[2])
@@ -148,12 +148,12 @@ class Catalogue:
 
 
 def _fold(key: str) -> str:
-    """The key as a hasty reader sees it."""
+    """The key without case, and with one kind of separator."""
     return _SEPARATORS.sub("-", key.lower())
 
 
 def _spellings(key: str) -> Iterator[str]:
-    """The key with one separator throughout its name, for each that a label may have."""
+    """The key with one separator throughout its name, for each separator that a label may have."""
     prefix, slash, name = key.rpartition("/")
     for separator in "-._":
         spelling = _SEPARATORS.sub(separator, name)
@@ -167,7 +167,7 @@ def _built_in_advice() -> dict[str, Advice]:
         advice[key] = Advice(
             reason=RETIRED_KEY,
             instead=instead,
-            why=f"{writer} wrote it, and what came later leaves it behind",
+            why=f"{writer} wrote it, and later versions leave it behind",
         )
     for key, mistaken in MISTAKEN.items():
         instead, why = mistaken

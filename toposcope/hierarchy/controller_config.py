@@ -3,9 +3,9 @@
     apiVersion: config.gpu.topology/v1alpha1
     kind: ControllerConfig
     catalogue:
-      domains:                        # levels of one's own, with a place in the order
+      domains:                        # additional domains, with a place in the order
       - {name: row, after: block, keys: [example.com/row]}
-      keys:                           # one's own labels for a domain that there is
+      keys:                           # additional labels for an existing domain
       - {key: example.com/rack, domain: rack, position: Preferred}      # or Fallback
       placeholders: [unknown]         # values that mean unknown
       nearMisses:                     # labels that are easily taken for a level
@@ -56,13 +56,13 @@ def read_config(content: bytes, file: str) -> Config:
     except YamlSyntaxError as error:
         raise UnreadableError(f"{file}:{error.line}: {error}") from error
     if not isinstance(document, MappingNode):
-        raise UnreadableError(f"{file}: begin it with apiVersion: {API_VERSION} and kind: {KIND}")
+        raise UnreadableError(f"{file}: must begin with apiVersion: {API_VERSION} and kind: {KIND}")
     reading = _Reading(file)
     return reading.of(document)
 
 
 class _BadError(ToposcopeError, ValueError):
-    """An entry that is left out: its place, field and problem."""
+    """An entry that is left out; the message has its line, field and problem."""
 
     def __init__(self, node: Node, at: str, problem: str) -> None:
         line = _line(node)
@@ -100,9 +100,9 @@ class _Reading:
             raise UnreadableError(f"{self._file}:{error}") from error
 
         additions = fields.get("catalogue")
-        given = self._known_fields(additions, "catalogue", parts.keys())
+        lists = self._known_fields(additions, "catalogue", parts.keys())
         for name, part in parts.items():  # in this order: keys may name domains of the file
-            entries = given.get(name)
+            entries = lists.get(name)
             self._each(entries, f"catalogue.{name}", part)
         return Config(self._catalogue(), tuple(self._problems))
 
@@ -166,13 +166,13 @@ class _Reading:
         )
         name = entry.text("name")
         if name in self._keys:
-            text = f"{name!r} is there already; add keys to it in catalogue.keys"
+            text = f"{name!r} already exists; add keys to it in catalogue.keys"
             raise entry.bad("name", text)
         problem = domain_problem(name)
         if problem:
             raise entry.bad("name", problem)
         if len(self._keys) >= MAX_LEVELS:
-            text = f"one domain too many; {LEVELS_TAKEN} levels"
+            text = f"too many domains; {LEVELS_TAKEN} levels"
             raise _BadError(node, at, text)
 
         place = self._place(entry)
@@ -188,7 +188,7 @@ class _Reading:
             raise entry.bad("keys", "list a node label that carries it")
 
     def _place(self, entry: "_Entry") -> int:
-        """Where a new domain comes among the others."""
+        """The position of a new domain among the others."""
         sides = [side for side in ("after", "before") if side in entry.fields]
         if len(sides) != 1:
             text = "say where it belongs, from the broadest down: after or before another domain"
@@ -213,7 +213,7 @@ class _Reading:
         entry = _entry(node, at, {"key", "domain", "position"}, needed=("key", "domain"))
         domain = self._known_domain(entry, "domain")
         if domain == _HOST:
-            raise entry.bad("domain", f"schedulers know a host by {HOSTNAME} alone")
+            raise entry.bad("domain", f"schedulers identify a host only by {HOSTNAME}")
         position = _PREFERRED
         if "position" in entry.fields:
             position = entry.text("position")
@@ -235,36 +235,38 @@ class _Reading:
     def _placeholder(self, node: Node, at: str) -> None:
         value = _text(node, at)
         if not is_label_value(value):
-            raise _BadError(node, at, f"{value!r} is not a label value, so no node can carry it")
+            raise _BadError(
+                node, at, f"{value!r} is not a valid label value, so no node can carry it"
+            )
         self._placeholders.add(value)
 
     def _near_miss(self, node: Node, at: str) -> None:
         entry = _entry(node, at, {"key", "instead", "why"}, needed=("key",))
-        given = {name: entry.text(name) for name in entry.fields}
-        key = given["key"]
+        texts = {name: entry.text(name) for name in entry.fields}
+        key = texts["key"]
         for keys in self._keys.values():
             if key in keys:
-                text = f"{key!r} is a level; remove it here or there"
+                text = f"{key!r} is a level key; remove it here or from its level"
                 raise entry.bad("key", text)
-        why = given.get("why")
+        why = texts.get("why")
         self._advice[key] = Advice(
             reason=NEAR_MISS,
-            instead=given.get("instead", ""),
-            why=why or "the controller's configuration says so",
+            instead=texts.get("instead", ""),
+            why=why or "the controller's configuration lists it as a near miss",
         )
 
     def _known_domain(self, entry: "_Entry", field: str) -> str:
         domain = entry.text(field)
         if domain in self._keys:
             return domain
-        known = ", ".join(self._keys)
+        domains = ", ".join(self._keys)
         problem = domain_problem(domain) or (
-            f"{domain!r} is not a domain; there are {known}; add others in catalogue.domains"
+            f"{domain!r} is not a domain; known domains: {domains}; add others in catalogue.domains"
         )
         raise entry.bad(field, problem)
 
     def _taken(self, node: Node, at: str, domain: str) -> str:
-        """A key that can carry a level, removed from the domain that has it now.
+        """A valid level key, which is removed from the domain that has it now.
 
         A key that cannot is reported here, and in the status of topologies whose nodes carry it.
         """
@@ -291,7 +293,7 @@ class _Entry:
     fields: Mapping[str, Node]
 
     def place(self, field: str) -> str:
-        """Where a field is."""
+        """The path of a field."""
         return f"{self.at}.{field}"
 
     def text(self, field: str) -> str:
@@ -318,9 +320,9 @@ def _level_key_problem(key: str) -> str:
     if problem:
         return problem
     if key == HOSTNAME:
-        return f"{key!r} is the host, and nothing else"
+        return f"{key!r} can only be the host level"
     if key.startswith(PREFIX) and key not in {NVLINK_DOMAIN, CHASSIS}:
-        return f"{key!r} says what a node is like, not where it is"
+        return f"{key!r} describes a node, not where it is"
     return ""
 
 
@@ -336,7 +338,7 @@ def _fields(
         name = str(name_node.value)
         place = f"{at}.{name}".removeprefix(".")
         if name not in known:
-            problem = f"no such field; there are {names}"
+            problem = f"unknown field; known fields: {names}"
             raise _BadError(name_node, place, problem)
         if name in fields:
             raise _twice(name_node, place)

@@ -73,9 +73,9 @@ def some_names(names: Sequence[str], total: int | None = None) -> str:
 
 
 def placeholder_words(nodes: Table, key: str) -> str:
-    """How many nodes carry a placeholder as the value of a label, and which, in brackets.
+    """The placeholders that nodes carry as a label's value, with node counts, in parentheses.
 
-    Empty if none does.
+    Empty if there are none.
     """
     if nodes.no_places.isdisjoint(nodes.distinct(key)):
         return ""
@@ -117,20 +117,20 @@ def _coverage(level: Level, domains: int, table: Table) -> Coverage:
             missing=0,
             missing_nodes=(),
         )
-    there = [value is not None for value in column.values]
+    is_carried = [value is not None for value in column.values]
     return Coverage(
         level=level,
         domains=domains,
         nodes=carrying,
-        usable=sum(compress(table.usable, there)),
+        usable=sum(compress(table.usable, is_carried)),
         missing=column.missing,
-        missing_nodes=table.first_names(map(not_, there), MOST_NAMES),
+        missing_nodes=table.first_names(map(not_, is_carried), MOST_NAMES),
         placeholders=placeholder_words(table, level.key),
     )
 
 
 def lacking_any(levels: Sequence[Level], nodes: Table) -> Sequence[bool]:
-    """For each group of the table whether it lacks one of the levels; empty if none does."""
+    """Whether each group of the table lacks one of the levels; empty if none does."""
     incomplete = []
     for level in levels:
         column = nodes.column(level.key)
@@ -141,7 +141,7 @@ def lacking_any(levels: Sequence[Level], nodes: Table) -> Sequence[bool]:
 
 
 def nodes_needed(total: int, percent: int) -> int:
-    """How many of `total` nodes must carry a key that makes a level."""
+    """How many of `total` nodes must carry a key for it to become a level."""
     return -(-total * percent // 100)
 
 
@@ -171,8 +171,8 @@ def widely_carried(
 def idle_levels(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Level, ...]:
     """The broadest levels that add nothing above the host: each of their domains is one node.
 
-    It is called as the node is, as an NVLink domain that no NVLink leaves. Not one with a name of
-    its own, such as the only node so far in a rack.
+    Such a domain has the node's own name, like an NVLink domain that no NVLink leaves. A domain
+    with another name, such as a rack with only one node so far, is not idle.
     """
     table = table_of(nodes)
     if not levels or levels[-1].key != HOSTNAME:
@@ -190,14 +190,14 @@ def idle_levels(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Le
 def partly_carried(
     levels: Iterable[Level], nodes: Iterable[NodeFacts], catalogue: Catalogue
 ) -> tuple[Level, ...]:
-    """What could be further levels: the best covered key of each domain that has no level."""
+    """Candidates for further levels: the best covered key of each domain without a level."""
     table = table_of(nodes)
     carried = chain.from_iterable(table.key_sets)
     present = catalogue.level_keys.intersection(carried)
-    taken = {level.domain for level in levels}
+    level_domains = {level.domain for level in levels}
     further = []
     for domain, keys in catalogue.keys.items():
-        if domain in taken:
+        if domain in level_domains:
             continue
         counts = {}
         for key in keys:
@@ -215,7 +215,7 @@ def partly_carried(
 def carried_by_others(
     level: Level, nodes: Iterable[NodeFacts], catalogue: Catalogue
 ) -> tuple[Level, ...]:
-    """The same level by other keys, which nodes carry that lack it."""
+    """The same level by other keys, which nodes without the level's own key carry."""
     table = table_of(nodes)
     ours = table.column(level.key).values
     others = []
@@ -235,23 +235,23 @@ def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
     for node in nodes:
         root.nodes += 1
         root.gpus += node.gpus
-        here = root
+        parent = root
         for level in levels:
             value = level_value(node, level.key)
             if value is None:
                 break
-            here = here.children.setdefault(value, Domain())
-            here.nodes += 1
-            here.gpus += node.gpus
+            parent = parent.children.setdefault(value, Domain())
+            parent.nodes += 1
+            parent.gpus += node.gpus
     return root
 
 
 def lies_around(level: Level, rack: Level, above: Level | None, nodes: Table) -> bool | None:
-    """Whether the domains of `level` span racks (True) or lie within them (False), all of them.
+    """Whether all domains of `level` span racks (True), or all lie within racks (False).
 
-    None: the labels do not tell. Both are the same, or some span racks and some divide them, or
-    there is one that spans several domains of the level `above` too: no order makes such levels
-    nest.
+    None if the labels do not tell: both levels have the same domains; some span racks and some
+    divide them; or one also spans several domains of the level `above`, so that no order makes
+    the levels nest.
     """
     racks_within = nodes.nests(level.key, rack.key)
     within_racks = nodes.nests(rack.key, level.key)
@@ -265,10 +265,10 @@ def lies_around(level: Level, rack: Level, above: Level | None, nodes: Table) ->
 def nested(
     levels: Sequence[Level], is_around: Callable[[Level, Level, Level | None], bool]
 ) -> tuple[Level, ...]:
-    """The levels with each NVLink level above the racks if `is_around` says so, else below them.
+    """The levels with each NVLink level above the racks if `is_around` is true, else below them.
 
-    It is asked about the level, the racks, and the level above the racks. One NVLink domain may
-    span several racks, as those of NVL36x2 do. It may span leaf switches in any case.
+    `is_around` gets the level, the racks, and the level above the racks. One NVLink domain may
+    span several racks, as in NVL36x2. It may always span leaf switches.
     """
     rack = _rack(levels)
     if rack is None:
@@ -288,7 +288,7 @@ def nested(
 
 
 def will_turn(levels: Sequence[Level], nodes: Table) -> bool:
-    """Whether the labels show another order of racks and an NVLink level than `levels` have."""
+    """Whether the labels show another order of racks and an NVLink level than `levels`."""
     rack = _rack(levels)
     if rack is None:
         return False
@@ -324,10 +324,10 @@ class CrossedLevels(NamedTuple):
     key: str
     """Its label key."""
     domain: str
-    reused: bool
-    """Whether most of its values do, as where each block numbers its racks from 1: ordinary to whom
-    the path counts."""
-    turned: bool
+    is_reused: bool
+    """Whether most of its values do, as where each block numbers its racks from 1: normal for
+    schedulers that identify a domain by its path."""
+    is_turned: bool
     """Whether these are a rack and an NVLink level that nest the other way round."""
     sentence: str
 
@@ -335,25 +335,26 @@ class CrossedLevels(NamedTuple):
 def crossings(
     levels: Sequence[Level], nodes: Iterable[NodeFacts], passing: Collection[str] = ()
 ) -> list[CrossedLevels]:
-    """Which values lie in two domains of the level above, a sentence for each such level.
+    """The levels with values that lie in two domains of the level above.
 
-    The first by name, and how many. A domain is its whole path: where superpod 1 is in two fabrics,
-    leaf 0 of superpod 1 is in two superpods. Most schedulers take such a value for two domains.
-    This is reported, not corrected: only an admin can tell a reused name from a cable in the wrong
-    switch. NVLink needs no leaf switch, so a domain of it may span several: there the next level
-    above counts. Nothing is said of `passing` values, which nodes are leaving or joining.
+    Each sentence names the first such value, and their number. A domain is its whole path: where
+    superpod 1 is in two fabrics, leaf 0 of superpod 1 is in two superpods. Most schedulers treat
+    such a value as two domains. This is reported, not corrected: only an admin can tell a reused
+    name from a cable in the wrong switch. NVLink needs no leaf switch, so an NVLink domain may span
+    several: there the next level above counts. `passing` values, which nodes are leaving or
+    joining, are skipped.
     """
     table = table_of(nodes)
     crossed: list[CrossedLevels] = []
-    above_cross = False
+    has_crossed_above = False
     for place, narrow in enumerate(levels):
         path = _path_around(levels, place)
-        if not path or table.column(narrow.key).unique:
+        if not path or table.column(narrow.key).is_unique:
             continue
-        around = path if above_cross else path[-1:]
+        around = path if has_crossed_above else path[-1:]
         if _nests_in_all(table, around, narrow):
             continue
-        above_cross = True
+        has_crossed_above = True
         keys = [level.key for level in path]
         expanded = table.expanded_for_levels([*keys, narrow.key])
         crossing = _crossing(path, narrow, expanded, passing)
@@ -371,7 +372,7 @@ def _nests_in_all(table: Table, around: Iterable[Level], narrow: Level) -> bool:
 
 
 def _path_around(levels: Sequence[Level], place: int) -> Sequence[Level]:
-    """The levels above one in which its domains have to lie, broadest first."""
+    """The levels above a level in which its domains have to lie, broadest first."""
     above = levels[:place]
     down_to_here = levels[: place + 1]
     knows_nvlink = False
@@ -391,40 +392,40 @@ def _path_around(levels: Sequence[Level], place: int) -> Sequence[Level]:
 def _crossing(
     path: Sequence[Level], narrow: Level, table: Table, passing: Collection[str]
 ) -> CrossedLevels | None:
-    """What crosses between a level and the one above; None if nothing does."""
+    """How a level crosses the one above; None if it does not."""
     broad = path[-1]
-    found = table.crossing([level.key for level in path], narrow.key)
-    several = _without(passing, found.parents) if passing else found.parents
+    crossing = table.crossing([level.key for level in path], narrow.key)
+    several = _without(passing, crossing.parents) if passing else crossing.parents
     if not several:
         return None
 
-    found = found._replace(parents=several)
+    crossing = crossing._replace(parents=several)
     is_reversed = _is_reversed(path, narrow, table)
     # NVLink domains have unique names.
     may_repeat = not is_reversed and narrow.domain not in _NVLINK
-    is_reused = may_repeat and _are_reused(found, len(path))
+    is_reused = may_repeat and _are_reused(crossing, len(path))
     name = min(several)
     first, second = _two_names(several[name])
     many = ""
     if len(several) > 1:
-        many = f" ({len(several)} of {found.total} values do so)"
+        many = f" ({len(several)} of {crossing.total} values do so)"
     if is_reversed:
         advice = (
             f"each {broad.domain} lies within one {narrow.domain}: "
             "list them in spec.levels the other way round"
         )
     else:
-        advice = _advice(broad, narrow, found, is_reused=is_reused)
+        advice = _advice(broad, narrow, crossing, is_reused=is_reused)
     sentence = (
         f"{narrow.domain} {name!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
         f"{enumerated(NESTING)} treat it as one {narrow.domain} domain in each, "
-        f"kube-scheduler's gangs and pod affinity as one in all; {advice}"
+        f"kube-scheduler's gangs and pod affinity as a single one; {advice}"
     )
     return CrossedLevels(
         key=narrow.key,
         domain=narrow.domain,
-        reused=is_reused,
-        turned=is_reversed and _are_rack_and_nvlink(broad, narrow),
+        is_reused=is_reused,
+        is_turned=is_reversed and _are_rack_and_nvlink(broad, narrow),
         sentence=sentence,
     )
 
@@ -432,8 +433,8 @@ def _crossing(
 def _is_reversed(path: Sequence[Level], narrow: Level, table: Table) -> bool:
     """Whether the level and the one above nest the other way round.
 
-    Not where names that repeat would become one domain: the narrow level would cross another one in
-    its new place, has one value for all, or numbers for names.
+    Not if repeated names would become one domain: if the narrow level would cross another level in
+    its new place, has the same value on all nodes, or has numbers for names.
     """
     *above, broad = path
     if not table.nests(narrow.key, broad.key):
@@ -441,7 +442,7 @@ def _is_reversed(path: Sequence[Level], narrow: Level, table: Table) -> bool:
     if _are_rack_and_nvlink(broad, narrow):
         return True
     column = table.column(narrow.key)
-    if column.uniform or _are_numbers(column.values):
+    if column.is_uniform or _are_numbers(column.values):
         return False
     return _nests_in_all(table, above, narrow)
 
@@ -456,10 +457,10 @@ def _are_numbers(values: Iterable[str | None]) -> bool:
 
 
 def _are_reused(crossing: Crossing, depth: int) -> bool:
-    """Whether the values are names that each domain of a level above, or of one around it, uses.
+    """Whether each domain of some level above reuses these values as names.
 
-    Then most of them are in at least half of those domains, and in each of these in one domain of
-    the level above. `depth` is the number of levels above.
+    Then most values are in at least half of those domains, and in each of these in only one domain
+    of the level directly above. `depth` is the number of levels above.
     """
     if not _do_most_cross(crossing):
         return False
@@ -471,12 +472,12 @@ def _are_reused(crossing: Crossing, depth: int) -> bool:
 
 
 def _cut(domains: Iterable[Path], depth: int) -> set[Path]:
-    """The domains of the level with this depth around these."""
+    """The domains of the level at this depth that contain these."""
     return {domain[:depth] for domain in domains}
 
 
 def _are_used_by(crossing: Crossing, users: Collection[Path], depth: int) -> bool:
-    """Whether these domains, paths of this depth, each use the crossing values once."""
+    """Whether each of these domains, paths of this depth, uses the crossing values once."""
     widespread = 0
     for domains in crossing.parents.values():
         using = _cut(domains, depth)
@@ -496,9 +497,9 @@ def _do_most_cross(crossing: Crossing) -> bool:
 
 
 def _two_names(domains: Iterable[Path]) -> tuple[str, str]:
-    """The first two domains by name: their own values, with those around them if these are equal.
+    """The first two domains by name: their own values, after those of broader levels if equal.
 
-    As in `block-1/rack-3`.
+    For example `block-1/rack-3`.
     """
     first, second = nsmallest(2, domains, key=_from_the_narrowest)
     length = 1
@@ -516,13 +517,13 @@ def _from_the_narrowest(domain: Path) -> Path:
 def _advice(broad: Level, narrow: Level, crossing: Crossing, *, is_reused: bool) -> str:
     if is_reused:
         return (
-            f"ordinary where each {broad.domain} uses the same names; "
-            "where the two levels cut across each other, give each a ClusterTopology of its own"
+            f"normal if each {broad.domain} uses the same names; "
+            "if the two levels cut across each other, give each its own ClusterTopology"
         )
     if _do_most_cross(crossing):
         return (
             "the two levels cut across each other: "
-            "leave one of them out of spec.levels, or give each a ClusterTopology of its own"
+            "leave one of them out of spec.levels, or give each its own ClusterTopology"
         )
     spanning = f"a {narrow.domain} that spans several {broad.domain} domains"
     return f"a reused name, {spanning}, or a wrong cable"
@@ -538,7 +539,7 @@ def _are_rack_and_nvlink(broad: Level, narrow: Level) -> bool:
 def _without(
     passing: Collection[str], crossing: Mapping[str, Collection[Path]]
 ) -> dict[str, Collection[Path]]:
-    """The values that lie in several domains whose own values are not passing."""
+    """The values that still lie in several domains once passing values are left out."""
     staying: dict[str, Collection[Path]] = {}
     for value, around in crossing.items():
         if value in passing:
@@ -562,9 +563,9 @@ PerLevel = TypeVar("PerLevel", Coverage, LevelSize)
 
 
 def once_by_domain(measures: Sequence[PerLevel]) -> tuple[PerLevel, ...]:
-    """The first measure of each domain, in the place of its last one.
+    """The first measure of each domain, at the position of its last one.
 
-    A spec may name a domain twice, which a status and the series of a metric must not do.
+    A spec may name a domain twice; a status and a metric's series must not.
     """
     by_domain: dict[str, PerLevel] = {}
     for measure in reversed(measures):
@@ -582,7 +583,7 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
     sizes = []
     for depth, level in enumerate(levels, 1):
         column = nodes.column(level.key)
-        if column.unique:
+        if column.is_unique:
             size = _size_of_hosts(level, nodes)
         else:
             path_keys = keys[:depth]
@@ -631,7 +632,7 @@ def _size_of_domains(level: Level, path_keys: Sequence[str], nodes: Table) -> Le
 
 
 def ambiguous_paths(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
-    """A sentence about the broadest level at which paths of shared values read alike, if any."""
+    """A sentence on the broadest level whose paths look the same joined by dots; empty if none."""
     table = table_of(nodes)
     dotted = 0
     for level in levels:
@@ -640,14 +641,14 @@ def ambiguous_paths(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list
         return []
     for depth in range(len(levels)):
         down_to_here = levels[: depth + 1]
-        alike = _read_alike(down_to_here, table)
-        if alike:
-            return [_sentence(down_to_here, alike)]
+        ambiguous = _ambiguous_readings(down_to_here, table)
+        if ambiguous:
+            return [_sentence(down_to_here, ambiguous)]
     return []
 
 
-def _read_alike(levels: Sequence[Level], table: Table) -> dict[str, list[Path]]:
-    """The paths of shared values that read alike joined by dots, by what they read."""
+def _ambiguous_readings(levels: Sequence[Level], table: Table) -> dict[str, list[Path]]:
+    """The paths of shared values that look the same joined by dots, by the joined text."""
     columns = [table.column(level.key).values for level in levels]
     different = set(zip(*columns, strict=True))
     by_reading: dict[str, list[Path]] = {}
@@ -659,16 +660,16 @@ def _read_alike(levels: Sequence[Level], table: Table) -> dict[str, list[Path]]:
         paths = by_reading.setdefault(reading, [])
         paths.append(values)
 
-    alike = {}
+    ambiguous = {}
     for reading, paths in by_reading.items():
         if len(paths) > 1:
-            alike[reading] = sorted(paths)
-    return alike
+            ambiguous[reading] = sorted(paths)
+    return ambiguous
 
 
-def _sentence(levels: Sequence[Level], alike: Mapping[str, Sequence[Path]]) -> str:
-    reading = min(alike)
-    first, second = alike[reading][:2]
+def _sentence(levels: Sequence[Level], ambiguous: Mapping[str, Sequence[Path]]) -> str:
+    reading = min(ambiguous)
+    first, second = ambiguous[reading][:2]
     differing = []
     pairs = zip(first, second, strict=True)
     for depth, (value, other) in enumerate(pairs):
@@ -681,8 +682,8 @@ def _sentence(levels: Sequence[Level], alike: Mapping[str, Sequence[Path]]) -> s
     first_words = _path_words(levels, first, differing)
     second_words = _path_words(levels, second, differing)
     many = ""
-    if len(alike) > 1:
-        many = f" ({len(alike)} such names in all)"
+    if len(ambiguous) > 1:
+        many = f" ({len(ambiguous)} such names in all)"
     return (
         f"{first_words} and {second_words} "
         f"are one {domain} domain to {JOINING_BY_DOTS}, "

@@ -1,4 +1,4 @@
-"""The effective levels of a topology: slow to lose one, quick to name what is missing.
+"""The effective levels of a topology: slow to lose a level, quick to report what is missing.
 
 An inferred topology gains a level when nearly all selected nodes carry it
 (`spec.minCoveragePercent`), and keeps it as long as any node does: a node that joined a minute
@@ -24,20 +24,20 @@ from toposcope.hierarchy.table import Table
 from toposcope.hierarchy.timers import Timers
 
 Side: TypeAlias = Literal["around", "within"]
-"""Where an NVLink level stands by the labels: around the racks, or within them."""
+"""Where the labels put an NVLink level: around the racks, or within them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelTimers:
-    """What the levels of one topology wait for."""
+    """The grace periods that run for the levels of one topology."""
 
     gone: Timers[str] = field(default_factory=Timers)
     """By label key: levels that no node carries, or that the catalogue does not know."""
     unneeded: Timers[str] = field(default_factory=Timers)
     """By label key: retained levels that no workload requires any more."""
     turned: Timers[tuple[str, Side]] = field(default_factory=Timers)
-    """By domain: levels that stand on this side of the racks by the labels, and on the other in the
-    status."""
+    """By domain: levels that are on this side of the racks by the labels, but on the other side in
+    the status."""
     idle: Timers[str] = field(default_factory=Timers)
     """By label key: levels that add nothing above the host since this controller saw them do so."""
     busy: set[str] = field(default_factory=set)
@@ -46,13 +46,13 @@ class LevelTimers:
 
 @dataclass(frozen=True, slots=True)
 class EffectiveLevels:
-    """The levels of a topology, and which of them published resources must no longer have."""
+    """The levels of a topology, and which of them must leave published resources."""
 
     levels: tuple[Level, ...]
     expired: frozenset[Level]
     """Gone from all nodes for longer than the grace period."""
     retained: frozenset[Level] = frozenset()
-    """Expired ones that a binding keeps for workloads."""
+    """Expired levels that a binding keeps for workloads."""
 
     @property
     def path(self) -> str:
@@ -62,7 +62,7 @@ class EffectiveLevels:
 
 
 def reported(topology: Topology) -> EffectiveLevels:
-    """The levels as the stored status, or the spec, has them."""
+    """The levels of the stored status, or of the spec."""
     entries = topology.status.get("levels") or ()
     return EffectiveLevels(
         levels=topology.last_levels,
@@ -102,10 +102,10 @@ def unpublished_levels(
     timers: LevelTimers,
     now: float,
 ) -> tuple[Level, ...]:
-    """The broadest levels that published lists of levels must not begin with.
+    """The broadest levels, which published lists of levels leave out because they add nothing.
 
-    They add nothing above the host, and neither the spec lists nor requires them. One that did add
-    something is published for the grace period after that.
+    Each of their domains is one node, and the spec neither lists nor requires them. A level that
+    added something before is published for the grace period after that.
     """
     if topology.levels is not None:
         return ()
@@ -118,7 +118,7 @@ def unpublished_levels(
         if level.domain in topology.required:
             break
         if level.key in timers.busy:
-            if not timers.idle.overdue(level.key, now, topology.grace_seconds):
+            if not timers.idle.is_overdue(level.key, now, topology.grace_seconds):
                 break
             timers.busy.discard(level.key)
         unpublished.append(level)
@@ -135,10 +135,10 @@ def effective_levels(
     bound: Container[str] | None = (),
     retains: bool = True,
 ) -> EffectiveLevels:
-    """The effective levels over the selected `nodes`: at least one, or there is no evidence.
+    """The effective levels over the selected `nodes`, of which there is at least one.
 
-    `bound` are the domains that workloads require through a binding that translates levels. None:
-    that is not known, so the binding keeps what it has. `retains`: such a binding is published.
+    `bound` are the domains that workloads require through a binding that translates levels; None
+    if unknown, so the binding keeps what it has. `retains`: such a binding is published.
     """
     look = _Look(
         topology=topology,
@@ -169,7 +169,7 @@ class _Look:
     bound: Container[str] | None
     retains: bool
     before: tuple[Level, ...]
-    """The levels of the spec, or those that were in effect."""
+    """The levels of the spec, or those that were in effect before."""
 
     def expired(self) -> frozenset[Level]:
         """The levels that have been gone from all nodes for longer than the grace period."""
@@ -177,13 +177,13 @@ class _Look:
         reported_expired = reported(self.topology).expired
         expired = set()
         for level in self.before:
-            gone = not self._is_carried(level)
-            overdue = self.timers.gone.overdue(
-                level.key, self.now, self.topology.grace_seconds, running=gone
+            is_gone = not self._is_carried(level)
+            is_overdue = self.timers.gone.is_overdue(
+                level.key, self.now, self.topology.grace_seconds, is_running=is_gone
             )
             # A restarted controller, which has no memory, must not restore a level only to remove
             # it again.
-            if overdue or (gone and level in reported_expired):
+            if is_overdue or (is_gone and level in reported_expired):
                 expired.add(level)
         return frozenset(expired)
 
@@ -218,16 +218,16 @@ class _Look:
 
         is_needed = level.domain in self.bound
         is_leaving = was_retained and not is_needed
-        has_left = self.timers.unneeded.overdue(
+        has_left = self.timers.unneeded.is_overdue(
             level.key,
             self.now,
             topology.grace_seconds,
-            running=is_leaving,
+            is_running=is_leaving,
         )
         return is_needed or (is_leaving and not has_left)
 
     def inferred(self, expired: frozenset[Level]) -> EffectiveLevels:
-        """The levels that nodes carry, and those of before that have not been gone for long."""
+        """The levels that nodes carry, and earlier levels within their grace period."""
         carried = {}
         for level in inferred_levels(self.topology, self.nodes, self.catalogue):
             carried[level.domain] = level
@@ -248,7 +248,7 @@ class _Look:
         carried: Mapping[str, Level],
         retained: Container[Level],
     ) -> dict[str, Level]:
-        """The levels of before that stay, by domain."""
+        """The earlier levels that stay, by domain."""
         kept = {}
         for level in self.before:
             if level in expired and level not in retained and not self.topology.is_retaining:
@@ -272,7 +272,7 @@ class _Look:
     def _is_around(self, level: Level, rack: Level, above: Level | None) -> bool:
         """Whether an NVLink level stands above the racks.
 
-        It changes sides after the grace period, as levels go.
+        It changes sides only after the grace period, as levels disappear only after it.
         """
         around = lies_around(level, rack, above, self.nodes)
         before = self.before
@@ -281,18 +281,18 @@ class _Look:
         was_around = before.index(level) < before.index(rack)
         if was_around:
             has_moved = around is False
-            has_left = self._is_overdue(level, "within", here="around", moved=has_moved)
+            has_left = self._is_overdue(level, "within", opposite="around", has_moved=has_moved)
             return not has_left
         has_moved = around is True
-        return self._is_overdue(level, "around", here="within", moved=has_moved)
+        return self._is_overdue(level, "around", opposite="within", has_moved=has_moved)
 
-    def _is_overdue(self, level: Level, there: Side, *, here: Side, moved: bool) -> bool:
+    def _is_overdue(self, level: Level, side: Side, *, opposite: Side, has_moved: bool) -> bool:
         """Whether a level has stood on the other side for the grace period."""
         timers = self.timers.turned
-        timers.stop((level.domain, here))
-        key = level.domain, there
+        timers.stop((level.domain, opposite))
+        key = level.domain, side
         grace = self.topology.grace_seconds
-        return timers.overdue(key, self.now, grace, running=moved)
+        return timers.is_overdue(key, self.now, grace, is_running=has_moved)
 
 
 def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:
@@ -311,7 +311,7 @@ def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:
 
 
 def _order(catalogue: Catalogue, before: Sequence[Level]) -> list[str]:
-    """The domains of the catalogue, with those that it no longer knows in their former places."""
+    """The domains of the catalogue, with those that it no longer knows at their old positions."""
     order = list(catalogue.domains)
     place = 0
     for level in before:

@@ -37,9 +37,9 @@ _CLIQUE: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}
 
 
 OWN_NAME: Final = "/"
-"""Stands for the node's own name in `Traits.values`; no label can have this value."""
+"""Placeholder for the node's own name in `Traits.values`; no label can have this value."""
 OWN_HOSTNAME: Final = "//"
-"""Stands for the value of the node's hostname label, if that is not its name."""
+"""Placeholder for the value of the node's hostname label, if that is not its name."""
 OWN_VALUES: Final = frozenset({OWN_NAME, OWN_HOSTNAME})
 """Placeholders for values that only the node itself has."""
 
@@ -62,28 +62,28 @@ NO_AGENT = Hardware()
 
 
 class Traits(NamedTuple):
-    """All that is kept of a node but its identity.
+    """Everything that is kept of a node except its identity.
 
-    Nodes that are alike, such as those of a rack, share one such tuple.
+    Equal nodes, such as those of a rack, share one such tuple.
 
-    `keys` and `values` run in parallel; `OWN_NAME` and `OWN_HOSTNAME` stand for values that only
-    the node itself has. `gpus` is the number of allocatable `nvidia.com/gpu`.
+    `keys` and `values` run in parallel; `OWN_NAME` and `OWN_HOSTNAME` replace values that only the
+    node itself has. `gpus` is the number of allocatable `nvidia.com/gpu`.
     """
 
     keys: tuple[str, ...]
     values: tuple[str, ...]
-    ready: bool
-    schedulable: bool
+    is_ready: bool
+    is_schedulable: bool
     gpus: int
     hardware: Hardware = NO_AGENT
     switches: tuple[LeafSwitch | None, ...] = ()
-    """The leaf that each rail is cabled to, None where that is not known; empty where nobody
-    looked."""
+    """The leaf switch that each rail is cabled to, None where unknown; empty if never discovered.
+    """
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether a scheduler would place a pod there."""
-        return self.ready and self.schedulable
+        return self.is_ready and self.is_schedulable
 
     def label(self, key: str) -> str | None:
         """The value of a label that is kept; None if there is none."""
@@ -97,8 +97,8 @@ class Traits(NamedTuple):
 class NodeFacts:
     """One node; see `node_facts`. `host` is its hostname label if that is not its name, else empty.
 
-    `ports`: NIC and switch port of each rail in `traits.switches`; nodes in the same place of two
-    racks share them.
+    `ports`: NIC and switch port of each rail in `traits.switches`; nodes at the same position of
+    two racks share them.
     """
 
     name: str
@@ -156,8 +156,8 @@ def node_facts(
     keys: tuple[str, ...],
     values: tuple[str, ...],
     *,
-    ready: bool,
-    schedulable: bool,
+    is_ready: bool,
+    is_schedulable: bool,
     gpus: int,
     hardware: Hardware = NO_AGENT,
 ) -> NodeFacts:
@@ -167,8 +167,8 @@ def node_facts(
     traits = Traits(
         keys=keys,
         values=tuple([shared_value(value, name, host) for value in values]),
-        ready=ready,
-        schedulable=schedulable,
+        is_ready=is_ready,
+        is_schedulable=is_schedulable,
         gpus=gpus,
         hardware=hardware,
     )

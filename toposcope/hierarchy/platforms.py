@@ -1,4 +1,4 @@
-"""The label keys that platforms are known to write, and those that are easily taken for one.
+"""The label keys that platforms are known to write, and keys that are easily taken for one.
 
 See platforms.toml.
 """
@@ -21,37 +21,37 @@ _NO_FABRIC: Final = "00000000-0000-0000-0000-000000000000"
 PLACEHOLDERS: Final = frozenset(
     {"no-topology", "", _NO_FABRIC, *(f"{_NO_FABRIC}.{i}" for i in (0, 1, 32766))}
 )
-"""Values that say "unknown": taken as a domain they put strangers into one.
+"""Values that mean "unknown": as a domain they would join unrelated nodes.
 
 Topograph writes the first; an HGX board without multi-node NVLink may report an all-zero cluster
 UUID with any of the clique ids seen in the field.
 """
 
 REMOVED_BY_WRITER: Final[Mapping[str, str]] = _WRITTEN["removed_by_writer"]
-"""Keys that disappear from a node while their writer does not run, to the writers: this says
-nothing of the node."""
+"""Keys that disappear from a node while their writer does not run, to the writers. Their absence
+says nothing about the node."""
 
 RETIRED: Final[Mapping[str, tuple[str, str]]] = {
-    key: tuple(known) for key, known in _WRITTEN["retired"].items()
+    key: tuple(entry) for key, entry in _WRITTEN["retired"].items()
 }
-"""Keys that still say where a node is, to their successor and their writer, whose later versions
-leave them behind."""
+"""Retired keys, to their successor and their writer: nodes may still carry them, but later versions
+of the writer do not update them."""
 
 MISTAKEN: Final[Mapping[str, tuple[str, str]]] = {
-    key: tuple(known) for key, known in _WRITTEN["mistaken"].items()
+    key: tuple(entry) for key, entry in _WRITTEN["mistaken"].items()
 }
-"""Keys that are not levels, to the key that was meant, and why."""
+"""Keys that are not levels, to the intended key, and why."""
 
 YOURS: Final = (
-    "no platform writes it; if you do, give it the domain {!r} in the controller's --config FILE"
+    "no known platform writes it; if you do, map it to domain {!r} "
+    "in the controller's --config FILE"
 )
-"""What to do about a label of one's own, by the domain that it may stand for."""
+"""What to do about a custom label, by the domain that it may carry."""
 
 UNKNOWN: Final[Mapping[str, str]] = {
     key: YOURS.format(domain) for key, domain in _WRITTEN["yours"].items()
-} | {"ib/torset": "its values are renumbered whenever the job that writes them runs"}
-"""Keys that look like a level, without one that could have been meant, and what to do about
-them."""
+} | {"ib/torset": "the job that writes it renumbers its values on every run"}
+"""Keys that look like a level but have no intended key, to what to do about them."""
 
 NAMES: Final[Mapping[str, str]] = _WRITTEN["names"]
-"""Names that people give to labels of their own, to the domain that they may mean."""
+"""Names that people give to custom labels, to the domain that they may mean."""

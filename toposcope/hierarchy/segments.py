@@ -1,8 +1,8 @@
 """Segments: nodes that share the same set of level keys, and how a node selector tells them apart.
 
-Schedulers leave a node without one of a topology's levels out of it, so hardware that carries
-different keys (GB200 racks beside H100 racks) needs a topology for each kind, or one with only the
-levels that all of them have.
+Schedulers skip nodes that lack one of a topology's levels, so hardware that carries different keys
+(GB200 racks beside H100 racks) needs a topology for each kind, or one with only the levels that all
+kinds have.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from toposcope.hierarchy.fault_domains import written
 from toposcope.hierarchy.table import Table
 
 EXAMPLES: Final = 3
-"""How many of a segment's nodes are named."""
+"""How many node names a segment has as examples."""
 _BASE: Final = "base"
 """Nodes that carry only the levels that all nodes carry."""
 _HASH_DIGITS: Final = 6
@@ -30,14 +30,14 @@ _PARENT_HASH_DIGITS: Final = 10
 _LONGEST_NAME: Final = 253
 
 Path = tuple[Level, ...]
-"""Levels, broadest first: the identity of a segment, also from one pass to the next."""
+"""Levels, broadest first: the identity of a segment, within a pass and across passes."""
 _Carried = frozenset[str]
 _Keys = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Nodes with the same levels, and what selects exactly these among the nodes looked at."""
+    """Nodes with the same levels, and what selects exactly these nodes."""
 
     levels: Path
     own: Path
@@ -67,8 +67,7 @@ class Segmentation:
 
     segments: tuple[Segment, ...]
     carried: Mapping[_Carried, int]
-    """How many nodes carry each set of level keys, those with a placeholder in a telling place left
-    out."""
+    """How many nodes carry each set of level keys, without the `doubtful` ones."""
     doubtful: tuple[str, ...]
     """Nodes whose value of a telling key is a placeholder, sorted: they neither have nor lack that
     level."""
@@ -79,9 +78,9 @@ def divide(
 ) -> Segmentation | None:
     """The segments of the nodes; None when all nodes carry the same levels.
 
-    A node that lacks what at least `percent` of them carry makes no segment, unless it has a key
-    that none of those has: then it is of another kind. `used` are levels in effect: where a node
-    has several keys for a domain, the one in effect counts.
+    A node that lacks a key which at least `percent` of the nodes carry makes no segment, unless it
+    has a key that none of those has: then it is of another kind. `used` are levels in effect: if a
+    node has several keys for a domain, the one in effect counts.
     """
     level_keys = _level_keys(nodes, catalogue)
     carried = set(level_keys.values())
@@ -149,7 +148,7 @@ def _most_nodes_first(segment: Segment) -> tuple[int, tuple[str, ...]]:
 def whole(
     nodes: Table, catalogue: Catalogue, percent: int, used: Iterable[Level] = ()
 ) -> Segmentation:
-    """Nodes that (nearly) all carry the same levels, as the one segment that they are."""
+    """Nodes that (nearly) all carry the same levels, as a single segment."""
     usual = widely_carried(catalogue.level_keys, nodes, percent)
     rule = _PathRule(
         catalogue=catalogue,
@@ -230,10 +229,10 @@ class _PathRule:
         return tuple(path)
 
     def _key(self, domain: str, carried: _Carried) -> str | None:
-        """The key in effect comes before the one that most nodes carry, and that before others.
+        """The key in effect, else the key that most nodes carry, else the first one.
 
-        A usual key is a level also of a node that lacks it, if that has no keys but those that are
-        somewhere beside it.
+        A usual key is also a level of a node that lacks it, if all keys of that node occur beside
+        the usual key on some other node.
         """
         keys = self.catalogue.keys[domain]
         candidates = [key for key in keys if key in carried]
@@ -261,7 +260,7 @@ def _placeholders(nodes: Table, telling: Iterable[Level]) -> dict[str, tuple[str
 
 
 def _doubtful(nodes: Table, unlike: Mapping[str, tuple[str, ...]]) -> frozenset[int]:
-    """Places of the kinds whose nodes are in no segment."""
+    """Positions of the groups whose nodes are in no segment."""
     doubtful: set[int] = set()
     for key, values in unlike.items():
         for place, label in enumerate(nodes.labels(key)):
@@ -289,9 +288,9 @@ class _Kinds:
         is_doubtful = []
         groups = zip(nodes.groups, nodes.weights, strict=True)
         for place, (group, weight) in enumerate(groups):
-            left_out = place in doubtful
-            is_doubtful.append(left_out)
-            if left_out:
+            is_left_out = place in doubtful
+            is_doubtful.append(is_left_out)
+            if is_left_out:
                 self._of_group.append(None)
                 continue
             keys = level_keys[group.keys]
@@ -354,7 +353,7 @@ class _Division:
         )
 
     def _lacks(self, has: _Keys, members: Collection[_Carried]) -> tuple[str, ...]:
-        """Keys that keep out those that are no members and that `has` would let in."""
+        """Keys that exclude non-members which `has` would select."""
         rank = self.catalogue.rank.__getitem__
         usable = {level.key for level in self.telling}
         usable.difference_update(*members)
@@ -379,12 +378,12 @@ def names_of(
 ) -> dict[Path, str]:
     """A name for each segment, by its levels.
 
-    Its present one, else its narrowest own level, with a hash if that name is taken: by a segment
-    with a present name, or by `others`.
+    Its present name, else its narrowest own level, with a hash if a segment with a present name or
+    one of `others` has that name already.
 
     New segments that want the same name all get a hash, whatever their sizes, so that names do not
-    change with counts. But a single node, which may carry any label, does not change the name that
-    several nodes have without it.
+    change with counts. But a single node, which may carry any label, does not change the name of a
+    segment with several nodes.
     """
     names = {}
     new = []
@@ -393,11 +392,11 @@ def names_of(
             names[segment.levels] = present[segment.levels]
         else:
             new.append(segment)
-    taken = {*names.values(), *others}
+    taken_names = {*names.values(), *others}
     wanted = _Wanted(new)
     for segment in new:
         name = _wanted_name(segment)
-        if name in taken or wanted.by_rivals(segment):
+        if name in taken_names or wanted.is_wanted_by_rivals(segment):
             name = f"{name}-{_hash(segment.levels)}"
         names[segment.levels] = name
     return names
@@ -415,7 +414,7 @@ class _Wanted:
             if segment.nodes > 1:
                 self._by_several_nodes[name] += 1
 
-    def by_rivals(self, segment: Segment) -> bool:
+    def is_wanted_by_rivals(self, segment: Segment) -> bool:
         """Whether another segment that counts wants the same name."""
         counts = self._by_several_nodes if segment.nodes > 1 else self._by_any
         return counts[_wanted_name(segment)] > 1
@@ -433,7 +432,7 @@ def _hash(path: Path) -> str:
 
 
 def selector_of(parent: Mapping[str, Any], segment: Segment) -> dict[str, Any]:
-    """The node selector of the parent's spec, narrowed down to the segment."""
+    """The node selector of the parent's spec, narrowed to the segment."""
     whole_selector = parent.get("nodeSelector")
     if not whole_selector:
         every_gpu_node = {"key": GPUS, "operator": "Exists"}

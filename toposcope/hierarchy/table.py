@@ -2,8 +2,8 @@
 
 Nodes with equal traits form a *group* with a weight: its number of nodes. A rack is mostly one
 group, so a cluster has about as many groups as racks, and everything is computed on columns with
-one label value per group. `OWN_NAME` or `OWN_HOSTNAME` in a column stands for as many values as the
-group has nodes, each of them on that node only.
+one label value per group. `OWN_NAME` or `OWN_HOSTNAME` in a column counts as many values as the
+group has nodes, each of them on one node only.
 """
 
 from collections import Counter
@@ -27,11 +27,11 @@ _TRAITS_OF: Final = attrgetter("traits")
 _HARDWARE_OF: Final = attrgetter("hardware")
 
 Machines: TypeAlias = Collection[tuple[Hardware, int]]
-"""Hardware, and how many nodes have it; equal hardware may come several times."""
+"""Hardware, and how many nodes have it; equal hardware may occur several times."""
 Path: TypeAlias = tuple[str, ...]
 """The values of a domain, from the broadest level down."""
 Parents: TypeAlias = dict[str | None, str | None]
-"""The value of a broad level around each value of a narrow one."""
+"""The value of a broad level that contains each value of a narrow one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class Column:
     """Nodes whose value is their own name or hostname."""
 
     @property
-    def unique(self) -> bool:
+    def is_unique(self) -> bool:
         """Whether no two nodes share a value, as with host names."""
         return self.distinct == self.nodes - self.missing
 
     @property
-    def uniform(self) -> bool:
+    def is_uniform(self) -> bool:
         """Whether all nodes have the same value, as with the zone of a small cluster."""
         return self.distinct == 1 and not self.missing
 
@@ -67,15 +67,15 @@ class Crossing(NamedTuple):
     domains: Collection[Path]
     """All domains of the broad level that have a narrow value."""
     total: int
-    """Number of narrow values that lie in any."""
+    """Number of narrow values that lie in any domain."""
 
 
 class Table:
     """Nodes with different names, in the given order.
 
-    It never changes, and works out each column when first asked. `placeholders` are values that
-    mean "unknown". A node whose name or hostname is a placeholder or another node's value is a
-    group of its own, with both written out.
+    It never changes, and computes each column on first use. `placeholders` are values that mean
+    "unknown". A node whose name or hostname is a placeholder or another node's value is a separate
+    group, with both written out.
     """
 
     groups: list[Traits]
@@ -93,7 +93,7 @@ class Table:
     _rows: list[tuple[str, ...]]
     """The label values of each group."""
     _labels: dict[str, list[str | None]]
-    """Each group's value of a label, by key; this and the next ones are filled when asked for."""
+    """Each group's value of a label, by key; this and the next ones are filled on first use."""
     _distinct: dict[str, set[str | None]]
     _columns: dict[str, Column]
     _parents: dict[tuple[str, str], Parents | None]
@@ -103,7 +103,7 @@ class Table:
         nodes: dict[str, NodeFacts] | Iterable[NodeFacts],
         placeholders: frozenset[str] = PLACEHOLDERS,
     ) -> None:
-        """A dictionary holds the nodes by name, and belongs to the table from now on."""
+        """`nodes` as a dictionary are by name; the table then owns it."""
         if not isinstance(nodes, dict):
             nodes = {node.name: node for node in nodes}
         self._nodes = nodes
@@ -111,7 +111,7 @@ class Table:
         self.no_places = placeholders | FAULT_DOMAINS
         """Placeholders: values with which a node lacks the level."""
         self._expanded_traits: dict[str, Traits] = {}
-        """Traits of nodes that are groups of their own, by name."""
+        """Traits of nodes that are separate groups, by name."""
         groups, weights = _weighed(self)
         counts = list(weights.values())
         self._set_groups(list(groups.values()), counts)
@@ -131,7 +131,7 @@ class Table:
         groups: dict[int, Traits],
         weights: dict[int, int],
     ) -> None:
-        """Make each node with an ambiguous name or hostname a group of its own."""
+        """Make each node with an ambiguous name or hostname a separate group."""
         for node in self:
             is_named = node.name in ambiguous or (node.host and node.host in ambiguous)
             if not is_named or OWN_VALUES.isdisjoint(node.traits.values):
@@ -145,10 +145,7 @@ class Table:
             weights[own] = 1
 
     def _ambiguous(self) -> Collection[str | None]:
-        """The values that must not stand for a node's own name or hostname.
-
-        Empty if no node has one of them.
-        """
+        """The values that must not be a node's own name or hostname; empty if none is."""
         keys = set(chain.from_iterable(self.key_sets))
         values: list[Collection[str | None]] = [self.placeholders]
         hosts: list[str] = []
@@ -187,7 +184,7 @@ class Table:
         self._set_key_sets(keys)
 
     def _set_key_sets(self, keys: list[tuple[str, ...]]) -> None:
-        """Note which label keys each group has, and its labels at once where all have the same."""
+        """Store which label keys each group has, and the labels too if all groups have the same."""
         if keys and keys.count(keys[0]) == len(keys):
             self.key_sets = {keys[0]: len(self)}
             self._kinds = []
@@ -258,7 +255,7 @@ class Table:
         return sum(self.usable)
 
     def labels(self, key: str) -> list[str | None]:
-        """Each group's value of the label, whatever it says; None where there is none."""
+        """Each group's value of the label, placeholders included; None where there is none."""
         if key not in self._labels:
             self._labels[key] = self._label(key)
         return self._labels[key]
@@ -342,13 +339,13 @@ class Table:
         `keys` from the broadest level down. Then no group lies in several domains of any level,
         except where every node is a domain of its own.
         """
-        own_above = False
+        has_own_above = False
         for key in keys:
             column = self.column(key)
-            is_shared = column.missing or not column.unique
-            if is_shared and own_above:
+            is_shared = column.missing or not column.is_unique
+            if is_shared and has_own_above:
                 return self._expanded
-            own_above = own_above or column.own > 0
+            has_own_above = has_own_above or column.own > 0
         return self
 
     def expanded_for_labels(
@@ -382,15 +379,15 @@ class Table:
     def nests(self, broad: str, narrow: str) -> bool:
         """Whether all nodes with equal values of `narrow` have equal values of `broad`.
 
-        None is a value here.
+        None counts as a value.
         """
         return self.parents(broad, narrow) is not None
 
     def parents(self, broad: str, narrow: str) -> Mapping[str | None, str | None] | None:
-        """The value of `broad` around each value of `narrow`; None if one of them lies in two.
+        """The value of `broad` that contains each value of `narrow`; None if one lies in two.
 
-        Narrow values that are a node's own are left out: they lie in one. A broad value that is a
-        node's own may stand around the values of one node, as it does in a column.
+        Narrow values that are a node's own are left out, as they lie in one. A broad value that is
+        a node's own may contain the values of one node.
         """
         pair = broad, narrow
         if pair not in self._parents:
@@ -434,14 +431,14 @@ class Table:
         values; else the distinct paths that end in a value.
         """
         counts = []
-        nested = True
+        is_nested = True
         for depth, key in enumerate(keys):
             column = self.column(key)
-            is_shared = column.missing or not column.unique
-            if nested and depth and is_shared:
+            is_shared = column.missing or not column.is_unique
+            if is_nested and depth and is_shared:
                 above = keys[depth - 1]
-                nested = self.nests(above, key)
-            if nested or column.unique:
+                is_nested = self.nests(above, key)
+            if is_nested or column.is_unique:
                 counts.append(column.distinct)
                 continue
             path = keys[: depth + 1]
@@ -480,7 +477,7 @@ def _repeated(names: KeysView[str], hosts: Sequence[str]) -> set[str]:
 
 
 def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> Table:
-    """The nodes as a table; a table is returned as it is, with everything already worked out."""
+    """The nodes as a table; a table is returned as it is, with all that it has computed."""
     if isinstance(nodes, Table):
         return nodes
     return Table(nodes, placeholders)
@@ -527,7 +524,7 @@ def totals(counted: Iterable[tuple[T, int]]) -> dict[T, int]:
 def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> Parents | None:
     inner = narrow.values
     outer = broad.values
-    if broad.uniform:
+    if broad.is_uniform:
         return dict.fromkeys(inner, outer[0])
     if narrow.own:
         is_shared = [value not in OWN_VALUES for value in inner]
@@ -549,7 +546,7 @@ def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> Parents |
 def _spans_own_values(
     inner: Sequence[str | None], outer: Sequence[str | None], weights: Sequence[int]
 ) -> bool:
-    """Whether an inner value lies in several nodes' own values, which all look alike here."""
+    """Whether an inner value lies in several nodes' own values, which all look the same here."""
     values = set()
     nodes = 0
     for value, parent, weight in zip(inner, outer, weights, strict=True):

@@ -1,4 +1,4 @@
-"""How long something has been so: a level gone, a segment new, a rail miscabled."""
+"""How long a state has lasted: a level gone, a segment new, a rail miscabled."""
 
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
@@ -7,20 +7,20 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Timers(Generic[Key]):
-    """Since when each key has been so, in monotonic seconds; each concern has its own instance.
+    """When each key's state began, in monotonic seconds; each kind of state has its own instance.
 
-    Losing the memory only delays a verdict.
+    A restart forgets them, which only delays a verdict.
     """
 
     def __init__(self) -> None:
         self._since: dict[Key, float] = {}
 
-    def overdue(self, key: Key, now: float, grace: float, *, running: bool = True) -> bool:
+    def is_overdue(self, key: Key, now: float, grace: float, *, is_running: bool = True) -> bool:
         """Whether the timer of `key` has run for more than `grace` seconds (0: whether it runs).
 
-        It starts at the first call, and stops when it is not `running` any more.
+        It starts at the first call, and stops when it is no longer `is_running`.
         """
-        if not running:
+        if not is_running:
             self.stop(key)
             return False
         since = self._since.setdefault(key, now)
@@ -44,7 +44,7 @@ class Timers(Generic[Key]):
         self._since.clear()
 
     def next_deadline(self, grace: float, now: float) -> float | None:
-        """Seconds until the next timer has run for `grace`; None when none will."""
+        """Seconds until the next timer has run for `grace` seconds; None if none will."""
         soonest = None
         for since in self._since.values():
             wait = since + grace - now

@@ -24,7 +24,7 @@ from toposcope.placement.cluster_facts import OWN
 from toposcope.placement.deciding import decide
 from toposcope.placement.devices import unkept_channels
 from toposcope.placement.room import Room
-from toposcope.placement.shares import shared_room, told, with_shares
+from toposcope.placement.shares import share_remark, shared_room, with_shares
 from toposcope.placement.shortage import Offer, offers
 from toposcope.placement.verdict import Fittings, fittings, judge
 from toposcope.snapshot.model import PodView, Snapshot
@@ -32,8 +32,8 @@ from toposcope.snapshot.scope import select_scope, with_gpus
 from toposcope.text import plural
 
 _ORDER: Final[tuple[Kind | None, ...]] = (None, "fits", "unclear", "full", "never")
-"""The best answer first; None: there is none."""
-_NOT_ENOUGH_KNOWN: Final = "too little is known to look for room"
+"""The best answer first; None: no verdict."""
+_NOT_ENOUGH_KNOWN: Final = "too little is known to check for room"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Checked:
 
     reading: Reading
     verdict: Verdict | None
-    """None where nothing placeable is requested."""
+    """None if it requests nothing placeable."""
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -55,32 +55,32 @@ class Checked:
 
     @property
     def unread(self) -> tuple[UnreadField, ...]:
-        """The fields that may decide and are not read."""
+        """The fields that may decide the verdict and are not read."""
         workload = self.reading.workload
         return workload.unread if workload else ()
 
     @property
-    def well(self) -> bool:
-        """Whether it would be accepted and fits now, as far as is known."""
+    def is_ok(self) -> bool:
+        """Whether it would be accepted and fits now, as far as known."""
         if self.errors:
             return False
         return self.verdict is None or self.verdict.fits
 
     @property
-    def asks_for_nothing(self) -> bool:
-        """Whether it is a workload without pods, so that no room was looked for in the cluster."""
+    def has_no_pods(self) -> bool:
+        """Whether it is a workload without pods, so that the cluster's room was not checked."""
         return self.reading.workload is not None and self.verdict is None and not self.errors
 
     @property
-    def unclear(self) -> bool:
-        """Whether nothing is wrong with it, and no more is known."""
+    def is_unclear(self) -> bool:
+        """Whether nothing is wrong with it, and its verdict is unclear."""
         if self.errors or self.verdict is None:
             return False
         return self.verdict.kind == "unclear"
 
 
 class Checker:
-    """Checks documents against one snapshot; what they have in common is computed once."""
+    """Checks documents against one snapshot; computes what they share once."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class Checker:
     ) -> None:
         """`documents` are all documents of this run: some configure what others ask for.
 
-        `own` are pods left out of the snapshot because a new place is to be found for them.
+        `own` are pods to find a new place for, which the snapshot leaves out.
         """
         self.snapshot = snapshot
         self._cluster = Cluster(snapshot, list(documents), list(own))
-        self.known = self._cluster.facts
+        self.facts = self._cluster.facts
         self._decisions: dict[Admission, Decision] = {}
 
     def check(
@@ -103,12 +103,12 @@ class Checker:
         """One result for each system that handles the document. Never raises."""
         self._decisions.clear()
         checked = []
-        for reading in readings(document, self.known, before):
+        for reading in readings(document, self.facts, before):
             checked.append(self._checked(reading))
         return tuple(checked)
 
     def verdict(self, workload: Workload | None) -> Verdict | None:
-        """Whether it fits; None where nothing placeable is requested."""
+        """Whether it fits; None if it requests nothing placeable."""
         if workload is None:
             return None
         question = self._cluster.question(workload, self._decisions)
@@ -119,29 +119,31 @@ class Checker:
         return self._cluster.topology(workload)
 
     def fittings(self, workload: Workload) -> Fittings | None:
-        """The domains with room for one copy of the group that has to stay together, if any has."""
+        """The domains with room for one copy of the group that has to stay together; None: none."""
         question = self._cluster.question(workload)
         return fittings(
             workload.groups,
             question.levels,
             question.nodes,
-            partial=question.partial,
+            can_lack_levels=question.can_lack_levels,
         )
 
     def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
-        """What the domains of the level at which it does not fit offer, the best one first."""
+        """What each domain of the level that lacks room offers, the best one first."""
         if shortage.level is None:
             return ()
         question = self._cluster.question(workload)
         groups = simplified(workload.groups)
-        room = Room(question.levels, question.nodes, groups, partial=question.partial)
+        room = Room(
+            question.levels, question.nodes, groups, can_lack_levels=question.can_lack_levels
+        )
         return offers(room, shortage.group, shortage.level, shortage.resource)
 
     def _checked(self, reading: Reading) -> Checked:
         """The reading with its verdict.
 
-        Where the system chooses the topology, the verdict is that on the best one; of several
-        stages it is that on the hardest.
+        Where the system chooses the topology, the best topology decides; of several stages, the
+        one that is hardest to place.
         """
         verdict = self.verdict(reading.workload)
         for alternative in reading.alternatives:
@@ -165,7 +167,7 @@ class Checker:
     def _with_remarks(
         self, reading: Reading, workload: Workload, verdict: Verdict | None
     ) -> Checked:
-        """The reading with what only the cluster shows of the workload."""
+        """The reading with findings and notes that need the cluster."""
         findings = list(reading.findings)
         findings += self._findings(workload)
         notes = list(workload.notes)
@@ -190,7 +192,7 @@ class Checker:
     def _findings(self, workload: Workload) -> Iterator[Finding]:
         """What is wrong with it in this cluster."""
         option = READS.get(workload.system, "")
-        cluster = self.known.seen_by(option)
+        cluster = self.facts.seen_by(option)
         for placement in placements():
             yield from placement.findings(workload, cluster, self.snapshot)
         if any(pods.claims for pods in pods_in(workload.groups)):
@@ -202,7 +204,7 @@ class Checker:
             yield mixed
 
     def _notes(self, workload: Workload) -> Iterator[str]:
-        """What the admin should know of the answer."""
+        """What the admin should know about the answer."""
         if workload.admission in self._decisions:
             decision = self._decisions[workload.admission]
             yield from decision.notes
@@ -211,9 +213,9 @@ class Checker:
                 yield note
 
     def _on_shares(self, workload: Workload, verdict: Verdict) -> tuple[Verdict, Finding | str]:
-        """The verdict, and a remark where it counts shares as GPUs, as schedulers do.
+        """The verdict, and a remark if it counts shares of GPUs as GPUs, as schedulers do.
 
-        The remark is empty where it does not.
+        The remark is empty if it counts none.
         """
         if not self.snapshot.shares:
             return verdict, ""
@@ -222,24 +224,24 @@ class Checker:
         if room is None:
             return verdict, ""
 
-        whole = None
+        on_whole_gpus = None
         if verdict.fits:
             shared = set(room.nodes)
             in_whole_gpus = [node for node in question.nodes if node.name not in shared]
-            whole = judge(
+            on_whole_gpus = judge(
                 workload.groups,
                 question.levels,
                 in_whole_gpus,
-                partial=question.partial,
+                can_lack_levels=question.can_lack_levels,
             )
 
-        remark = told(room, verdict, whole)
+        remark = share_remark(room, verdict, on_whole_gpus)
         if isinstance(remark, Finding):
             verdict = with_shares(verdict, room, question.nodes, question.levels)
         return verdict, remark
 
     def _mixed_domains(self, workload: Workload) -> Finding | None:
-        """The finding that domains share a label's value, where only the value decides."""
+        """The finding that domains share a label value, where the scheduler uses only the value."""
         if not workload.levels or workload.topology:
             return None
         key = workload.levels[0].key
@@ -252,11 +254,11 @@ class Checker:
         return None
 
     def _unlabelled(self, workload: Workload) -> str:
-        """How many nodes lack the label that it goes by; empty where none does."""
+        """How many nodes lack the label of its level; empty if none does."""
         if not workload.levels or workload.topology:
             return ""
         key = workload.levels[0].key
-        if self.known.lacks_label(key):
+        if self.facts.lacks_label(key):
             return ""
         nodes = with_gpus(self.snapshot.nodes)
         lacking = 0
@@ -270,7 +272,7 @@ class Checker:
         return f"{lacking} of {len(nodes)} nodes with GPUs {lack} {key} and {are} silently skipped"
 
     def _stand_in(self, workload: Workload) -> str:
-        """The note that something stands in for the scheduler's own topology; empty: nothing."""
+        """The note that another topology replaces the scheduler's own; empty if none does."""
         topology = self.topology(workload)
         if topology is None:
             return ""
@@ -279,15 +281,15 @@ class Checker:
             return ""
 
         option = resource_read_for(workload)
-        why = self.known.read[option].stand_in
+        why = self.facts.read[option].stand_in
         name = f" {topology.name}" if is_own else ""
-        return f"{why}: {topology.source}{name} is used in its place"
+        return f"{why}: {topology.source}{name} is used instead"
 
 
 def _waiting(pods: int) -> str:
-    """The note on pods that need not start with the others, and find no room now."""
+    """The note on pods that need not start with the others, and have no room now."""
     wait = plural(pods, "pod waits", "pods wait")
-    return f"{pods} more {wait} for room: what has to start together fits without"
+    return f"{pods} more {wait} for room; those that have to start together fit without them"
 
 
 def _mixed(crossed: CrossedLevels) -> Finding:
@@ -297,12 +299,12 @@ def _mixed(crossed: CrossedLevels) -> Finding:
         severity="warning",
         field="",
         message=f"{crossed.key}: {crossed.sentence}",
-        fix=f"ask for {unique}, which spec.uniqueValues of the ClusterTopology writes",
+        fix=f"list {crossed.domain} in spec.uniqueValues of the ClusterTopology and use {unique}",
     )
 
 
 def _rank(verdict: Verdict | None) -> tuple[int, bool]:
-    """The lower, the better; of two equally good ones that which says what room is missing."""
+    """The lower, the better; between equals, one that says what room is missing is better."""
     if verdict is None:
         return _ORDER.index(None), False
     return _ORDER.index(verdict.kind), bool(verdict.limitation)

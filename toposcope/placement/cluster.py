@@ -1,4 +1,4 @@
-"""A cluster that workloads are placed on: what questions about it share is computed once."""
+"""A cluster on which workloads are placed; computes what its questions share once."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -34,30 +34,30 @@ class Question(framework.PlacementQuestion):
     """Whether a workload fits onto the nodes of a cluster."""
 
     nodes: Sequence[RoomNode]
-    partial: bool
+    can_lack_levels: bool
     """As in `Room`."""
     on: "Cluster"
 
     def beside(self, groups: Sequence[Group], *, emptied: bool) -> Beside | None:
-        """The rules between the pods of these groups and those that run; None: there are none."""
+        """The rules between the pods of these groups and running pods; None if there are none."""
         neighbours = self.on.neighbours
         if not has_rules(groups) and not neighbours.repelling:
             return None
-        known = None if emptied else neighbours
-        return Beside(groups, self.nodes, known, ignores_spread=self.ignores_spread)
+        running = None if emptied else neighbours
+        return Beside(groups, self.nodes, running, ignores_spread=self.ignores_spread)
 
     @property
     def ignores_spread(self) -> bool:
-        """Whether the workload's scheduler does not go by spread constraints."""
+        """Whether the workload's scheduler ignores spread constraints."""
         return any(placement.ignores_spread(self.workload) for placement in placements())
 
     def about(self, workload: Workload) -> "Question":
-        """The same about another workload."""
+        """The same question about another workload."""
         return self.on.question(workload, self.decisions)
 
 
-class _Seen(NamedTuple):
-    """What decides how nodes look to a workload."""
+class _Perspective(NamedTuple):
+    """What decides how a workload's scheduler sees the nodes."""
 
     by_state: bool
     own: frozenset[tuple[str, str]] | None
@@ -76,18 +76,18 @@ class Cluster:
         documents: Sequence[Mapping[str, Any]],
         own: Sequence[PodView] = (),
     ) -> None:
-        """`own` are pods left out of the snapshot because a new place is to be found for them."""
+        """`own` are pods to find a new place for, which the snapshot leaves out."""
         self.snapshot = snapshot
         self._documents = documents
         facts = with_pods(cluster_facts(snapshot), own)
         self.facts = with_held(with_documents(facts, documents), snapshot)
         self.bound = _requests_of(own)
-        """What its own pods hold."""
-        self._nodes: dict[_Seen, list[RoomNode]] = {}
+        """What the own pods hold."""
+        self._nodes: dict[_Perspective, list[RoomNode]] = {}
 
     @cached_property
     def claims(self) -> Claims:
-        """The claims of the cluster and of the documents, and what says which devices they get."""
+        """The claims of the cluster and of the documents, and what decides their devices."""
         return Claims.of((*self.snapshot.objects, *self._documents))
 
     @cached_property
@@ -98,7 +98,7 @@ class Cluster:
 
     @cached_property
     def pods_on(self) -> Mapping[str, Sequence[PodView]]:
-        """The pods of each node; computed only where pods have to be drained, or share GPUs."""
+        """The pods of each node; computed only if pods have to be drained, or share GPUs."""
         pods: dict[str, list[PodView]] = {}
         for pod in self.snapshot.pods or ():
             pods.setdefault(pod.node, []).append(pod)
@@ -116,8 +116,8 @@ class Cluster:
     ) -> Question:
         """Whether the workload fits, on the levels of its topology, else on those that it names.
 
-        Schedulers know nothing of a ClusterTopology's selector, and a placeholder is a value like
-        any other to them.
+        Schedulers ignore a ClusterTopology's selector, and treat a placeholder like any other
+        value.
         """
         topology = self.topology(workload)
         levels = topology.levels if topology else ()
@@ -128,7 +128,7 @@ class Cluster:
             cluster=self.facts,
             own=self.bound,
             decisions={} if decisions is None else decisions,
-            partial=not levels or (topology is not None and bool(topology.places)),
+            can_lack_levels=not levels or (topology is not None and bool(topology.places)),
             on=self,
         )
 
@@ -139,17 +139,17 @@ class Cluster:
         if topology is not None:
             places = topology.places
 
-        seen = self._seen_by(workload, has_places=bool(places))
-        nodes = self._nodes.get(seen)
+        perspective = self._perspective_of(workload, has_places=bool(places))
+        nodes = self._nodes.get(perspective)
         if nodes is None:
-            nodes = self._nodes_seen(seen)
+            nodes = self._nodes_from(perspective)
             if places:
                 nodes = list(_in_places(nodes, places))
-            self._nodes[seen] = nodes
+            self._nodes[perspective] = nodes
         return nodes
 
-    def _seen_by(self, workload: Workload, *, has_places: bool) -> _Seen:
-        """What decides how the workload's scheduler sees the nodes."""
+    def _perspective_of(self, workload: Workload, *, has_places: bool) -> _Perspective:
+        """How the workload's scheduler sees the nodes."""
         own = None
         if workload.admission:
             own = workload.admission.own
@@ -158,7 +158,7 @@ class Cluster:
             for resource, _ in pods.requests:
                 if resource in self.claims.extended:
                     extended.add(resource)
-        return _Seen(
+        return _Perspective(
             by_state=any(placement.asks_nodes(workload) for placement in placements()),
             own=own,
             extended=frozenset(extended),
@@ -166,24 +166,24 @@ class Cluster:
             topology=f"{workload.system}/{workload.topology}" if has_places else "",
         )
 
-    def _nodes_seen(self, seen: _Seen) -> list[RoomNode]:
+    def _nodes_from(self, perspective: _Perspective) -> list[RoomNode]:
         held = {}
-        if seen.own is not None:
+        if perspective.own is not None:
             for key, domains in self.facts.held.items():
-                if key not in seen.own:
+                if key not in perspective.own:
                     held[key] = domains
         nodes = with_extended(
             list(nodes_of(self.snapshot, frozenset(), held)),
             self.snapshot.inventory,
             self.claims,
-            seen.extended,
+            perspective.extended,
         )
-        for share in seen.shares:
+        for share in perspective.shares:
             nodes = [self._with_share(node, share) for node in nodes]
-        return [by_state(node) for node in nodes] if seen.by_state else nodes
+        return [by_state(node) for node in nodes] if perspective.by_state else nodes
 
     def _with_share(self, node: RoomNode, share: GpuShare) -> RoomNode:
-        """The node with so many of the shares as the scheduler finds on its GPUs."""
+        """The node with as many shares as the scheduler counts on its GPUs."""
         pods = self.pods_on.get(node.name, ())
         for placement in placements():
             offered = placement.shares(node, share, pods)
@@ -197,14 +197,14 @@ class Cluster:
 def _in_places(
     nodes: Iterable[RoomNode], places: Mapping[str, Mapping[str, str]]
 ) -> Iterator[RoomNode]:
-    """The nodes, with the domains that objects list them in as if these were labels."""
+    """The nodes, with the domains in which objects list them as labels."""
     for node in nodes:
         domains = places.get(node.name)
         yield replace(node, labels={**node.labels, **domains}) if domains else node
 
 
 def _shares_of(workload: Workload) -> frozenset[GpuShare]:
-    """The parts of GPUs that its pods ask for."""
+    """The shares of GPUs that its pods ask for."""
     shares = [pods.share for pods in pods_in(workload.groups)]
     return frozenset(filter(None, shares))
 

@@ -1,4 +1,4 @@
-"""What a snapshot says about topologies and gangs, as the readers of documents need it."""
+"""What readers of documents need from a snapshot: topologies, gangs and other facts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,30 +26,30 @@ from toposcope.snapshot.scope import select_scope
 from toposcope.text import shell
 
 OWN: Final = KIND
-INFERRED: Final = "the hierarchy of the nodes' labels"
+INFERRED: Final = "the hierarchy of the node labels"
 _INFERRED_NAME: Final = "cluster"
-"""The topology that the labels suggest where there is no ClusterTopology."""
+"""The name of the inferred topology, used if there is no ClusterTopology."""
 
 
 def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
-    """What the readers of documents need to know of a cluster.
+    """What the readers of documents need to know about a cluster.
 
-    Topologies are the ClusterTopologies and what schedulers have; without any, what the labels
-    suggest.
+    Topologies are the ClusterTopologies and the schedulers' own; if there are none, the one
+    inferred from labels.
     """
-    known = _known_levels(snapshot)
+    known_levels = _known_levels(snapshot)
     read = {}
     topologies: dict[str, TopologyLevels] = {}
     for plugin in PLUGINS:
         if not plugin.published:
             continue
-        system = _read(snapshot, plugin, known)
+        system = _read(snapshot, plugin, known_levels)
         read[plugin.name] = system
         if not system.stand_in:
             topologies |= system.by_name
 
     facts = ClusterFacts(
-        topologies={**topologies, **known.own} or known.suggested,
+        topologies={**topologies, **known_levels.own} or known_levels.suggested,
         node_labels=_node_labels(snapshot),
         exclusive_pods=_exclusive_pods(snapshot),
         unserved=_unserved(snapshot),
@@ -71,14 +71,14 @@ def _unserved(snapshot: Snapshot) -> frozenset[str]:
 
 
 def with_pods(facts: ClusterFacts, pods: Sequence[PodView]) -> ClusterFacts:
-    """The facts with what pods say of their gangs, as each system that makes gangs reads it."""
+    """The facts with the gangs of pods, as each system that makes gangs reads them."""
     for placement in placements():
         facts = placement.with_pods(facts, pods)
     return facts
 
 
 def with_held(facts: ClusterFacts, snapshot: Snapshot) -> ClusterFacts:
-    """The facts with what is held for pods that have no node yet."""
+    """The facts with the resources that are held for pods without a node."""
     held = dict(facts.held)
     for placement in placements():
         held |= placement.held(facts, snapshot)
@@ -86,7 +86,7 @@ def with_held(facts: ClusterFacts, snapshot: Snapshot) -> ClusterFacts:
 
 
 def _known_levels(snapshot: Snapshot) -> KnownLevels:
-    """ClusterTopologies, or what the labels suggest."""
+    """The levels of the ClusterTopologies, or those inferred from labels."""
     own = {}
     domain_of = dict(snapshot.catalogue.domain_of)
     for topology in snapshot.topologies:
@@ -121,19 +121,19 @@ def _inferred(snapshot: Snapshot) -> dict[str, TopologyLevels]:
     return {name: TopologyLevels(name, levels, INFERRED, inferred=True)}
 
 
-def _read(snapshot: Snapshot, plugin: Plugin, known: KnownLevels) -> ReadTopologies:
+def _read(snapshot: Snapshot, plugin: Plugin, known_levels: KnownLevels) -> ReadTopologies:
     """The topology resources of one system.
 
-    Where none is known and some may exist, what would be published stands in for them.
+    If none is known but some may exist, those that would be published are used instead.
     """
     placement = placement_of(plugin)
     resources = _resources(snapshot, plugin.published)
     kind = plugin.published[0]
     if not resources and kind.name not in snapshot.served:
-        why = f"which {kind.kind} {plugin.title} reads is not known"
-        return ReadTopologies(placement.stand_ins(known), why)
+        why = f"the {kind.kind} that {plugin.title} reads is unknown"
+        return ReadTopologies(placement.stand_ins(known_levels), why)
 
-    by_name = placement.topologies(resources, known)
+    by_name = placement.topologies(resources, known_levels)
     served = bool(resources)
     for published in plugin.published:
         served = served or bool(snapshot.served.get(published.name))
@@ -150,7 +150,7 @@ def _read(snapshot: Snapshot, plugin: Plugin, known: KnownLevels) -> ReadTopolog
 
 
 def _resources(snapshot: Snapshot, kinds: Iterable[PublishedKind]) -> list[PublishedTopology]:
-    """The topology resources of these kinds, of whatever version."""
+    """The topology resources of these kinds, in any version."""
     keys = {(kind.group, kind.kind) for kind in kinds}
     resources = []
     for resource in snapshot.published:
@@ -162,13 +162,13 @@ def _resources(snapshot: Snapshot, kinds: Iterable[PublishedKind]) -> list[Publi
 
 
 def _why_absent(topology: Topology, kind: PublishedKind) -> str:
-    """Why a system does not know a ClusterTopology, and what to do."""
+    """Why a system does not have a ClusterTopology, and what to do."""
     mode = topology.mode(kind.option)
     if mode == "Auto":
         describe = shell("kubectl describe gtopo {}", topology.name)
         why = f"is not published as {kind.name}; {describe} says why"
     else:
-        why = f"sets spec.publish.{kind.option}: {mode}; Auto writes the {kind.kind}"
+        why = f"sets spec.publish.{kind.option}: {mode}; set it to Auto to publish the {kind.kind}"
     return f"ClusterTopology {topology.name} {why}"
 
 
@@ -186,9 +186,9 @@ def _node_labels(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _objects(snapshot: Snapshot) -> dict[tuple[str, str], tuple[Mapping[str, Any], ...]]:
-    """By kind: the objects that decide besides topologies.
+    """By kind: the other objects that decide, besides topologies.
 
-    A kind is there if the snapshot has some, or the cluster serves it and has none.
+    A kind is included if the snapshot has such objects, or the cluster serves it and has none.
     """
     objects: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for kind in DECISIVE:
@@ -202,7 +202,7 @@ def _objects(snapshot: Snapshot) -> dict[tuple[str, str], tuple[Mapping[str, Any
 
 
 def _exclusive_pods(snapshot: Snapshot) -> dict[str, tuple[ExclusivePod, ...]]:
-    """By label that marks them: the running pods that keep others out of their domain.
+    """The running pods that keep others out of their domain, by the label that marks them.
 
     One pod for each node and namespace is enough.
     """

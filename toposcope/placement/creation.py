@@ -1,4 +1,4 @@
-"""What keeps pods from being created, or from their scheduler, whatever room there is."""
+"""What keeps pods from being created or scheduled, however much room there is."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -26,13 +26,13 @@ def _system_gates() -> Iterator[str]:
 
 
 _SCHEDULERS: Final = frozenset(_scheduler_names())
-"""Names of the schedulers whose rules are known."""
+"""Names of the schedulers that toposcope models."""
 _OF_SYSTEMS: Final = frozenset(_system_gates())
-"""Gates that go away by themselves."""
+"""Gates that their system removes by itself."""
 
 
 def creation(question: Question, verdict: Verdict) -> Verdict:
-    """The verdict where something holds its pods back: the gravest of all such things."""
+    """The verdict where something holds the workload's pods back: the gravest hold counts."""
     holds = list(_holds(question))
     for kind in ("never", "full", "unclear"):
         for hold in holds:
@@ -53,7 +53,7 @@ def _holds(question: Question) -> Iterator[Hold]:
     workload = question.workload
     if workload.suspended:
         field = workload.suspended
-        yield Hold("full", f"{field} is true: it has no pods until somebody sets it to false")
+        yield Hold("full", f"{field} is true: no pods are created until it is set to false")
 
     all_pods: list[Pods] = []
     for group in workload.groups:
@@ -71,8 +71,8 @@ def _gated(pods: Pods) -> Iterator[Hold]:
     if gates:
         names = listing(gates, _MOST_NAMES)
         reason = (
-            f"scheduling is blocked by the scheduling gates of {pods.name} ({names}): "
-            "no scheduler looks at its pods until somebody removes them"
+            f"scheduling gates on {pods.name} ({names}) block scheduling: "
+            "no scheduler considers its pods until they are removed"
         )
         yield Hold("full", reason)
 
@@ -84,12 +84,12 @@ def _by_unknown_scheduler(workload: Workload, all_pods: list[Pods]) -> Iterator[
     for pods in all_pods:
         name = pods.creation.scheduler
         if name and name not in _SCHEDULERS:
-            reason = f"schedulerName {name}: which rules that scheduler has is not known"
+            reason = f"schedulerName {name}: the rules of that scheduler are unknown"
             yield Hold("unclear", reason)
 
 
 def _plugin_of(workload: Workload) -> Plugin | None:
-    """The system that places the workload by topologies of its own; None: it has none."""
+    """The system that places the workload by its own topologies; None if none does."""
     for plugin in PLUGINS:
         if plugin.name == READS.get(workload.system):
             return plugin
@@ -97,14 +97,14 @@ def _plugin_of(workload: Workload) -> Plugin | None:
 
 
 def _volumes_unseen(workload: Workload, all_pods: list[Pods]) -> Iterator[Hold]:
-    """Volumes that bind pods to nodes, where a queue chooses these and looks at no volume."""
+    """Volumes that tie pods to nodes, where a queue that ignores volumes chooses the nodes."""
     if workload.admission is None:
         return
     for pods in all_pods:
         for volume in pods.node_filter.volumes:
             reason = (
-                f"PersistentVolumeClaim {volume.claim} binds its pods to some nodes, "
-                "which its queue ignores when it chooses nodes"
+                f"PersistentVolumeClaim {volume.claim} ties its pods to some nodes, "
+                "but its queue ignores volumes when it chooses nodes"
             )
             yield Hold("unclear", reason)
             return

@@ -1,4 +1,4 @@
-"""What decides a verdict, in this order: see `DECIDERS`."""
+"""What decides a verdict, in the order of `DECIDERS`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,16 +22,16 @@ from toposcope.placement.pod_rules import by_pod_rules, with_barred
 from toposcope.placement.preemption import preemption
 from toposcope.placement.tolerating import tolerate
 from toposcope.placement.verdict import judge
-from toposcope.text import listing
+from toposcope.text import listing, plural
 
 Decider = Callable[[Question, Verdict], Verdict]
-"""Gets the verdict so far, and returns it or another one."""
+"""Takes the verdict so far, and returns it or another one."""
 
 
 def decide(question: Question) -> Verdict | None:
-    """Whether the workload fits; None where nothing placeable is requested.
+    """Whether the workload fits; None if it requests nothing placeable.
 
-    No answer holds where a field that may decide was not read, whatever the deciders say.
+    The verdict is unclear if a field that may decide was not read, whatever the deciders say.
     """
     verdict = _decided(question, DECIDERS)
     if verdict is None:
@@ -72,7 +72,7 @@ def _has_pods(groups: Sequence[Group]) -> bool:
 
 
 def _lost_levels(question: Question) -> str:
-    """The sentence on levels of the scheduler's own topology that no node carries; empty: none."""
+    """The levels of the scheduler's own topology that no node carries, in words; empty if none."""
     workload, cluster = question.workload, question.on
     topology = cluster.topology(workload)
     if topology is None or topology.places:
@@ -80,14 +80,16 @@ def _lost_levels(question: Question) -> str:
     lost = [level.key for level in topology.levels if cluster.facts.lacks_label(level.key)]
     if not lost:
         return ""
+    keys = listing(lost, len(lost))
+    levels = plural(len(lost), "a level", "levels")
     return (
-        f"no node carries {listing(lost, len(lost))}, which {topology.source} {topology.name} has "
-        f"as a level, and {_scheduler(workload)} leaves out every node that lacks a level"
+        f"no node carries {keys}, {levels} of {topology.source} {topology.name}, "
+        f"and {_scheduler(workload)} leaves out every node that lacks a level"
     )
 
 
 def _scheduler(workload: Workload) -> str:
-    """Who places the pods, as people say it."""
+    """The name of the scheduler that places the pods, for people."""
     resource = resource_read_for(workload)
     for plugin in PLUGINS:
         if plugin.name == resource:
@@ -96,12 +98,12 @@ def _scheduler(workload: Workload) -> str:
 
 
 def _search(question: Question, groups: Sequence[Group]) -> Verdict:
-    """Whether there is a placement of these groups, whoever looks for it."""
-    return judge(groups, question.levels, question.nodes, partial=question.partial)
+    """Whether a placement of these groups exists, whichever scheduler looks for it."""
+    return judge(groups, question.levels, question.nodes, can_lack_levels=question.can_lack_levels)
 
 
 def certainty(question: Question, verdict: Verdict) -> Verdict:
-    """Whether the scheduler surely finds a placement, where there is one."""
+    """Whether the scheduler surely finds the placement that exists."""
     workload = question.workload
     if not workload.doubt or not verdict.fits:
         return verdict
@@ -115,21 +117,21 @@ def certainty(question: Question, verdict: Verdict) -> Verdict:
 
 
 def parts(question: Question, verdict: Verdict) -> Verdict:
-    """Whether what the scheduler places at once fits, where the whole workload does not."""
+    """Whether the units that the scheduler places fit one by one, where all at once do not."""
     if not question.workload.pod_groups or verdict.fits:
         return verdict
     return _search(question, question.workload.pod_groups)
 
 
 def own_procedure(question: Question, verdict: Verdict) -> Verdict:
-    """What the scheduler itself does, where that is known: order, allocation, queue, quota."""
+    """What the scheduler itself does, where it is modelled: order, allocation, queue, quota."""
     for placement in placements():
         verdict = placement.decide(verdict, question)
     return verdict
 
 
 def minimum(question: Question, verdict: Verdict) -> Verdict:
-    """Whether what has to start fits, where not all of the workload does."""
+    """Whether the minimum that has to start fits, where the whole workload does not."""
     workload = question.workload
     if not workload.least or not verdict.refuses:
         return verdict
@@ -139,12 +141,12 @@ def minimum(question: Question, verdict: Verdict) -> Verdict:
         return verdict
     if not starting.fits:
         return starting
-    left = count_of_pods(workload.groups) - count_of_pods(workload.least)
-    return replace(starting, left=left)
+    waiting_pods = count_of_pods(workload.groups) - count_of_pods(workload.least)
+    return replace(starting, left=waiting_pods)
 
 
 def evictions(question: Question, verdict: Verdict) -> Verdict:
-    """Names the pods that have to go, where nodes have to be drained."""
+    """The verdict with the pods to evict from the nodes that have to be drained."""
     remedies = []
     for remedy in verdict.remedies:
         remedies.append(_with_pods(question, remedy))
@@ -162,14 +164,14 @@ def _with_pods(question: Question, remedy: Remedy) -> Remedy:
 
 
 def devices(question: Question, verdict: Verdict) -> Verdict:
-    """Whether the pods find the devices that they claim, where they fit by requests."""
+    """Whether the pods get the devices that they claim, where their requests fit."""
     workload, cluster = question.workload, question.on
     if not verdict.fits or not any(pods.claims for pods in pods_in(workload.groups)):
         return verdict
     if workload.admission or workload.gang is not None or workload.doubt:
         return Verdict(
             "unclear",
-            limitation="which devices the resource claims of its pods get is not known",
+            limitation="it is unknown which devices the resource claims of its pods get",
         )
     return by_devices(
         workload.groups,
@@ -177,7 +179,7 @@ def devices(question: Question, verdict: Verdict) -> Verdict:
         question.nodes,
         cluster.snapshot.inventory,
         cluster.claims,
-        partial=question.partial,
+        can_lack_levels=question.can_lack_levels,
     )
 
 
@@ -196,17 +198,17 @@ def tolerations(question: Question, verdict: Verdict) -> Verdict:
 
 
 DECIDERS: Final[tuple[Decider, ...]] = (
-    by_holders,  # domains that others hold for themselves
-    by_leaders,  # pods that choose the domain of others before these exist
+    by_holders,  # domains that other groups hold exclusively
+    by_leaders,  # pods that choose the domain for others before those exist
     certainty,  # a placement that the scheduler may miss
     parts,  # gangs that it places one after the other
     own_procedure,  # its order, allocation, queue and quota
     by_pod_rules,  # what its pods forbid each other
     minimum,  # what starts, though not all of it does
-    evictions,  # what has to go where it does not fit now
-    preemption,  # what kube-scheduler evicts where it does not fit now
+    evictions,  # which pods to drain if it does not fit now
+    preemption,  # which pods kube-scheduler evicts if it does not fit now
     devices,  # what its resource claims get
-    creation,  # what keeps its pods from being created, or from their scheduler
-    tolerations,  # taints that keep it out; asks the ones above again
+    creation,  # what keeps its pods from being created or scheduled
+    tolerations,  # taints that keep it out; asks the deciders above again
 )
 """What changes the verdict of the search for a placement, first to last."""

@@ -1,4 +1,4 @@
-"""Whether pods with resource claims find their devices, beside what they request of nodes."""
+"""Whether pods with resource claims get their devices, besides what they request of nodes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from toposcope.placement.room import RoomNode
 from toposcope.placement.verdict import judge
 
 __all__ = ["by_devices", "unkept_channels", "with_extended"]
-NOBODY: Final = frozenset[DeviceId]()
+NONE_TAKEN: Final = frozenset[DeviceId]()
 
 ClaimSet = tuple[ClaimRef, ...]
 """All claims of one pod."""
@@ -22,7 +22,7 @@ ClaimSet = tuple[ClaimRef, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Sets:
-    """How many pods find devices for one set of claims, by node."""
+    """How many pods get devices for one set of claims, by node."""
 
     now: Mapping[str, Copies]
     empty: Mapping[str, Copies]
@@ -35,52 +35,51 @@ def by_devices(
     offered: Inventory,
     claims: Claims,
     *,
-    partial: bool,
+    can_lack_levels: bool,
 ) -> Verdict:
-    """The verdict on groups whose requests fit; `partial` as in `Room`.
+    """The verdict on groups whose requests fit; `can_lack_levels` as in `Room`.
 
-    A pod's claims become one more resource, of which a node has as many as pods surely find devices
-    there, or as many as may find some: what fits by the first fits, and what does not by the second
-    does not.
+    A pod's claims become one more resource. A node has as many of it as pods surely get devices
+    there (lower bound), or may get devices (upper bound). A workload that fits by the lower bound
+    fits; one that does not fit by the upper bound does not.
     """
     counts = _pods_with(groups)
-    asked = _read(claims, counts)
-    unclear = _first_unclear(asked)
+    claims_by_set = _read(claims, counts)
+    unclear = _first_unclear(claims_by_set)
     if unclear:
         return Verdict(
             "unclear",
-            limitation=f"which devices its pods get is not known: {unclear}",
+            limitation=f"it is unknown which devices its pods get: {unclear}",
         )
 
     sets = {}
-    for refs, wanted in asked.items():
+    for refs, wanted in claims_by_set.items():
         sets[_name_of(refs)] = _Sets(
             now=_copies_by_node(wanted, nodes, offered, offered.taken),
-            empty=_copies_by_node(wanted, nodes, offered, NOBODY),
+            empty=_copies_by_node(wanted, nodes, offered, NONE_TAKEN),
         )
     asking = [_asking(group) for group in groups]
 
     if len(sets) == 1 and not _has_errors(sets):
         least = [_offering(node, sets, least=True) for node in nodes]
-        surely = judge(asking, levels, least, partial=partial)
+        surely = judge(asking, levels, least, can_lack_levels=can_lack_levels)
         if surely.fits:
             return surely
 
     most = [_offering(node, sets, least=False) for node in nodes]
-    perhaps = judge(asking, levels, most, partial=partial)
+    perhaps = judge(asking, levels, most, can_lack_levels=can_lack_levels)
     if not perhaps.fits:
         return perhaps
     return Verdict(
         "unclear",
         limitation=(
-            "its pods may find their devices; "
-            "that depends on which ones the scheduler takes for each"
+            "whether its pods get their devices depends on which ones the scheduler takes for each"
         ),
     )
 
 
 def _pods_with(groups: Iterable[Group]) -> dict[ClaimSet, int]:
-    """By set of claims: how many pods there are that have it."""
+    """How many pods have each set of claims."""
     counts: dict[ClaimSet, int] = {}
     for top in groups:
         for group, times in top.everything():
@@ -94,15 +93,15 @@ def _pods_with(groups: Iterable[Group]) -> dict[ClaimSet, int]:
 def _read(claims: Claims, counts: Mapping[ClaimSet, int]) -> dict[ClaimSet, list[Claim]]:
     """What each set of claims asks for."""
     alone = sum(counts.values()) == 1
-    asked = {}
+    claims_by_set = {}
     for refs in counts:
-        asked[refs] = [claims.read(ref, alone=alone) for ref in refs]
-    return asked
+        claims_by_set[refs] = [claims.read(ref, alone=alone) for ref in refs]
+    return claims_by_set
 
 
-def _first_unclear(asked: Mapping[ClaimSet, Sequence[Claim]]) -> str:
-    """Why it is not known what some claim asks for; empty if it is."""
-    for wanted in asked.values():
+def _first_unclear(claims_by_set: Mapping[ClaimSet, Sequence[Claim]]) -> str:
+    """Why it is unknown what a claim asks for; empty if all are known."""
+    for wanted in claims_by_set.values():
         for claim in wanted:
             if claim.unclear:
                 return claim.unclear
@@ -119,7 +118,7 @@ def _has_errors(sets: Mapping[str, _Sets]) -> bool:
 
 
 def _name_of(refs: ClaimSet) -> str:
-    """What the resource is called that stands for a set of claims."""
+    """The name of the resource that represents a set of claims."""
     return f"x {' and '.join([ref.handle for ref in refs])}"
 
 
@@ -127,16 +126,16 @@ def _copies_by_node(
     claims: Sequence[Claim],
     nodes: Sequence[RoomNode],
     offered: Inventory,
-    taken: frozenset[DeviceId],
+    taken_devices: frozenset[DeviceId],
 ) -> dict[str, Copies]:
-    """By node: how many pods find devices for these claims."""
+    """How many pods get devices for these claims, by node."""
     by_node = {}
     for node in nodes:
         devices = offered.nodes.get(node.name, NodeDevices())
-        found = copies(claims, devices, taken)
+        count = copies(claims, devices, taken_devices)
         if offered.elsewhere:
-            found = found._replace(most=MANY)
-        by_node[node.name] = found
+            count = count._replace(most=MANY)
+        by_node[node.name] = count
     return by_node
 
 
@@ -175,14 +174,14 @@ def _offering(node: RoomNode, sets: Mapping[str, _Sets], *, least: bool) -> Room
 
 
 def with_extended(
-    nodes: Sequence[RoomNode], offered: Inventory, claims: Claims, asked: Iterable[str]
+    nodes: Sequence[RoomNode], offered: Inventory, claims: Claims, names: Iterable[str]
 ) -> list[RoomNode]:
-    """The nodes with those resources that DeviceClasses offer there, where no device plugin does.
+    """The nodes with the extended resources that DeviceClasses, and no device plugin, offer there.
 
-    The scheduler makes a claim for each pod then, so requests are taken by what claims hold.
+    The scheduler makes a claim for each pod then, so claims that hold devices use them up.
     """
     wanted = {}
-    for name in asked:
+    for name in names:
         wanted[name] = Claim((DeviceRequest(name, claims.extended[name], 1),))
     if not wanted:
         return list(nodes)
@@ -201,15 +200,15 @@ def _extended(
     node: RoomNode,
     wanted: Mapping[str, Claim],
     devices: NodeDevices,
-    taken: frozenset[DeviceId],
+    taken_devices: frozenset[DeviceId],
 ) -> RoomNode:
     free = dict(node.free)
     total = dict(node.total)
     for name, claim in wanted.items():
         if node.total.get(name):
             continue
-        free_copies = copies([claim], devices, taken)
-        all_copies = copies([claim], devices, NOBODY)
+        free_copies = copies([claim], devices, taken_devices)
+        all_copies = copies([claim], devices, NONE_TAKEN)
         free[name] = free_copies.least
         total[name] = all_copies.least
     return replace(node, free=free, total=total)

@@ -79,7 +79,7 @@ def _checked(document: Document, checked: Checked) -> dict[str, Any]:
         "workload": workload.handle if workload else None,
         "system": (workload.system or None) if workload else None,
         "topology": workload.topology if workload else None,
-        "well": checked.well,
+        "well": checked.is_ok,
         "findings": findings_of(document, checked),
         "notes": list(workload.notes) if workload else [],
         "verdict": _verdict(checked.verdict) if checked.verdict else None,
@@ -102,7 +102,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "shortage": shortage,
         "remedies": [_remedy(verdict, remedy) for remedy in verdict.remedies],
         "placement": [_placed(placed) for placed in verdict.placed],
-        "leftOut": {why(left.exclusion): len(left.nodes) for left in verdict.excluded},
+        "leftOut": {why(unusable.exclusion): len(unusable.nodes) for unusable in verdict.excluded},
     }
 
 

@@ -1,8 +1,8 @@
-"""Groups that hold a domain for themselves: who holds those that are taken, and where leaders go.
+"""Groups that hold a domain exclusively: who holds the taken domains, and where leaders go.
 
-The leader of a group is placed alone, and its choice binds all others of the group. kube-scheduler
-knows nothing of them: it may choose a domain that has no room for the whole group, where the group
-waits until somebody leaves. Seen on kube-scheduler 1.36.
+The leader of a group is placed alone, and the rest of the group has to follow it. kube-scheduler
+knows nothing of the rest: it may choose a domain that has no room for the whole group, where the
+group waits until room is freed. Seen on kube-scheduler 1.36.
 """
 
 from collections.abc import Sequence
@@ -20,27 +20,27 @@ from toposcope.text import listing, plural
 
 _MOST_NAMES: Final = 5
 _MOST_TRIED: Final = 256
-"""Domains that are tried for one group; of more it is not known whether they have room."""
+"""Domains that are tried for one group; whether more have room stays unknown."""
 
 
 def by_holders(question: Question, verdict: Verdict) -> Verdict:
-    """What does not fit only because others hold domains may fit once they have left."""
+    """The verdict where a workload does not fit only because others hold the domains."""
     workload = question.workload
     if not verdict.refuses or not workload.once_left:
         return verdict
-    left = judge(
+    after_leaving = judge(
         workload.once_left,
         question.levels,
         question.nodes,
-        partial=question.partial,
+        can_lack_levels=question.can_lack_levels,
     )
-    if left.kind == "never":
-        return left
+    if after_leaving.kind == "never":
+        return after_leaving
     return Verdict("full", steps=verdict.steps, limitation=_held(question))
 
 
 def _held(question: Question) -> str:
-    """The sentence on who holds the domains."""
+    """Who holds the domains, in words."""
     workload = question.workload
     parts = []
     for level in dict.fromkeys(holder.level for holder in workload.holders):
@@ -73,7 +73,7 @@ class _Led:
 
 
 def by_leaders(question: Question, verdict: Verdict) -> Verdict:
-    """It surely fits only where each domain that a leader may take has room for its group."""
+    """The verdict where leaders choose domains: each that one may take needs room for its group."""
     groups = simplified(question.workload.groups)
     led = _led(groups)
     if not verdict.fits or not led:
@@ -82,13 +82,18 @@ def by_leaders(question: Question, verdict: Verdict) -> Verdict:
     for group in led:
         if group.leader:
             leaders.append(Group("leader", (group.leader,)))
-    room = Room(question.levels, question.nodes, (*groups, *leaders), partial=question.partial)
+    room = Room(
+        question.levels,
+        question.nodes,
+        (*groups, *leaders),
+        can_lack_levels=question.can_lack_levels,
+    )
     choices = [_choices(room, group) for group in led]
     for choice in choices:
         if choice.too_small:
             return _unclear(room, choice)
-    if _compete(choices):
-        text = "its groups differ, and one may take the only domain that another has room in"
+    if _may_compete(choices):
+        text = "its groups differ, and one may take the only domain that has room for another"
         return Verdict("unclear", steps=verdict.steps, limitation=text)
     return verdict
 
@@ -135,6 +140,6 @@ def _unclear(room: Room, choice: _Led) -> Verdict:
     return Verdict("unclear", limitation=text)
 
 
-def _compete(choices: Sequence[_Led]) -> bool:
-    """Whether groups of several kinds may take each other's domains."""
+def _may_compete(choices: Sequence[_Led]) -> bool:
+    """Whether different groups may take each other's domains."""
     return len({choice.domains for choice in choices if choice.group.anti_affinity}) > 1

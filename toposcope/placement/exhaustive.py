@@ -1,8 +1,8 @@
-"""Tries everything, where that is little: every choice of domains, with an exact packing for each.
+"""Tries every choice of domains, with an exact packing for each, if there are few enough.
 
-What `Search` does not find may still exist, as it tries one filling of a domain only. Here nothing
-is left out, so that a small cluster always gets an answer. The bound is a number of steps, not a
-time: 100 ms on a slow machine.
+`Search` tries only one filling of a domain, so it may miss a placement. This search misses none, so
+that a small cluster always gets an answer. Its limit is a number of steps, not a time: 100 ms on a
+slow machine.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ from toposcope.placement.pack import Bin, pack
 from toposcope.placement.room import Room, Shape, most_within
 
 STEPS: Final = 8_000
-"""Choices of domains, nodes looked at, and ways to fill one."""
+"""Limit on choices of domains, nodes examined, and ways to fill a node, in sum."""
 
 
 class _Kind(NamedTuple):
-    """Pods that are alike and have to be in the same domain."""
+    """Equal pods that have to be in the same domain."""
 
     shape: Shape
     domain: Path
@@ -31,16 +31,16 @@ _Chosen = tuple[tuple[Group, Path], ...]
 
 
 class ExhaustiveResult(NamedTuple):
-    """What trying everything led to."""
+    """The result of an exhaustive search."""
 
     placed: tuple[Placed, ...] | None
-    exact: bool
+    is_exact: bool
     """False: not everything was tried, so a missing placement proves nothing."""
 
     @property
-    def impossible(self) -> bool:
-        """Whether it is proven that there is no placement."""
-        return self.placed is None and self.exact
+    def is_impossible(self) -> bool:
+        """Whether it is proven that no placement exists."""
+        return self.placed is None and self.is_exact
 
 
 class _ExhaustedError(ToposcopeError):
@@ -48,7 +48,7 @@ class _ExhaustedError(ToposcopeError):
 
 
 class Exhaustive:
-    """A search through everything in one room, with the steps that it may still take."""
+    """An exhaustive search in one room, with the steps that it may still take."""
 
     def __init__(self, room: Room, steps: int = STEPS) -> None:
         self._room = room
@@ -60,14 +60,14 @@ class Exhaustive:
         """A placement of all copies of `groups`."""
         try:
             for chosen in self._choices(groups, ()):
-                if not self._apart(chosen):
+                if not self._are_apart(chosen):
                     continue
                 placed = self._placed(chosen)
                 if placed is not None:
-                    return ExhaustiveResult(placed, exact=True)
+                    return ExhaustiveResult(placed, is_exact=True)
         except _ExhaustedError:
-            return ExhaustiveResult(None, exact=False)
-        return ExhaustiveResult(None, exact=True)
+            return ExhaustiveResult(None, is_exact=False)
+        return ExhaustiveResult(None, is_exact=True)
 
     def _spend(self, steps: int) -> None:
         self._steps -= steps
@@ -78,14 +78,14 @@ class Exhaustive:
         if not groups:
             yield ()
             return
-        group, *others = groups
+        group, *further_groups = groups
         domains = self._room.domains(inside, group.required)
         for copies in self._copies(group, group.copies, domains):
-            for rest in self._choices(others, inside):
-                yield (*copies, *rest)
+            for choice in self._choices(further_groups, inside):
+                yield (*copies, *choice)
 
     def _copies(self, group: Group, count: int, domains: Sequence[Path]) -> Iterator[_Chosen]:
-        """The choices for equal copies: each only in the order of its domains."""
+        """The choices for equal copies, each combination of domains once."""
         if not count:
             yield ()
             return
@@ -93,11 +93,11 @@ class Exhaustive:
             self._spend(1)
             if not self._has_room(group, domain):
                 continue
-            here = group, domain
+            own_choice = group, domain
             further = domains[number:]
             for inner in self._choices(group.groups, domain):
-                for others in self._copies(group, count - 1, further):
-                    yield (here, *inner, *others)
+                for further_copies in self._copies(group, count - 1, further):
+                    yield (own_choice, *inner, *further_copies)
 
     def _has_room(self, group: Group, domain: Path) -> bool:
         key = id(group), domain
@@ -108,17 +108,17 @@ class Exhaustive:
             self._has_room_in[key] = has_room
         return has_room
 
-    def _apart(self, chosen: _Chosen) -> bool:
+    def _are_apart(self, chosen: _Chosen) -> bool:
         """Whether groups with the same anti-affinity share no domain."""
-        taken = set()
+        taken_places = set()
         for group, domain in chosen:
             kept = self._room.kept_apart_by(group, domain)
             if kept is None:
                 continue
             place = group.anti_affinity, kept
-            if place in taken:
+            if place in taken_places:
                 return False
-            taken.add(place)
+            taken_places.add(place)
         return True
 
     def _placed(self, chosen: _Chosen) -> tuple[Placed, ...] | None:
@@ -138,7 +138,7 @@ class Exhaustive:
         counts = tuple(wanted.values())
         packing = pack(bins, sizes, counts, self._steps)
         self._spend(packing.steps)
-        if not packing.exact:
+        if not packing.is_exact:
             raise _ExhaustedError
         if packing.placed is None:
             return None
@@ -154,7 +154,7 @@ class Exhaustive:
         return wanted
 
     def _allows(self, number: int, kind: _Kind) -> bool:
-        """Whether a node takes such a pod, and is in its domain."""
+        """Whether a node has room for such a pod, and is in its domain."""
         room = self._room
         depth = len(kind.domain)
         path = room.paths[number]
@@ -166,7 +166,7 @@ class Exhaustive:
     def _handed_out(
         self, chosen: _Chosen, kinds: Sequence[_Kind], packed: Mapping[int, Sequence[int]]
     ) -> tuple[Placed, ...]:
-        """The packed pods of each kind, shared out among the copies that want them."""
+        """The packed pods of each kind, distributed to the copies that need them."""
         room = self._room
         pool: dict[_Kind, list[str]] = {}
         for number, counts in packed.items():

@@ -1,4 +1,4 @@
-"""The pods that run in a cluster, as the rules of other pods see them."""
+"""The running pods of a cluster, as the rules of other pods see them."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,23 +20,23 @@ from toposcope.integrations.framework.pod_rules import (
 from toposcope.placement.room import RoomNode
 from toposcope.snapshot.model import PodView
 
-UNREAD_NAMESPACES: Final = "a namespaceSelector goes by labels of namespaces, which are not read"
-UNKNOWN_LABELS: Final = "a controller adds labels to pods, and a labelSelector goes by one of them"
+UNREAD_NAMESPACES: Final = "a namespaceSelector selects by namespace labels, which are not read"
+UNKNOWN_LABELS: Final = "a labelSelector uses a label that a controller adds to pods"
 
 
 class Neighbours:
-    """Running pods, grouped by their labels: many pods share all of them."""
+    """Running pods, grouped by their labels, as many pods have the same labels."""
 
     def __init__(self, pods: Iterable[PodView], nodes: Mapping[str, RoomNode]) -> None:
-        """`pods` on other than these nodes are left out."""
+        """`pods` on other nodes than `nodes` are left out."""
         self._pods = [pod for pod in pods if pod.node in nodes]
         self._nodes = nodes
         self.unclear: dict[str, None] = {}
-        """Why it is not known which pods a rule is about."""
+        """Why it is unknown which pods a rule matches."""
 
     @cached_property
     def _by_labels(self) -> Mapping[PodLabels, Counter[str]]:
-        """How many pods with these labels are on which node."""
+        """How many pods each node has, by the pods' labels."""
         places: dict[tuple[int, str], Counter[str]] = {}
         labels: dict[tuple[int, str], PodLabels] = {}
         for pod in self._pods:
@@ -76,48 +76,48 @@ class Neighbours:
         return ports
 
     def near(self, terms: tuple[PodTerm, ...]) -> Counter[str]:
-        """The nodes of pods that all of these terms are about, and how many are there."""
-        found: Counter[str] = Counter()
+        """The nodes of pods that match all of these terms, and how many each has."""
+        nodes: Counter[str] = Counter()
         for labels, counts in self._by_labels.items():
             is_near = True
             for term in terms:
-                is_near = self.about(term, labels) and is_near
+                is_near = self.is_about(term, labels) and is_near
             if is_near:
-                found.update(counts)
-        return found
+                nodes.update(counts)
+        return nodes
 
     def counted(self, rule: SpreadRule, namespace: str) -> Counter[str]:
-        """The nodes of pods that a spread constraint counts, and how many are there."""
-        found: Counter[str] = Counter()
+        """The nodes of pods that a spread constraint counts, and how many each has."""
+        nodes: Counter[str] = Counter()
         if not rule.selector:
-            return found  # the empty one counts nothing
+            return nodes  # the empty one counts nothing
         for labels, counts in self._by_labels.items():
             matches = rule.matches(labels, namespace)
-            if self._known(matches, UNKNOWN_LABELS):
-                found.update(counts)
-        return found
+            if self._is_match(matches, UNKNOWN_LABELS):
+                nodes.update(counts)
+        return nodes
 
-    def about(self, term: PodTerm, labels: PodLabels) -> bool:
-        """Whether a term is about such pods; where that is not known, `unclear` says why."""
+    def is_about(self, term: PodTerm, labels: PodLabels) -> bool:
+        """Whether a term matches such pods; if that is unknown, `unclear` says why."""
         why = UNKNOWN_LABELS
         if term.reads_namespace_labels:
             why = UNREAD_NAMESPACES
         matches = term.matches(labels)
-        return self._known(matches, why)
+        return self._is_match(matches, why)
 
-    def _known(self, matches: bool | None, why: str) -> bool:
+    def _is_match(self, matches: bool | None, why: str) -> bool:
         if matches is None:
             self.unclear[why] = None
         return bool(matches)
 
     def without_port(self, ports: Iterable[HostPort]) -> frozenset[str]:
-        """The nodes that do not have all of these ports free."""
+        """The nodes on which one of these ports is taken."""
         wanted = tuple(ports)
         if not wanted:
             return frozenset()
         nodes = set()
-        for node, taken in self.ports.items():
-            if conflict(wanted, taken):
+        for node, taken_ports in self.ports.items():
+            if conflict(wanted, taken_ports):
                 nodes.add(node)
         return frozenset(nodes)
 
@@ -126,12 +126,12 @@ class Neighbours:
         nodes: set[str] = set()
         for terms, places in self.repelling.items():
             for term in terms:
-                if self.about(term, labels):
+                if self.is_about(term, labels):
                     nodes |= self.around(places, term.key)
         return frozenset(nodes)
 
     def avoided(self, rules: PodRules) -> frozenset[str]:
-        """The nodes that pods with these rules keep away from because of running pods."""
+        """The nodes that pods with these rules avoid because of running pods."""
         nodes: set[str] = set()
         for term in rules.anti_affinity:
             places = self.near((term,))
@@ -139,7 +139,7 @@ class Neighbours:
         return frozenset(nodes)
 
     def around(self, places: Iterable[str], key: str) -> set[str]:
-        """All nodes that share a value of a label with one of these."""
+        """All nodes that share a label value with one of these."""
         values = self.values(places, key)
         around = set()
         for name, node in self._nodes.items():
@@ -159,7 +159,7 @@ class Neighbours:
         return values
 
     def far(self, rules: PodRules) -> frozenset[str]:
-        """The nodes that are not beside the running pods that these rules ask for."""
+        """The nodes outside the domains of the running pods that these rules ask for."""
         near = self.near(rules.affinity)
         everywhere = frozenset(self._nodes)
         nodes: set[str] = set()
@@ -169,9 +169,9 @@ class Neighbours:
         return frozenset(nodes)
 
     def barred(self, pods: Pods, others: Iterable[Pods]) -> Barred:
-        """Nodes that running pods keep these from, whatever becomes of the `others`.
+        """The nodes that running pods keep these pods from, wherever the `others` go.
 
-        `others` are the different pods that are placed together with them.
+        `others` are the other kinds of pods that are placed together with them.
         """
         rules = pods.rules
         by_rule: dict[Rule, frozenset[str]] = {}
@@ -183,7 +183,7 @@ class Neighbours:
         return tuple(_barred(by_rule))
 
     def _may_follow(self, rules: PodRules, others: Iterable[Pods]) -> bool:
-        """Whether it may go elsewhere than to running pods: to its like, or to the others."""
+        """Whether its affinity can be met without running pods: by its own kind or the others."""
         for other in others:
             labels = other.rules.labels
             if self.is_mate(rules, labels):
@@ -191,7 +191,7 @@ class Neighbours:
         return self.is_mate(rules, rules.labels) and not self.has_mates(rules)
 
     def has_mates(self, rules: PodRules) -> bool:
-        """Whether pods that the affinity asks for run on nodes with one of its labels."""
+        """Whether pods that the affinity asks for run on nodes with one of its topology keys."""
         near = self.near(rules.affinity)
         for term in rules.affinity:
             if self.values(near, term.key):
@@ -199,13 +199,13 @@ class Neighbours:
         return False
 
     def is_mate(self, rules: PodRules, labels: PodLabels) -> bool:
-        """Whether pods with these labels are what the affinity of the rules asks for."""
+        """Whether pods with these labels match the affinity of the rules."""
         if not rules.affinity:
             return False
-        mates = True
+        is_match = True
         for term in rules.affinity:
-            mates = self.about(term, labels) and mates
-        return mates
+            is_match = self.is_about(term, labels) and is_match
+        return is_match
 
 
 def _barred(by_rule: Mapping[Rule, frozenset[str]]) -> Iterator[tuple[Exclusion, frozenset[str]]]:

@@ -1,4 +1,4 @@
-"""The nodes of a snapshot as placement sees them: what is free, and why some take no pods."""
+"""The nodes of a snapshot as placement sees them: free resources, and why some take no pods."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from toposcope.placement.room import Obstacle, RoomNode
 from toposcope.snapshot.model import NodeView, Snapshot
 
 MAX_PODS: Final = 110
-"""The kubelet's default, where a node does not say."""
+"""The kubelet's default, for nodes that don't report it."""
 _PRESSURE: Final = frozenset(
     {
         "node.kubernetes.io/memory-pressure",
@@ -27,7 +27,7 @@ _PRESSURE: Final = frozenset(
 def nodes_of(
     snapshot: Snapshot, placeholders: frozenset[str] | None, held: Held
 ) -> Iterator[RoomNode]:
-    """The nodes with what is free on them and not held; all of it where pods are unknown."""
+    """The nodes with what is free and not held; everything is free if pods are unknown."""
     if placeholders is None:
         placeholders = snapshot.catalogue.placeholders
     held_on = _held_on(held)
@@ -37,9 +37,9 @@ def nodes_of(
             total = {**total, PODS: MAX_PODS}
 
         free = total
-        taken = snapshot.requested.get(view.name)
-        if taken:
-            free = {name: amount - taken.get(name, 0) for name, amount in total.items()}
+        requested = snapshot.requested.get(view.name)
+        if requested:
+            free = {name: amount - requested.get(name, 0) for name, amount in total.items()}
         held_here = None
         if held_on:
             held_here = held_on.get(view.label(HOSTNAME))
@@ -57,15 +57,15 @@ def nodes_of(
 
 
 def by_state(node: RoomNode) -> RoomNode:
-    """The node as a scheduler sees it that asks the node itself, whatever taints pods tolerate."""
+    """The node as schedulers see it that check its state and not its taints."""
     obstacle = node.obstacle
     if not obstacle and any(taint.key in _PRESSURE for taint in node.taints):
         obstacle = "under pressure"
-    return replace(node, obstacle=obstacle, strict=True)
+    return replace(node, obstacle=obstacle, is_strict=True)
 
 
 def _held_on(held: Held) -> dict[str | None, Counter[str]]:
-    """By hostname, the only thing that an assignment of nodes names: what is held there."""
+    """What is held on each node, by hostname, which is all that an assignment names."""
     held_on: dict[str | None, Counter[str]] = {}
     for domains in held.values():
         for values, amounts in domains.items():
@@ -86,7 +86,7 @@ def _obstacle(view: NodeView) -> Obstacle:
 
 
 class _Labels(Mapping[str, str]):
-    """A node's labels without a dictionary of them for each of 100,000 nodes."""
+    """A node's labels, without a dictionary for each of 100,000 nodes."""
 
     __slots__ = ("_view",)
 
@@ -97,7 +97,7 @@ class _Labels(Mapping[str, str]):
         return self._view.values[self._view.places[key]]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a label, without an exception for each one that is not there."""
+        """The value of a label, without an exception for each missing one."""
         place = self._view.places.get(key)
         return default if place is None else self._view.values[place]
 

@@ -1,9 +1,9 @@
-"""Places pods one after the other, as kube-scheduler does, under the rules between pods.
+"""Places pods one by one, as kube-scheduler does, under the rules between pods.
 
-It answers two questions. Is there an order and a choice of nodes by which all pods find a place?
-And do all pods find one whatever the scheduler chooses: it never takes a choice back. Small
-clusters get an exact answer, by trying every state that can be reached (`every_order`). Others get
-one where the rules are of a kind for which the answer is known, else none.
+It answers two questions. Is there an order and a choice of nodes that places all pods? And are all
+pods placed whatever the scheduler chooses, which never takes a choice back? Small clusters get an
+exact answer, by trying every reachable state (`every_order`). Others get one only for kinds of
+rules whose answer is known.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,45 +17,45 @@ from toposcope.placement.rule_bounds import RuleBounds
 from toposcope.placement.rule_state import Follows, RuleState
 
 _STARTS: Final = 64
-"""Domains in which a workload is started, of those that have the most room."""
+"""How many domains a run may start in, those with the most room first."""
 _MOST_STARTS: Final = 256
-"""Of more domains it is not tried whether each of them will do for several kinds of pods."""
+"""With more domains it stays unknown whether several kinds of pods fit from each start."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneByOneResult:
-    """What is known of a workload."""
+    """Whether and how a workload's pods can be placed."""
 
     placement: Placement | None = None
-    """Where its pods can go, all of them; None: no way was found."""
+    """Where all of its pods can go; None if no way was found."""
     is_impossible: bool = False
-    """Whether there surely is none."""
+    """Whether it is proven that no placement exists."""
     is_certain: bool = False
-    """Whether every choice of the scheduler leads to one."""
+    """Whether every choice of the scheduler leads to a placement."""
     stuck: Stuck | None = None
-    """How it can fail: of those that are known, with the most pods placed."""
+    """How it can fail: the known failure with the most pods placed."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """Whether all pods surely find a place, else how that fails, where this is known."""
+class _Certainty:
+    """Whether all pods are surely placed, else how that can fail, if known."""
 
     is_certain: bool
     stuck: Stuck | None = None
 
 
-_UNKNOWN: Final = _Known(is_certain=False)
+_UNKNOWN: Final = _Certainty(is_certain=False)
 
 
 class OneByOne:
-    """One workload in one room, which is as before when an answer is given."""
+    """One workload in one room, which is unchanged after each answer."""
 
     def __init__(self, room: Room, state: RuleState) -> None:
         self._board = RuledRoom(room, state)
         self._bounds = RuleBounds(self._board)
 
     def outcome(self) -> OneByOneResult:
-        """What becomes of the workload where kube-scheduler places it."""
+        """The result if kube-scheduler places the workload."""
         ends = EveryOrder(self._board).ends()
         if ends is not None:
             is_possible = ends.placement is not None
@@ -69,18 +69,20 @@ class OneByOne:
         if best.placement is None:
             is_impossible = self._bounds.exceeded() is not None
             return OneByOneResult(is_impossible=is_impossible, stuck=best.stuck)
-        known = self._known()
-        return OneByOneResult(best.placement, is_certain=known.is_certain, stuck=known.stuck)
+        certainty = self._certainty()
+        return OneByOneResult(
+            best.placement, is_certain=certainty.is_certain, stuck=certainty.stuck
+        )
 
     def bounds(self) -> OneByOneResult:
-        """Whether some kind needs more than there can be at the very most, whoever places it."""
+        """Whether some kind exceeds an upper bound that holds for every scheduler."""
         stuck = self._bounds.exceeded()
         return OneByOneResult(is_impossible=stuck is not None, stuck=stuck)
 
-    # one way after the other
+    # trying orders
 
     def _best_run(self) -> OneByOneResult:
-        """The first way that works, or the one that places the most pods."""
+        """The first run that places all pods, or the one that places the most."""
         best = OneByOneResult()
         for nodes in self._node_orders():
             for kinds in self._kind_orders():
@@ -92,7 +94,7 @@ class OneByOne:
         return best
 
     def _kind_orders(self) -> list[list[int]]:
-        """Leaders before those that follow them, and both ways round."""
+        """Orders of the kinds: leaders before their followers, and the reverse."""
         kinds = sorted(self._board.kinds, key=self._follows_others)
         if len(kinds) == 1:
             return [kinds]
@@ -103,7 +105,7 @@ class OneByOne:
         return follows is not None and kind not in follows.mates
 
     def _node_orders(self) -> Iterator[list[int]]:
-        """Nodes in the order in which they are taken."""
+        """Orders in which nodes are filled."""
         for domain in self._starts()[:_STARTS]:
             yield self._starting_in(domain)
         fullest = sorted(self._board.nodes, key=self._slots)
@@ -114,25 +116,25 @@ class OneByOne:
         return sum(self._board.room.slots[node])
 
     def _starting_in(self, domain: Sequence[int]) -> list[int]:
-        """All nodes, those of a domain first."""
-        rest = set(self._board.nodes)
-        rest.difference_update(domain)
-        return [*domain, *sorted(rest)]
+        """All nodes, those of the domain first."""
+        other_nodes = set(self._board.nodes)
+        other_nodes.difference_update(domain)
+        return [*domain, *sorted(other_nodes)]
 
     def _starts(self) -> list[list[int]]:
-        """The domains that the first pod can fix for all that follow it, the largest first."""
+        """The domains that the first pod can choose for its followers, the largest first."""
         board = self._board
         starter = board.starter()
         if starter is None:
             return []
         kind, follows = starter
-        usable = [node for node in board.nodes if board.can(kind, node)]
+        usable = [node for node in board.nodes if board.can_take(kind, node)]
         domains = board.domains(follows.keys, usable)
         domains.sort(key=lambda nodes: self._bounds.most_on(kind, nodes), reverse=True)
         return domains
 
     def _run(self, kinds: Sequence[int], nodes: Sequence[int]) -> OneByOneResult:
-        """Take the first node that will do for each pod, until none is left or none will do."""
+        """Give each pod the first node that it may use, until all are placed or none is left."""
         board = self._board
         try:
             before = -1
@@ -147,9 +149,9 @@ class OneByOne:
             board.clear()
 
     def _fill(self, kind: int, nodes: Sequence[int]) -> None:
-        """Put as many pods of a kind as find a node.
+        """Place as many pods of a kind as possible.
 
-        Those that a spread constraint keeps from a node may get there when others have more pods.
+        A spread constraint may allow a node again when other domains have more pods.
         """
         board = self._board
         is_spread = bool(board.state.spreads[kind])
@@ -158,27 +160,27 @@ class OneByOne:
         while waiting and before < board.put_so_far:
             before = board.put_so_far
             for node in waiting:
-                while board.is_missing(kind) and board.can(kind, node):
+                while board.is_missing(kind) and board.can_take(kind, node):
                     board.put(Spot(kind, node))
             if not is_spread:
                 break
             waiting = [node for node in waiting if board.slots(kind, node)]
 
-    # what is known of rules of some kinds
+    # answers that are known for some kinds of rules
 
-    def _known(self) -> _Known:
-        """Whether every choice leads to a place for all pods, given that some do."""
+    def _certainty(self) -> _Certainty:
+        """Whether every choice places all pods, given that some do."""
         involved = self._involved()
-        if self._only_avoid(involved):
+        if self._has_only_avoidance(involved):
             has_slack = all(self._has_slack(kind) for kind in involved)
-            return _Known(has_slack)
+            return _Certainty(has_slack)
         for kind in involved:
             if not self._is_undisturbed(kind, involved):
                 return _UNKNOWN
         starter = self._board.starter()
         if starter is None:
             is_simple = len(involved) == 1 and self._has_one_rule(involved[0])
-            return _Known(is_simple)
+            return _Certainty(is_simple)
         kind, leading = starter
         for other in involved:
             if not self._follows_only(other, leading):
@@ -188,7 +190,7 @@ class OneByOne:
         return self._each_run()
 
     def _involved(self) -> list[int]:
-        """The kinds that rules are about."""
+        """The kinds that have rules, or that rules count."""
         state = self._board.state
         involved = []
         for kind in self._board.kinds:
@@ -209,8 +211,8 @@ class OneByOne:
                 return True
         return False
 
-    def _only_avoid(self, kinds: Iterable[int]) -> bool:
-        """Whether nothing but anti-affinity and ports binds these."""
+    def _has_only_avoidance(self, kinds: Iterable[int]) -> bool:
+        """Whether only anti-affinity and host ports constrain these kinds."""
         state = self._board.state
         for kind in kinds:
             if state.spreads[kind]:
@@ -221,7 +223,7 @@ class OneByOne:
         return True
 
     def _has_slack(self, kind: int) -> bool:
-        """Whether a pod finds a place whatever the others take that it must not meet."""
+        """Whether a pod is placed wherever the pods go that it must avoid."""
         board = self._board
         rivals = set(board.state.shares_no_node[kind])
         keys = set()
@@ -234,11 +236,11 @@ class OneByOne:
         if len(keys) > 1:
             return False
         rivals.add(kind)
-        taken = sum(board.wanted[rival] for rival in rivals)
-        return self._places(kind, next(iter(keys), None)) >= taken
+        taken_places = sum(board.wanted[rival] for rival in rivals)
+        return self._places(kind, next(iter(keys), None)) >= taken_places
 
     def _places(self, kind: int, key: str | None) -> int:
-        """The domains of a label, or the nodes, on which such a pod can start.
+        """How many domains of a label, or nodes, such a pod can start on.
 
         Only those count in which the other kinds leave it room.
         """
@@ -246,14 +248,14 @@ class OneByOne:
         others = [other for other in board.kinds if other != kind]
         places: set[object] = set()
         for node in board.nodes:
-            if not board.can(kind, node) or not board.slots_beside(kind, node, others):
+            if not board.can_take(kind, node) or not board.slots_beside(kind, node, others):
                 continue
             value = board.value(key, node) if key else None
             places.add(node if value is None else value)
         return len(places)
 
     def _is_undisturbed(self, kind: int, others: Sequence[int]) -> bool:
-        """Whether pods that are not among these take no room from a kind."""
+        """Whether pods of kinds outside `others` take no room from a kind."""
         board = self._board
         strangers = [stranger for stranger in board.kinds if stranger not in others]
         for node in board.nodes:
@@ -263,17 +265,17 @@ class OneByOne:
         return True
 
     def _has_one_rule(self, kind: int) -> bool:
-        """Whether all orders come to the same: one spread constraint, and one pod a node or more.
+        """Whether all orders place as many pods: one spread constraint, no other rule but by node.
 
-        Then the domain with the fewest pods, once it is full, says how many the others get.
+        Then the domain with the fewest pods, once it is full, limits what the others get.
         """
         state = self._board.state
         if len(state.spreads[kind]) != 1 or state.follows[kind]:
             return False
-        return self._only_by_node(kind)
+        return self._is_kept_off_nodes_only(kind)
 
-    def _only_by_node(self, kind: int) -> bool:
-        """Whether anti-affinity keeps pods of this kind off single nodes at most."""
+    def _is_kept_off_nodes_only(self, kind: int) -> bool:
+        """Whether anti-affinity of this kind applies to single nodes only."""
         single = self._board.state.single_keys()
         for avoided in self._board.state.avoids[kind]:
             if avoided.key not in single:
@@ -281,23 +283,23 @@ class OneByOne:
         return True
 
     def _follows_only(self, kind: int, leading: Follows) -> bool:
-        """Whether a kind goes where the leaders are, and has one pod a node at most besides."""
+        """Whether a kind's only rules are to follow the leaders and rules by node."""
         state = self._board.state
         follows = state.follows[kind]
-        if follows is None or state.spreads[kind] or not self._only_by_node(kind):
+        if follows is None or state.spreads[kind] or not self._is_kept_off_nodes_only(kind):
             return False
         return follows.keys == leading.keys and follows.mates == leading.mates
 
-    def _each_start(self, kind: int) -> _Known:
+    def _each_start(self, kind: int) -> _Certainty:
         """Whether each domain that the first pod may choose has room for all."""
         wanted = self._board.wanted[kind]
         for domain in reversed(self._starts()):
             if self._bounds.most_on(kind, domain) < wanted:
                 outcome = self._run([kind], domain)
-                return _Known(is_certain=False, stuck=outcome.stuck)
-        return _Known(is_certain=True)
+                return _Certainty(is_certain=False, stuck=outcome.stuck)
+        return _Certainty(is_certain=True)
 
-    def _each_run(self) -> _Known:
+    def _each_run(self) -> _Certainty:
         """Whether all kinds find room from each domain that the first pod may choose."""
         starts = self._starts()
         if len(starts) > _MOST_STARTS:
@@ -307,5 +309,5 @@ class OneByOne:
             for kinds in self._kind_orders():
                 outcome = self._run(kinds, nodes)
                 if outcome.placement is None:
-                    return _Known(is_certain=False, stuck=outcome.stuck)
-        return _Known(is_certain=True)
+                    return _Certainty(is_certain=False, stuck=outcome.stuck)
+        return _Certainty(is_certain=True)

@@ -1,4 +1,4 @@
-"""Packing different pods onto nodes: exactly, as long as all combinations can be tried."""
+"""Packs different pods onto nodes: exactly, if all combinations can be tried."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ STEPS: Final = 50_000
 """The search gives up after this many combinations."""
 
 _COMPARED: Final = 4
-"""How many comparisons of remainders cost as much as one combination."""
+"""How many comparisons of remainders cost as much as one step."""
 
 Counts = tuple[int, ...]
 """How many pods of each kind."""
@@ -22,7 +22,7 @@ Size = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """A node: its number, its free amounts, and which of the pods it may take."""
+    """A node: its number, its free amounts, and which kinds of pods may use it."""
 
     number: int
     free: tuple[int, ...]
@@ -34,54 +34,54 @@ class Packing:
     """How many pods of each kind go to which node number; `placed` is None when none was found."""
 
     placed: dict[int, Counts] | None
-    exact: bool
+    is_exact: bool
     """False: not everything was tried, so a missing result proves nothing."""
     steps: int
     """How many it took."""
 
     @property
-    def impossible(self) -> bool:
+    def is_impossible(self) -> bool:
         """Whether it is proven that the pods do not fit."""
-        return self.placed is None and self.exact
+        return self.placed is None and self.is_exact
 
 
 _Reached = dict[Counts, tuple[Counts, Counts]]
-"""What is missing after a node: what was missing before it, and what the node takes."""
+"""By what is unplaced after a node: what was unplaced before it, and what the node takes."""
 
 
 def pack(bins: Sequence[Bin], sizes: Sequence[Size], counts: Counts, steps: int = STEPS) -> Packing:
     """Put `counts[i]` pods of size `sizes[i]` into `bins`.
 
-    Goes from node to node and keeps what could still be missing after each; of two such remainders,
-    one of which has no more of anything than the other, only the smaller one matters.
+    It goes from node to node and keeps what may be unplaced after each. A remainder that has no
+    less of anything than another one is dropped.
     """
-    left = steps
+    steps_left = steps
     trail: list[_Reached] = []
     remainders: list[Counts] = [counts]
     for bin_ in bins:
         reached: _Reached = {}
         for missing in remainders:
-            for taken in _fillings(bin_, sizes, missing):
-                left -= 1
-                if left < 0:
-                    return Packing(None, exact=False, steps=steps)
-                rest = tuple([a - b for a, b in zip(missing, taken, strict=True)])
-                reached.setdefault(rest, (missing, taken))
+            for filling in _fillings(bin_, sizes, missing):
+                steps_left -= 1
+                if steps_left < 0:
+                    return Packing(None, is_exact=False, steps=steps)
+                remainder = tuple([a - b for a, b in zip(missing, filling, strict=True)])
+                reached.setdefault(remainder, (missing, filling))
         trail.append(reached)
-        remainders, compared = _smallest(reached, left * _COMPARED)
-        left -= -(-compared // _COMPARED)
-        if left < 0:
-            return Packing(None, exact=False, steps=steps)
+        remainders, compared = _smallest(reached, steps_left * _COMPARED)
+        steps_left -= -(-compared // _COMPARED)
+        if steps_left < 0:
+            return Packing(None, is_exact=False, steps=steps)
         if not any(remainders[0]):
             placed = _way_back(trail, bins, remainders[0])
-            return Packing(placed, exact=True, steps=steps - left)
-    return Packing(None, exact=True, steps=steps - left)
+            return Packing(placed, is_exact=True, steps=steps - steps_left)
+    return Packing(None, is_exact=True, steps=steps - steps_left)
 
 
 def _fillings(bin_: Bin, sizes: Sequence[Size], missing: Counts) -> Iterator[Counts]:
-    """The ways to fill a node to which nothing can be added.
+    """The ways to fill a node so that nothing can be added.
 
-    Pods of the last kinds first fill what is left over.
+    Pods of the last kind fill up what is left.
     """
 
     def fill(kind: int, free: tuple[int, ...]) -> Iterator[Counts]:
@@ -93,32 +93,32 @@ def _fillings(bin_: Bin, sizes: Sequence[Size], missing: Counts) -> Iterator[Cou
         least = most if kind == len(sizes) - 1 else 0
         for count in range(most, least - 1, -1):
             remaining = tuple([have - count * take for have, take in zip(free, size, strict=True)])
-            for others in fill(kind + 1, remaining):
-                yield (count, *others)
+            for further_counts in fill(kind + 1, remaining):
+                yield (count, *further_counts)
 
     return fill(0, bin_.free)
 
 
 def _smallest(reached: Iterable[Counts], most: int) -> tuple[list[Counts], int]:
-    """The remainders that none of the others undercuts, and how many comparisons it took.
+    """The remainders that no other undercuts, and how many comparisons it took.
 
-    The one with the least pods comes first. After `most` comparisons it stops.
+    The one with the fewest pods comes first. It stops after `most` comparisons.
     """
     kept: list[Counts] = []
     compared = 0
-    for rest in sorted(reached, key=sum):
+    for remainder in sorted(reached, key=sum):
         compared += len(kept)
         if compared > most:
             break
-        if not _is_undercut(rest, kept):
-            kept.append(rest)
+        if not _is_undercut(remainder, kept):
+            kept.append(remainder)
     return kept, compared
 
 
-def _is_undercut(rest: Counts, kept: Sequence[Counts]) -> bool:
-    """Whether another remainder has no more of anything."""
+def _is_undercut(remainder: Counts, kept: Sequence[Counts]) -> bool:
+    """Whether a kept remainder has no more of anything."""
     for smaller in kept:
-        if all(map(le, smaller, rest)):
+        if all(map(le, smaller, remainder)):
             return True
     return False
 
@@ -128,7 +128,7 @@ def _way_back(trail: Sequence[_Reached], bins: Sequence[Bin], end: Counts) -> di
     placed = {}
     used = bins[: len(trail)]
     for bin_, reached in zip(reversed(used), reversed(trail), strict=True):
-        end, taken = reached[end]
-        if any(taken):
-            placed[bin_.number] = taken
+        end, filling = reached[end]
+        if any(filling):
+            placed[bin_.number] = filling
     return placed

@@ -1,9 +1,8 @@
-"""What the rules between pods make of a verdict: affinity, anti-affinity, spread and host ports.
+"""How rules between pods change a verdict: affinity, anti-affinity, spread and host ports.
 
 What running pods forbid becomes part of each pod's node filter (`with_barred`), so that the search
-and every scheduler's own procedure go by it. What the pods of a workload forbid each other is
-decided afterwards (`by_pod_rules`): by kube-scheduler's own way, pod after pod, where it places
-them.
+and every scheduler's own procedure respect it. What the pods of a workload forbid each other is
+decided afterwards (`by_pod_rules`): pod by pod, as kube-scheduler does, where it places them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,16 +22,16 @@ from toposcope.placement.rule_state import RuleState, has_rules
 from toposcope.text import listing, plural
 
 _OLD_FILE: Final = (
-    "its pods have rules about other pods, and the cluster's file was saved by an earlier version, "
-    "which kept none of what these go by; save it again: toposcope save FILE"
+    "its pods have rules about other pods, but an earlier version saved the cluster's file without "
+    "what these rules need; save it again: toposcope save FILE"
 )
 _MOST_NAMES: Final = 3
 _UNNAMED: Final = frozenset({"", "pod", "pods"})
-"""Names of pods in workloads that have no others."""
+"""Names of pods in workloads that don't name them."""
 
 
 def with_barred(question: Question) -> Question:
-    """The question with the nodes left out that running pods keep the workload's pods from."""
+    """The question without the nodes that running pods keep the workload's pods from."""
     workload = question.workload
     neighbours = question.on.neighbours
     if not has_rules(_all_groups(workload)) and not neighbours.repelling:
@@ -68,7 +67,7 @@ def _barred(node_filter: NodeFilter, keys: tuple[str, ...], barred: Barred) -> N
 
 @dataclass(frozen=True, slots=True)
 class _Barring:
-    """The node filters of the pods of a workload, with what running pods forbid."""
+    """The node filters of a workload's pods, with what running pods forbid."""
 
     filters: Mapping[Pods, NodeFilter]
     everybody: Sequence[NodeFilter]
@@ -89,7 +88,7 @@ class _Barring:
         return replace(pods, node_filter=node_filter)
 
     def _for_all(self, pods: Pods) -> NodeFilter:
-        """The filter of pods that stand for several kinds: nodes that each of these may use."""
+        """The filter of pods that represent several kinds: nodes that each of these may use."""
         keys: dict[str, None] = {}
         barred: Barred = ()
         for node_filter in self.everybody:
@@ -99,7 +98,7 @@ class _Barring:
 
 
 def by_pod_rules(question: Question, verdict: Verdict) -> Verdict:
-    """Whether the pods of the workload may be where they would go, beside each other."""
+    """The verdict once the rules between the workload's own pods are applied."""
     groups = _all_groups(question.workload)
     neighbours = question.on.neighbours
     if not has_rules(groups) and not neighbours.repelling:
@@ -107,18 +106,18 @@ def by_pod_rules(question: Question, verdict: Verdict) -> Verdict:
     if verdict.kind == "never" and not verdict.limitation:
         return verdict
     if not question.on.snapshot.knows_pod_rules and question.on.snapshot.pods:
-        return _not_known(verdict, _OLD_FILE)
+        return _unknown(verdict, _OLD_FILE)
 
     trial = _Trial(question, neighbours)
     state = trial.state(emptied=False)
     for why in state.unclear:
-        return _not_known(verdict, why)
+        return _unknown(verdict, why)
     if state.is_static:
         return verdict
     return trial.verdict(verdict)
 
 
-def _not_known(verdict: Verdict, why: str) -> Verdict:
+def _unknown(verdict: Verdict, why: str) -> Verdict:
     return verdict if verdict.refuses else verdict.limited("unclear", why)
 
 
@@ -132,7 +131,7 @@ class _Trial:
 
     @property
     def is_plain(self) -> bool:
-        """Whether kube-scheduler places the pods, and nothing but their own rules binds them."""
+        """Whether kube-scheduler places the pods, and only their own rules constrain them."""
         workload = self.question.workload
         decision = self.question.decision
         if decision is not None and decision.topology is not None:
@@ -153,14 +152,14 @@ class _Trial:
             [Group("workload", tuple(self.kinds))],
             emptied=emptied,
             opened=emptied,
-            partial=self.question.partial,
+            can_lack_levels=self.question.can_lack_levels,
         )
 
     def _pods(self, *, emptied: bool) -> OneByOne:
         return OneByOne(self._room(emptied=emptied), self.state(emptied=emptied))
 
     def verdict(self, verdict: Verdict) -> Verdict:
-        """The verdict with the rules; `verdict` is that without them."""
+        """The verdict with the rules; `verdict` is the one without them."""
         pods = self._pods(emptied=False)
         outcome = pods.outcome() if self.is_plain else pods.bounds()
         if outcome.is_impossible:
@@ -194,18 +193,18 @@ class _Trial:
         stuck = outcome.stuck
         if stuck is None or stuck.rule is None:
             fields = _fields(self.kinds)
-            return verdict.limited(kind, f"{fields} leaves no place for all of its pods")
+            return verdict.limited(kind, f"not all of its pods can be placed under {fields}")
         return verdict.limited(kind, self._shortage(stuck, stuck.rule))
 
     def _shortage(self, stuck: Stuck, rule: Rule) -> str:
         """`2 of 3 pods of w find a node: podAntiAffinity allows one per rack; ...`."""
-        found = self._found(stuck)
+        pods_find = self._how_many_find(stuck)
         pods = self.kinds[stuck.kind]
         asks = _asks(pods, rule)
         count = stuck.rules[rule]
         nodes = plural(count, "node")
         says = SCHEDULER_SAYS[rule]
-        return f"{found} a node: {asks}; {count} {nodes} {says}"
+        return f"{pods_find} a node: {asks}; {count} {nodes} {says}"
 
     def _doubt(self, outcome: OneByOneResult) -> str:
         stuck = outcome.stuck
@@ -213,11 +212,11 @@ class _Trial:
             return _undecided(self.kinds)
         asks = _asks(self.kinds[stuck.kind], stuck.rule)
         return (
-            "all pods can find a node, but kube-scheduler places one after the other: where the "
-            f"first ones take the wrong nodes, {self._found(stuck)} one ({asks})"
+            "every pod can get a node, but kube-scheduler places pods one by one: if the first "
+            f"ones take the wrong nodes, only {self._how_many_find(stuck)} a node ({asks})"
         )
 
-    def _found(self, stuck: Stuck) -> str:
+    def _how_many_find(self, stuck: Stuck) -> str:
         """`2 of 3 pods of w find`."""
         kind = self.kinds[stuck.kind]
         placed = stuck.placed[stuck.kind]
@@ -228,7 +227,7 @@ class _Trial:
         return f"{placed} of {kind.count} {pods} of {kind.name} {find}"
 
     def _placed(self, outcome: OneByOneResult) -> tuple[Placed, ...]:
-        """Each kind of pods as a group of its own, with its nodes."""
+        """Each kind of pods as its own group, with its nodes."""
         names = self._room(emptied=False).names
         by_kind: dict[int, list[tuple[str, int]]] = {}
         for spot, count in (outcome.placement or {}).items():
@@ -244,47 +243,48 @@ class _Trial:
         return tuple(placed)
 
     def _by_procedure(self, verdict: Verdict) -> Verdict:
-        """The verdict where another scheduler places the pods, or levels bind them."""
+        """The verdict where another scheduler places the pods, or levels constrain them."""
         workload = self.question.workload
         if verdict.kind != "fits" or workload.gang is not None:
-            return verdict  # it went by the rules itself
+            return verdict  # its own procedure applied the rules
         decision = self.question.decision
         fields = _fields(self.kinds)
         if decision is None:
-            why = f"{fields} is not part of the search that is made for {workload.system}"
+            why = f"toposcope's search for {workload.system} does not evaluate {fields}"
             return verdict.limited("unclear", why)
         if self._holds(decision):
             return verdict
         why = (
-            f"{workload.system} does not go by {fields} when it assigns nodes, where its pods wait"
+            f"{workload.system} ignores {fields} when it assigns nodes, "
+            "and its pods would stay pending there"
         )
         return verdict.limited("unclear", why)
 
     def _holds(self, decision: Decision) -> bool:
-        """Whether the pods may be where they are assigned to, in some order."""
+        """Whether the pods may go to their assigned nodes, in some order."""
         state = self.state(emptied=False)
         number_of = {pods.name: number for number, pods in enumerate(state.kinds)}
-        left = []
+        unplaced = []
         for pods, name, count in decision.placed:
             if pods.name not in number_of or name not in state.number_of:
                 return False
             spot = number_of[pods.name], state.number_of[name]
-            left += [spot] * count
-        while left:
+            unplaced += [spot] * count
+        while unplaced:
             later = []
-            for kind, node in left:
+            for kind, node in unplaced:
                 if state.blocked(kind, node):
                     later.append((kind, node))
                 else:
                     state.put(kind, node)
-            if len(later) == len(left):
+            if len(later) == len(unplaced):
                 return False
-            left = later
+            unplaced = later
         return bool(decision.placed)
 
 
 def _kinds_of(question: Question) -> Iterator[Pods]:
-    """The different pods of a workload, all copies of them."""
+    """The distinct pods of a workload, with the count of all copies."""
     counts: dict[Pods, int] = {}
     for group in question.workload.groups:
         for pods in group.all_pods():
@@ -297,17 +297,17 @@ def _kinds_of(question: Question) -> Iterator[Pods]:
 
 
 def _fields(kinds: Iterable[Pods]) -> str:
-    """The fields that have to do with it."""
+    """The fields of these pods that have rules about other pods."""
     fields: dict[str, None] = {}
     for pods in kinds:
         rules = pods.rules
-        for rule, asked in (
+        for rule, rules_of_kind in (
             (Rule.AFFINITY, rules.affinity),
             (Rule.ANTI_AFFINITY, rules.anti_affinity),
             (Rule.SPREAD, rules.spread),
             (Rule.PORTS, rules.ports),
         ):
-            if asked:
+            if rules_of_kind:
                 fields[rule.value] = None
     return listing(list(fields), len(fields))
 
@@ -315,8 +315,8 @@ def _fields(kinds: Iterable[Pods]) -> str:
 def _undecided(kinds: Iterable[Pods]) -> str:
     fields = _fields(kinds)
     return (
-        f"kube-scheduler places pods one by one, and whether each choice leaves nodes for the "
-        f"last ones is not known for {fields} here"
+        f"kube-scheduler places pods one by one, and with {fields} it is unknown whether its "
+        "choices leave nodes for the last ones"
     )
 
 
@@ -327,7 +327,7 @@ def _asks(pods: Pods, rule: Rule) -> str:
         case Rule.PORTS:
             ports = listing([str(port) for port in rules.ports], _MOST_NAMES)
             port = plural(len(rules.ports), "port")
-            return f"one pod a node can have host {port} {ports} (hostPort)"
+            return f"only one pod per node can have host {port} {ports} (hostPort)"
         case Rule.AFFINITY:
             keys = listing([term.key for term in rules.affinity], _MOST_NAMES)
             return f"podAffinity keeps them in one {keys}"
@@ -336,6 +336,6 @@ def _asks(pods: Pods, rule: Rule) -> str:
             return f"topologySpreadConstraints allow a skew of {listing(skews, _MOST_NAMES)}"
         case Rule.ANTI_AFFINITY if rules.anti_affinity:
             keys = listing([term.key for term in rules.anti_affinity], _MOST_NAMES)
-            return f"podAntiAffinity allows one in each {keys}"
+            return f"podAntiAffinity allows one per {keys}"
         case _:
-            return "other pods keep them away by podAntiAffinity"
+            return "podAntiAffinity of other pods keeps them away"

@@ -1,9 +1,9 @@
 """Which pods kube-scheduler would evict for a workload of higher priority that does not fit now.
 
-Source: Kubernetes 1.36 (plugin DefaultPreemption): pod by pod; of a node's pods of lower priority
-as many stay as can, the most important ones first; of the nodes that one is taken whose victims
-matter least. It avoids victims that a PodDisruptionBudget protects, and evicts them where there are
-no others; budgets are not looked at here.
+Source: Kubernetes 1.36 (plugin DefaultPreemption). It goes pod by pod. On each node as many pods of
+lower priority stay as possible, the most important ones first; it chooses the node whose victims
+matter least. It avoids victims that a PodDisruptionBudget protects, and evicts them if there are no
+others; this module does not read budgets.
 """
 
 import heapq
@@ -24,7 +24,7 @@ _DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
 
 
 def preemption(question: Question, verdict: Verdict) -> Verdict:
-    """The verdict with the pods that would be evicted, where that makes room for all of it."""
+    """The verdict with the pods that would be evicted, if that makes room for the workload."""
     if verdict.kind != "full" or not _is_placed_pod_by_pod(question):
         return verdict
     kinds: list[Pods] = []
@@ -43,7 +43,7 @@ def preemption(question: Question, verdict: Verdict) -> Verdict:
 
 
 def _is_placed_pod_by_pod(question: Question) -> bool:
-    """Whether it is kube-scheduler that places these pods, each by what it requests alone."""
+    """Whether kube-scheduler places these pods, each by its requests alone."""
     workload = question.workload
     if workload.system not in READERS_OF_PLAIN_PODS or workload.system in READS:
         return False
@@ -57,7 +57,7 @@ def _is_placed_pod_by_pod(question: Question) -> bool:
 
 @dataclass(slots=True)
 class _Space:
-    """A node while pods are put there and others evicted."""
+    """A node while pods are placed there and others evicted."""
 
     node: RoomNode
     free: dict[str, int]
@@ -69,7 +69,7 @@ class _Space:
         return _is_enough(self.free, need)
 
     def victims_for(self, need: Mapping[str, int]) -> list[PodView] | None:
-        """The pods to evict for one pod; None where all of them are not enough."""
+        """The pods to evict for one pod; None if evicting all of them is not enough."""
         free = dict(self.free)
         for pod in self.lower:
             _add(free, pod)
@@ -84,7 +84,7 @@ class _Space:
         return victims
 
     def put(self, need: Mapping[str, int], victims: Sequence[PodView]) -> None:
-        """Put a pod there in place of these."""
+        """Place a pod instead of these."""
         for pod in victims:
             _add(self.free, pod)
             self.lower.remove(pod)
@@ -94,19 +94,19 @@ class _Space:
 
 @dataclass(slots=True)
 class _Plan:
-    """What was done for the pods so far."""
+    """The placements and evictions so far."""
 
     spaces: dict[str, _Space] = field(default_factory=dict)
-    """The nodes that were looked at, by name."""
+    """The nodes examined so far, by name."""
     victims: list[PodView] = field(default_factory=list)
 
     def space(self, node: RoomNode, question: Question, priority: int) -> _Space:
         """The node as it is now, with the pods of lower priority than this."""
-        known = self.spaces.get(node.name)
-        if known is None:
+        space = self.spaces.get(node.name)
+        if space is None:
             lower = _lower(question.on.pods_on.get(node.name, ()), priority)
-            known = self.spaces[node.name] = _Space(node, dict(node.free), lower)
-        return known
+            space = self.spaces[node.name] = _Space(node, dict(node.free), lower)
+        return space
 
 
 def _lower(pods: Iterable[PodView], priority: int) -> list[PodView]:
@@ -115,7 +115,7 @@ def _lower(pods: Iterable[PodView], priority: int) -> list[PodView]:
 
 
 def _evict_for(pods: Pods, question: Question, plan: _Plan) -> bool:
-    """Place these pods, and evict others where that is needed; whether all of them have a node."""
+    """Place these pods, evicting others if needed; False if one of them finds no node."""
     priority = pods.creation.priority
     if priority.value is None or not priority.can_preempt:
         return False
@@ -125,34 +125,34 @@ def _evict_for(pods: Pods, question: Question, plan: _Plan) -> bool:
         if _may_use(pods, node):
             spaces.append(plan.space(node, question, priority.value))
 
-    left = pods.count
+    unplaced = pods.count
     for space in spaces:
-        while left and space.takes(need):
+        while unplaced and space.takes(need):
             space.put(need, ())
-            left -= 1
-    return _evict(spaces, need, left, plan)
+            unplaced -= 1
+    return _evict(spaces, need, unplaced, plan)
 
 
-def _evict(spaces: Sequence[_Space], need: Mapping[str, int], left: int, plan: _Plan) -> bool:
-    """Place so many pods by evicting others, one after the other."""
+def _evict(spaces: Sequence[_Space], need: Mapping[str, int], unplaced: int, plan: _Plan) -> bool:
+    """Place `unplaced` pods one by one by evicting others; False if not all find a node."""
     heap: list[_Candidate] = []
     for number, space in enumerate(spaces):
         heap += _candidate(number, space, need)
     heapq.heapify(heap)
-    while left and heap:
+    while unplaced and heap:
         best = heapq.heappop(heap)
         space = spaces[best.number]
         space.put(need, best.victims)
         plan.victims += best.victims
-        left -= 1
+        unplaced -= 1
         for candidate in _candidate(best.number, space, need):
             heapq.heappush(heap, candidate)
-    return left == 0
+    return unplaced == 0
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Candidate:
-    """A node that could take a pod; the smallest one is taken."""
+    """A node that could take a pod; the smallest one is chosen."""
 
     highest_priority: int
     sum_of_priorities: int

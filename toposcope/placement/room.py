@@ -1,9 +1,8 @@
-"""What is free in each domain while a placement is tried, and bounds on what fits.
+"""Free resources in each domain while a placement is tried, and upper bounds on what fits.
 
-It is kept current with every pod put or taken. A bound is how much could fit at the very most: what
-it rules out is ruled out for good. Every part of a group is looked at as if it were alone, so the
-true number may be smaller, never larger. For a group of equal pods without smaller groups in it the
-bound is exact.
+They are updated with every pod that is placed or taken back. A bound treats every part of a group
+as if it were alone, so the true number may be smaller, never larger. For a group of equal pods
+without smaller groups in it the bound is exact.
 """
 
 from collections import Counter
@@ -27,7 +26,7 @@ _OBSTACLES: Final[Mapping[str, Taint]] = {
     "not Ready": Taint("node.kubernetes.io/not-ready", "", "NoSchedule"),
     "cordoned": Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),
 }
-"""The scheduler takes an obstacle for this taint, which a pod can tolerate."""
+"""The taint that the scheduler sees for an obstacle; a pod can tolerate it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +44,18 @@ class RoomNode:
     obstacle: Obstacle = ""
     """Why no new pod may go there."""
     placeholders: frozenset[str] = BUILT_IN.placeholders
-    """Label values that say "unknown"."""
-    strict: bool = False
+    """Label values that mean "unknown"."""
+    is_strict: bool = False
     """Whether an obstacle keeps out even pods that tolerate everything.
 
-    It does where the scheduler asks the node itself and not its taints.
+    It does if the scheduler checks the node's state and not its taints.
     """
 
 
 def path_of(node: RoomNode, levels: Sequence[Level]) -> tuple[Path, str]:
-    """The node's domain, as narrow as its labels say, and the key that it lacks for the next level.
+    """The narrowest domain that the node's labels name, and the key missing for the next level.
 
-    The key is empty where it lacks none.
+    The key is empty if none is missing.
     """
     values: list[str] = []
     for level in levels:
@@ -80,11 +79,11 @@ _Look = tuple[tuple[int, ...], NodeFilter]
 
 
 class Room:
-    """Free resources by domain, and how many pods of each shape of `groups` it could take alone.
+    """Free resources by domain, and how many pods of each shape of `groups` would fit alone.
 
-    `emptied` looks at the nodes as if no pod ran on them, `opened` as if all were Ready and none
-    cordoned. `partial`: a node that lacks a level serves whatever need not stay within it;
-    schedulers that know topologies leave it out altogether.
+    `emptied` treats the nodes as if no pod ran on them, `opened` as if all were Ready and none
+    cordoned. `can_lack_levels`: a node that lacks a level can be used by pods that need not stay
+    within that level; schedulers with topologies exclude such a node altogether.
     """
 
     def __init__(
@@ -95,10 +94,10 @@ class Room:
         *,
         emptied: bool = False,
         opened: bool = False,
-        partial: bool,
+        can_lack_levels: bool,
     ) -> None:
         self.levels = tuple(levels)
-        self._partial = partial
+        self._can_lack_levels = can_lack_levels
         self._emptied = emptied
         self.depth = {level: depth for depth, level in enumerate(self.levels, 1)}
         self._deepest = self._deepest_asked_for(groups)
@@ -113,7 +112,7 @@ class Room:
         self.excluded: dict[Exclusion, list[str]] = {}
         """Nodes that no pod of these groups can use, by the reason."""
         self.barred: list[Counter[Exclusion]] = [Counter() for _ in self._looks]
-        """By shape: why nodes do not take its pods, and how many do not."""
+        """By shape: why nodes exclude its pods, and how many do so."""
         self._names: Counter[tuple[int, str]] | None = None
         self.names: list[str] = []
         self.paths: list[Path] = []
@@ -133,14 +132,14 @@ class Room:
         self._add_up()
 
     def _deepest_asked_for(self, groups: Iterable[Group]) -> int:
-        """The depth of the narrowest level that some group asks for."""
+        """The depth of the narrowest level that a group asks for."""
         deepest = 0
         for level in levels_asked_for(groups):
             deepest = max(deepest, self.depth[level])
         return deepest
 
     def _read_shapes(self, kinds: Iterable[Pods]) -> None:
-        """Pods that take the same and may use the same nodes have one shape."""
+        """Give pods with equal amounts and equal node filters one shape."""
         numbers: dict[_Look, int] = {}
         for pods in kinds:
             amounts = columns(pods.requests, self.resources)
@@ -155,7 +154,7 @@ class Room:
 
     def _take_in(self, node: RoomNode, offered: Mapping[str, int], obstacle: Obstacle) -> None:
         path, lacking = path_of(node, self.levels)
-        if lacking and not self._partial:
+        if lacking and not self._can_lack_levels:
             lacks_level = Exclusion(ExclusionKind.LEVEL, lacking)
             self._leave_out(node, lacks_level)
             return
@@ -187,8 +186,8 @@ class Room:
         names.append(node.name)
 
     def _taint_instead_of(self, obstacle: Obstacle, node: RoomNode) -> Taint | None:
-        """The taint that the scheduler takes the obstacle for; None: it keeps out all pods."""
-        if node.strict or not self._partial:
+        """The taint that the scheduler sees for the obstacle; None if it keeps out all pods."""
+        if node.is_strict or not self._can_lack_levels:
             return None
         taint = _OBSTACLES.get(obstacle)
         if taint is None:
@@ -250,7 +249,7 @@ class Room:
     def domains(self, inside: Path, level: Level | None) -> Sequence[Path]:
         """The domains of `level` within the domain `inside`.
 
-        `inside` alone where the level is no narrower, or there is none.
+        Only `inside` itself if the level is None or no narrower.
         """
         depth = 0
         if level:
@@ -266,7 +265,7 @@ class Room:
     def name_of(self, domain: Path) -> str:
         """The name of a domain: its own value.
 
-        The values above it stand before it where another domain of the level has the same one.
+        If another domain of the level has the same value, those above it precede it: `a/r1`.
         """
         if not domain:
             return "the cluster"
@@ -282,26 +281,26 @@ class Room:
         return own
 
     def kept_apart_by(self, group: Group, domain: Path) -> str | None:
-        """What groups with the same anti-affinity must not share; None where this group has none.
+        """The value that groups with the same anti-affinity must not share; None without any.
 
-        It is the value of the level's label, whatever lies above it.
+        It is the value of the level's label, whatever the broader values.
         """
         if not group.anti_affinity or not group.required:
             return None
         return domain[self.depth[group.required] - 1]
 
     def room_for(self, domain: Path, shape: Shape) -> int:
-        """How many pods of a shape the domain could take, were they alone."""
+        """How many pods of a shape would fit into the domain alone."""
         column = len(self.resources) + shape.number
         return self.sums[domain][column]
 
     def free_in(self, domain: Path, resource: str) -> int:
-        """The free amount of a resource in a domain, over the nodes that some pod may use."""
+        """The free amount of a resource in a domain, on the nodes that some pod may use."""
         column = self.resources.index(resource)
         return self.sums[domain][column]
 
     def put(self, number: int, shape: Shape, count: int) -> None:
-        """Put pods on a node; a negative count takes them away again."""
+        """Place pods on a node; a negative count takes them back."""
         free = self.free[number]
         change = []
         for column, amount in enumerate(shape.amounts):
@@ -324,7 +323,7 @@ class Room:
 
 
 def most_copies(room: Room, group: Group, inside: Path = ()) -> int:
-    """At most so many copies of `group`, which is simplified, fit into the domain `inside`."""
+    """Upper bound on the copies of `group`, which is simplified, in the domain `inside`."""
     copies = 0
     need = group.total()
     for domain in room.domains(inside, group.required):
@@ -336,7 +335,7 @@ def most_copies(room: Room, group: Group, inside: Path = ()) -> int:
 
 
 def most_within(room: Room, group: Group, domain: Path, need: dict[str, int] | None = None) -> int:
-    """At most so many copies fit when all of them stay in this one domain.
+    """Upper bound on the copies that fit if all of them stay in this one domain.
 
     `need` is `group.total()`.
     """
@@ -370,9 +369,9 @@ def domains_with_room(room: Room, group: Group) -> list[Path]:
 
 
 def is_exact(group: Group) -> bool:
-    """Whether the bounds of this group are the truth.
+    """Whether the bounds of this group are exact.
 
-    They are for pods that are all alike, with nothing kept together inside.
+    They are if all pods are equal and no smaller group has to stay together.
     """
     if group.groups:
         return False

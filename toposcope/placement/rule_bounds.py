@@ -1,4 +1,4 @@
-"""At most so many pods of a kind find a place under the rules between them, whoever places them."""
+"""Upper bounds on how many pods of a kind the rules between them allow, for any scheduler."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ class RuleBounds:
         self._board = board
 
     def exceeded(self) -> Stuck | None:
-        """The kind of which more pods are wanted than can be; None: no bound rules it out."""
+        """The first kind with more pods than its bound; None if no bound is exceeded."""
         board = self._board
         for kind, wanted in enumerate(board.wanted):
             most = self.most(kind)
@@ -27,7 +27,7 @@ class RuleBounds:
         return None
 
     def _first_rule(self, kind: int) -> Rule:
-        """A rule that its pods have among each other."""
+        """A rule between pods of this kind."""
         state = self._board.state
         if state.follows[kind]:
             return Rule.AFFINITY
@@ -38,7 +38,7 @@ class RuleBounds:
         return Rule.SPREAD
 
     def most(self, kind: int) -> int:
-        """At most so many pods of a kind find a place, were they alone."""
+        """Upper bound on the pods of a kind, if they were alone."""
         board = self._board
         barred = board.state.barred[kind]
         open_nodes = [node for node in board.nodes if board.name(node) not in barred]
@@ -52,7 +52,7 @@ class RuleBounds:
         return most
 
     def most_on(self, kind: int, nodes: Sequence[int]) -> int:
-        """At most so many fit on these nodes by each single rule of anti-affinity and spread."""
+        """Upper bound on the pods of a kind on these nodes: the lowest that a single rule gives."""
         state = self._board.state
         most = 0
         for node in nodes:
@@ -69,14 +69,14 @@ class RuleBounds:
         return most
 
     def cap(self, kind: int, node: int) -> int:
-        """How many fit on a node, by its room and the host ports that they take."""
+        """How many pods of a kind fit on a node, by its room and their host ports."""
         slots = self._board.slots(kind, node)
         if kind in self._board.state.shares_no_node[kind]:
             return min(slots, 1)
         return slots
 
     def _most_apart(self, kind: int, nodes: Iterable[int], key: str) -> int:
-        """How many fit where no two share a value of a label."""
+        """How many pods of a kind fit if no two share a label value."""
         values: set[str] = set()
         most = 0
         for node in nodes:
@@ -89,7 +89,7 @@ class RuleBounds:
         return most + len(values)
 
     def _caps(self, kind: int, nodes: Iterable[int], key: str) -> Mapping[str, int]:
-        """How many fit into each domain of a label."""
+        """How many pods of a kind fit into each domain of a label."""
         caps: Counter[str] = Counter()
         for node in nodes:
             value = self._board.value(key, node)
@@ -99,9 +99,9 @@ class RuleBounds:
 
 
 def _most_spread(spreads: Spreads, caps: Mapping[str, int]) -> int:
-    """How many pods a spread constraint allows in domains that have room for so many.
+    """How many pods a spread constraint allows, given the room of each domain.
 
-    Once the domain with the fewest pods is full, none of the others gets more than `maxSkew` above.
+    Once the domain with the fewest pods is full, no other gets more than `maxSkew` above it.
     """
     fewest = 0
     if len(spreads.pods) >= spreads.rule.min_domains:

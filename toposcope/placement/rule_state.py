@@ -1,8 +1,8 @@
 """Which pods may still go to which node while a workload is placed, by the rules between pods.
 
-Rules: Kubernetes' scheduler (InterPodAffinity, PodTopologySpread, NodePorts). A pod without any
-mate may start where it matches its own affinity; anti-affinity holds in both directions; a spread
-constraint compares with the domain that has the fewest pods, and with 0 where there are fewer
+Rules: Kubernetes' scheduler (InterPodAffinity, PodTopologySpread, NodePorts). A pod without mates
+may start anywhere if it matches its own affinity; anti-affinity applies in both directions; a
+spread constraint compares with the domain that has the fewest pods, and with 0 if there are fewer
 domains than `minDomains`.
 """
 
@@ -21,7 +21,7 @@ Values = Sequence[str | None]
 
 @dataclass(frozen=True, slots=True)
 class Avoids:
-    """Pods of these kinds are not in the same domain of a label, whoever comes first."""
+    """Pods of these kinds never share a domain of a label, whichever is placed first."""
 
     kinds: frozenset[int]
     key: str
@@ -33,32 +33,32 @@ class Follows:
 
     keys: tuple[str, ...]
     mates: frozenset[int]
-    """Kinds that all terms are about."""
-    found: tuple[frozenset[str], ...]
-    """By key: the values where running mates are."""
+    """Kinds that match all terms."""
+    running_values: tuple[frozenset[str], ...]
+    """By key: the values of domains with running mates."""
 
     @property
     def has_running(self) -> bool:
-        """Whether a mate runs already."""
-        return any(self.found)
+        """Whether a mate already runs."""
+        return any(self.running_values)
 
 
 @dataclass(slots=True, eq=False)
 class Spreads:
-    """A spread constraint, with how many pods are counted in each domain."""
+    """A spread constraint, with how many pods it counts in each domain."""
 
     rule: SpreadRule
     kinds: frozenset[int]
-    """Whom it counts."""
+    """The kinds of pods that it counts."""
     is_counted: Sequence[bool]
     """By node: whether pods there count."""
     pods: dict[str, int]
     """By domain."""
     domains: Counter[int] = field(default_factory=Counter)
-    """How many domains have so many pods."""
+    """By number of pods: how many domains have it."""
 
     def add(self, value: str, count: int) -> None:
-        """Count pods in a domain; a negative count takes them away."""
+        """Count pods in a domain; a negative count takes them back."""
         before = self.pods[value]
         self.pods[value] = before + count
         self.domains[before] -= 1
@@ -68,7 +68,7 @@ class Spreads:
 
     @property
     def fewest(self) -> int:
-        """What the others are compared with."""
+        """The number of pods that each domain is compared with."""
         if len(self.pods) < self.rule.min_domains:
             return 0
         return min(self.domains, default=0)
@@ -80,23 +80,23 @@ class Spreads:
 
 
 class RuleState:
-    """The rules of some kinds of pods on some nodes; pods are put and taken back."""
+    """The rules of some kinds of pods on some nodes, while pods are placed and taken back."""
 
     def __init__(
         self, kinds: Sequence[Pods], nodes: Sequence[RoomNode], neighbours: Neighbours | None
     ) -> None:
-        """Nodes are all of the cluster. `neighbours` are the running pods; None: as if none ran."""
+        """`nodes` are all of the cluster; `neighbours` the running pods, None as if none ran."""
         self.kinds = kinds
         self.nodes = nodes
         self._is_emptied = neighbours is None
-        self._known = neighbours or Neighbours((), {})
+        self._neighbours = neighbours or Neighbours((), {})
         self.number_of: dict[str, int] = {}
         for number, node in enumerate(nodes):
             self.number_of[node.name] = number
         self.values: dict[str, Values] = {}
-        """By label that rules go by."""
+        """By label that rules use."""
         self.count: list[int] = [0] * len(kinds)
-        """How many pods of each kind are put."""
+        """How many pods of each kind are placed."""
         self._put: Counter[tuple[int, int]] = Counter()
         """By kind and node."""
         self._in_domain: Counter[tuple[int, str, str]] = Counter()
@@ -107,7 +107,7 @@ class RuleState:
         self.follows: list[Follows | None] = []
         self.spreads: list[list[Spreads]] = []
         self.shares_no_node: list[frozenset[int]] = []
-        """By kind: the kinds that take a port that it takes."""
+        """By kind: the kinds with which it shares a host port."""
         for pods in kinds:
             self._read(pods)
         self._keys = self._keys_of_interest()
@@ -126,8 +126,8 @@ class RuleState:
 
     @property
     def unclear(self) -> Iterable[str]:
-        """Why it is not known which pods a rule is about."""
-        return self._known.unclear
+        """Why it is unknown which pods a rule matches."""
+        return self._neighbours.unclear
 
     def values_of(self, key: str) -> Values:
         """By node: the value of a label."""
@@ -138,21 +138,21 @@ class RuleState:
         return values
 
     def _barred_nodes(self, pods: Pods) -> Mapping[str, Rule]:
-        """The nodes that running pods keep such a pod from."""
+        """The nodes that running pods keep such a pod from, and by which rule."""
         barred: dict[str, Rule] = {}
         if self._is_emptied:
             return barred
         rules = pods.rules
-        avoided = self._known.avoided(rules)
-        repelled = self._known.repelled(rules.labels)
-        without_port = self._known.without_port(rules.ports)
+        avoided = self._neighbours.avoided(rules)
+        repelled = self._neighbours.repelled(rules.labels)
+        without_port = self._neighbours.without_port(rules.ports)
         barred.update(dict.fromkeys(avoided, Rule.ANTI_AFFINITY))
         barred.update(dict.fromkeys(repelled, Rule.OTHERS))
         barred.update(dict.fromkeys(without_port, Rule.PORTS))
         return barred
 
     def _avoided(self, pods: Pods) -> list[Avoids]:
-        """Whom pods of a kind stay away from, and who stays away from them."""
+        """The kinds that pods of a kind avoid, and those that avoid them."""
         by_key: dict[str, set[int]] = {}
         for number, other in enumerate(self.kinds):
             for key in self._kept_apart_by(pods, other):
@@ -164,10 +164,10 @@ class RuleState:
         return avoids
 
     def _kept_apart_by(self, pods: Pods, other: Pods) -> Iterator[str]:
-        """The labels of which two pods never share a value, by the anti-affinity of either."""
+        """The labels whose value two pods never share, by the anti-affinity of either."""
         for owner, target in ((pods, other), (other, pods)):
             for term in owner.rules.anti_affinity:
-                if self._known.about(term, target.rules.labels):
+                if self._neighbours.is_about(term, target.rules.labels):
                     yield term.key
 
     def _followed(self, pods: Pods) -> Follows | None:
@@ -176,18 +176,18 @@ class RuleState:
             return None
         mates = set()
         for number, other in enumerate(self.kinds):
-            if self._known.is_mate(rules, other.rules.labels):
+            if self._neighbours.is_mate(rules, other.rules.labels):
                 mates.add(number)
         if self._is_emptied and not mates:
-            return None  # somebody else's pods may come
-        near = self._known.near(rules.affinity)
+            return None  # pods of another workload may be the mates
+        near = self._neighbours.near(rules.affinity)
         keys = []
-        found = []
+        running_values = []
         for term in rules.affinity:
-            values = self._known.values(near, term.key)
+            values = self._neighbours.values(near, term.key)
             keys.append(term.key)
-            found.append(frozenset(values))
-        return Follows(tuple(keys), frozenset(mates), tuple(found))
+            running_values.append(frozenset(values))
+        return Follows(tuple(keys), frozenset(mates), tuple(running_values))
 
     def _spread(self, pods: Pods) -> list[Spreads]:
         spreads = []
@@ -198,7 +198,7 @@ class RuleState:
     def _counted(self, pods: Pods, rule: SpreadRule) -> Spreads:
         """A constraint, with the domains that count and the running pods in them."""
         namespace = pods.rules.labels.namespace
-        running = self._known.counted(rule, namespace)
+        running = self._neighbours.counted(rule, namespace)
         values = self.values_of(rule.key)
         is_counted = []
         domains: dict[str, int] = {}
@@ -222,12 +222,12 @@ class RuleState:
         for number, other in enumerate(self.kinds):
             matches = rule.matches(other.rules.labels, namespace)
             if matches is None:
-                self._known.unclear[UNKNOWN_LABELS] = None
+                self._neighbours.unclear[UNKNOWN_LABELS] = None
             if matches is not False:
                 yield number
 
     def _port_rivals(self, pods: Pods) -> frozenset[int]:
-        """The kinds that take a port that these pods take."""
+        """The kinds that use one of these pods' host ports."""
         rivals = set()
         for number, other in enumerate(self.kinds):
             if conflict(pods.rules.ports, other.rules.ports):
@@ -252,14 +252,14 @@ class RuleState:
         """Labels of which no two nodes of the cluster share a value, such as the hostname."""
         single = set()
         for key, values in self.values.items():
-            known = [value for value in values if value is not None]
-            different = set(known)
-            if len(different) == len(known):
+            present = [value for value in values if value is not None]
+            different = set(present)
+            if len(different) == len(present):
                 single.add(key)
         return frozenset(single)
 
     def blocked(self, kind: int, node: int) -> Rule | None:
-        """The rule that keeps one more pod of a kind from a node; None: there is none."""
+        """The rule that keeps one more pod of a kind from a node; None if none does."""
         name = self.nodes[node].name
         rule = self.barred[kind].get(name)
         if rule:
@@ -290,11 +290,11 @@ class RuleState:
         if follows is None:
             return True
         is_beside = True
-        for key, found in zip(follows.keys, follows.found, strict=True):
+        for key, running_values in zip(follows.keys, follows.running_values, strict=True):
             value = self._keys[key][node]
             if value is None:
                 return False
-            if value not in found and not self._has_mate(follows, key, value):
+            if value not in running_values and not self._has_mate(follows, key, value):
                 is_beside = False
         return is_beside or self._starts(kind, follows)
 
@@ -302,7 +302,7 @@ class RuleState:
         return any(self._in_domain[mate, key, value] for mate in follows.mates)
 
     def _starts(self, kind: int, follows: Follows) -> bool:
-        """Whether it is the first of those that match each other."""
+        """Whether it is the first of pods that match each other's affinity."""
         if follows.has_running or kind not in follows.mates:
             return False
         return not any(self.count[mate] for mate in follows.mates)
@@ -319,7 +319,7 @@ class RuleState:
         return True
 
     def put(self, kind: int, node: int, count: int = 1) -> None:
-        """Put pods on a node; a negative count takes them away again."""
+        """Place pods on a node; a negative count takes them back."""
         self.count[kind] += count
         self._put[kind, node] += count
         for key, values in self._keys.items():
@@ -347,7 +347,7 @@ class RuleState:
 
     @property
     def is_static(self) -> bool:
-        """Whether running pods alone decide: no pod that is put changes anything for another."""
+        """Whether only running pods matter: no placed pod changes where another may go."""
         if any(self.avoids) or any(self.spreads) or any(self.shares_no_node):
             return False
         for kind, follows in enumerate(self.follows):
@@ -372,7 +372,7 @@ def _counts(node: RoomNode, pods: Pods, rule: SpreadRule) -> bool:
 
 
 def has_rules(groups: Iterable[Group]) -> bool:
-    """Whether some of these pods ask anything of the pods around them."""
+    """Whether some of these pods have rules about other pods."""
     return any(not pods.rules.asks_nothing for pods in pods_in(groups))
 
 
@@ -404,7 +404,7 @@ class Beside:
         return self._state.blocked(self._number(pods), node) is None
 
     def put(self, pods: Pods, node: int, count: int) -> None:
-        """Note pods on a node; a negative count takes them away again."""
+        """Record pods on a node; a negative count takes them back."""
         self._state.put(self._number(pods), node, count)
 
     def _number(self, pods: Pods) -> int:

@@ -1,6 +1,6 @@
-"""Searches for a placement by trying, within a limit.
+"""Searches for a placement by backtracking, within a limit on steps.
 
-What it finds is valid; that it finds none proves nothing.
+A placement that it finds is valid; finding none proves nothing.
 
 Every step chooses a domain for one copy of a group, or nodes for the pods of one copy, and can be
 taken back.
@@ -25,15 +25,15 @@ TRIES: Final = 20_000
 class _Task(NamedTuple):
     group: Group
     domain: Path
-    settled: bool
-    """False: it has to find a domain within this one.
+    is_settled: bool
+    """False: the task chooses a domain within this one.
 
-    True: this is its domain, its pods have to find nodes.
+    True: this is the domain, and the task chooses nodes.
     """
 
 
 _Todo = tuple[_Task, "_Todo"] | None
-"""What is left to do, the next task first; many branches share the end of the list."""
+"""The remaining tasks, the next one first; many branches share the end of the list."""
 
 
 class _Put(NamedTuple):
@@ -49,7 +49,7 @@ _Filling = list[_Put]
 _Choices = Generator[_Todo, None, None]
 """The choices for one task.
 
-A choice is made when it is asked for, and taken back before the next one, or when closed.
+Each `next` makes a choice; the following `next`, or `close`, takes it back.
 """
 
 
@@ -58,30 +58,30 @@ class _ExhaustedError(ToposcopeError):
 
 
 class Search:
-    """One search in one room, which is as before when it is over."""
+    """One search in one room, which is unchanged afterwards."""
 
     def __init__(self, room: Room, tries: int = TRIES) -> None:
         self._room = room
         self._tries = tries
         self._needs: dict[int, list[tuple[int, int]]] = {}
-        self._taken: dict[str, set[str]] = {}
-        self._last: dict[int, Path] = {}
-        self._in_vain: set[tuple[int, int, Path]] = set()
-        """Group, depth and domain in which nothing as narrow as preferred was found.
+        self._taken_domains: dict[str, set[str]] = {}
+        self._last_domains: dict[int, Path] = {}
+        self._without_preferred: set[tuple[int, int, Path]] = set()
+        """Group, depth and domain without room for the group at the preferred depth.
 
-        They are not worth a second look.
+        They are not tried again.
         """
         self._placed: list[Placed] = []
 
     def place(self, groups: Sequence[Group], inside: Path = ()) -> tuple[Placed, ...] | None:
-        """A placement of all copies of `groups` within `inside`; None: none was found."""
+        """A placement of all copies of `groups` within `inside`; None if it found none."""
         frames: list[_Choices] = []
         todo = _with(groups, inside, None)
         try:
             while todo is not None:
-                task, rest = todo
-                choices = self._nodes if task.settled else self._domains
-                frames.append(choices(task, rest))
+                task, further_todo = todo
+                choices = self._nodes if task.is_settled else self._domains
+                frames.append(choices(task, further_todo))
                 todo = self._advance(frames)
             return tuple(self._placed)
         except _ExhaustedError:
@@ -91,7 +91,7 @@ class Search:
                 frames.pop().close()
 
     def _advance(self, frames: list[_Choices]) -> _Todo:
-        """Make the next choice: of the innermost task that still has one."""
+        """Make the next choice of the innermost task that still has one."""
         while frames:
             self._tries -= 1
             if self._tries < 0:
@@ -101,44 +101,44 @@ class Search:
             frames.pop()
         raise _ExhaustedError
 
-    def _domains(self, task: _Task, rest: _Todo) -> _Choices:
+    def _domains(self, task: _Task, further_todo: _Todo) -> _Choices:
         """Choose a domain for a copy of the group."""
         group = task.group
-        taken = self._taken.setdefault(group.anti_affinity, set())
+        taken_domains = self._taken_domains.setdefault(group.anti_affinity, set())
         for domain in self._candidates(group, task.domain):
             kept = self._room.kept_apart_by(group, domain)
-            if kept in taken:
+            if kept in taken_domains:
                 continue
             if kept is not None:
-                taken.add(kept)
-            self._last[id(group)] = domain
-            after = (_Task(group, domain, settled=True), rest)
+                taken_domains.add(kept)
+            self._last_domains[id(group)] = domain
+            after = (_Task(group, domain, is_settled=True), further_todo)
             try:
                 yield _with(group.groups, domain, after)
             finally:
                 if kept is not None:
-                    taken.discard(kept)
+                    taken_domains.discard(kept)
 
     def _candidates(self, group: Group, inside: Path) -> Iterator[Path]:
         """The domains that seem to have room.
 
-        Domains as narrow as preferred come before broader ones, and of one level the fullest first.
+        Domains of the preferred level come before broader ones; within a level, the fullest first.
         """
         broadest = max(len(inside), self._depth(group.required))
         narrowest = max(broadest, self._depth(group.preferred))
-        last = self._last.get(id(group))
+        last = self._last_domains.get(id(group))
         for tried in range(narrowest, broadest - 1, -1):
             place = id(group), tried, inside
-            if place in self._in_vain:
+            if place in self._without_preferred:
                 continue
-            # The next copy goes beside the one before it as long as there is room: no need to look
-            # at all others.
+            # The next copy goes beside the one before it as long as there is room, so that the
+            # other domains need not be examined.
             beside = self._beside(group, inside, tried, last)
             if beside is not None and self._seems_to_fit(group, beside):
                 yield beside
             fitting = self._fitting(group, inside, tried, beside)
             if not fitting and tried > broadest:
-                self._in_vain.add(place)
+                self._without_preferred.add(place)
             heapify(fitting)
             while fitting:
                 _, domain = heappop(fitting)
@@ -149,7 +149,7 @@ class Search:
 
     @staticmethod
     def _beside(group: Group, inside: Path, depth: int, last: Path | None) -> Path | None:
-        """The domain of the copy before, where the next one may share it."""
+        """The domain of the previous copy, if the next one may share it."""
         if last is None or group.anti_affinity:
             return None
         is_inside = last[: len(inside)] == inside
@@ -160,7 +160,7 @@ class Search:
     def _fitting(
         self, group: Group, inside: Path, depth: int, beside: Path | None
     ) -> list[tuple[int, Path]]:
-        """The domains of this depth but `beside` that seem to have room, and what is free."""
+        """The domains of this depth, except `beside`, that seem to have room, and what is free."""
         room = self._room
         level = room.levels[depth - 1] if depth else None
         fitting = []
@@ -178,7 +178,7 @@ class Search:
         return True
 
     def _need(self, group: Group) -> list[tuple[int, int]]:
-        """Columns of `Room.sums` and what one copy of the group needs there."""
+        """What one copy of the group needs, by column of `Room.sums`."""
         need = self._needs.get(id(group))
         if need is None:
             need = list(self._total(group).items())
@@ -200,7 +200,7 @@ class Search:
                 totals[column] = totals.get(column, 0) + count
         return totals
 
-    def _nodes(self, task: _Task, rest: _Todo) -> _Choices:
+    def _nodes(self, task: _Task, further_todo: _Todo) -> _Choices:
         """Choose nodes for the pods of a copy of the group."""
         room = self._room
         for filling in self._fillings(task):
@@ -213,7 +213,7 @@ class Search:
             placed = Placed(task.group, task.domain, tuple(where.items()))
             self._placed.append(placed)
             try:
-                yield rest
+                yield further_todo
             finally:
                 self._placed.pop()
                 self._take_back(filling)
@@ -223,9 +223,9 @@ class Search:
             self._room.put(put.node, put.shape, -put.pods)
 
     def _fillings(self, task: _Task) -> Iterator[_Filling]:
-        """Ways to put a group's own pods onto nodes of its domain.
+        """Ways to place a group's own pods on nodes of its domain.
 
-        At most one: a quick one, or where that fails an exact one.
+        At most one: a greedy one, or an exact one if that fails.
         """
         wanted = wanted_by(self._room, task.group)
         members = self._room.members[task.domain]
@@ -238,7 +238,7 @@ class Search:
                 yield _as_filling(packing.placed, list(wanted))
 
     def _greedy(self, wanted: dict[Shape, int], members: Sequence[int]) -> _Filling | None:
-        """Put the pods that find the fewest places first, onto the nodes with the least room."""
+        """Place the pods with the fewest slots first, on the nodes with the least room."""
         filling: _Filling = []
         ordered = sorted(wanted, key=lambda shape: self._slots(shape, members))
         try:
@@ -257,23 +257,20 @@ class Search:
         return slots
 
     def _put_all(self, shape: Shape, count: int, members: Sequence[int], filling: _Filling) -> bool:
-        """Put pods of one kind onto nodes; whether all of them find room.
-
-        `filling` gets what was put.
-        """
+        """Place pods of one kind on nodes, appending to `filling`; False if some don't fit."""
         room = self._room
-        left = count
+        unplaced = count
         fullest_first = sorted(members, key=lambda number: room.slots[number][shape.number])
         for number in fullest_first:
             slots = room.slots[number][shape.number]
-            taking = min(left, slots)
+            taking = min(unplaced, slots)
             if taking:
                 room.put(number, shape, taking)
                 filling.append(_Put(number, shape, taking))
-                left -= taking
-            if not left:
+                unplaced -= taking
+            if not unplaced:
                 break
-        return not left
+        return not unplaced
 
 
 def _as_filling(placed: dict[int, tuple[int, ...]], shapes: Sequence[Shape]) -> _Filling:
@@ -286,7 +283,7 @@ def _as_filling(placed: dict[int, tuple[int, ...]], shapes: Sequence[Shape]) -> 
 
 
 def fill_exactly(room: Room, wanted: dict[Shape, int], members: Sequence[int]) -> Packing:
-    """Different pods onto the nodes `members`."""
+    """An exact packing of different pods onto the nodes `members`."""
     bins = []
     for number in members:
         slots = room.slots[number]
@@ -311,12 +308,12 @@ def wanted_by(room: Room, group: Group) -> dict[Shape, int]:
 def _with(groups: Sequence[Group], inside: Path, after: _Todo) -> _Todo:
     """All copies of `groups` as tasks before `after`.
 
-    What must stay closest and what is biggest comes first.
+    Groups with constraints come first, then the largest.
     """
     ordered = sorted(groups, key=_urgency)
-    for group in ordered:  # the last one put in front is the first to be done
+    for group in ordered:  # each goes to the front, so the last one comes first
         for _ in range(group.copies):
-            task = _Task(group, inside, settled=False)
+            task = _Task(group, inside, is_settled=False)
             after = task, after
     return after
 

@@ -28,7 +28,7 @@ _MOST_LINES: Final = 20
 _TOO_LITTLE: Final = {
     ALLOCATABLE_GPUS: "too few GPUs",
     "cpu": "too little CPU",
-    PODS: "too few pods left",
+    PODS: "too few pod slots left",
 }
 _EXCLUSIONS: Final = {
     ExclusionKind.SELECTOR: "does not match nodeSelector {}",
@@ -37,7 +37,7 @@ _EXCLUSIONS: Final = {
     ExclusionKind.OBSTACLE: "is {}",
     ExclusionKind.LEVEL: "lacks label {}",
     ExclusionKind.VOLUME: "cannot use the volume of claim {}",
-    ExclusionKind.KEY: "lacks label {}, which pod affinity or spread constraints go by",
+    ExclusionKind.KEY: "lacks label {}, the topologyKey of an affinity or spread constraint",
     ExclusionKind.NEIGHBOURS: "{}",
 }
 
@@ -48,7 +48,7 @@ HEADS: Final[Mapping[Kind, str]] = {
     "never": "cannot fit",
     "unclear": "unclear",
 }
-"""The answer in a word or a few."""
+"""The answer in a few words, by the kind of the verdict."""
 
 
 def answer(verdict: Verdict) -> str:
@@ -58,12 +58,12 @@ def answer(verdict: Verdict) -> str:
 
 
 def grounds(verdict: Verdict) -> str:
-    """Where the workload fits, or what it lacks: what follows the head of the answer."""
+    """Where the workload fits, or what is missing: the answer without its head."""
     match verdict.kind:
         case "fits":
             where = _fits(verdict)
             if verdict.on_shares:
-                return f"{where}, on shares of GPUs and not on GPUs"
+                return f"{where}, on shares of GPUs, not on whole GPUs"
             return where
         case "full" | "never":
             return _refusal(verdict)
@@ -79,7 +79,7 @@ def grounds(verdict: Verdict) -> str:
 
 
 def _unread(verdict: Verdict, without: Verdict) -> str:
-    """Which fields are not read, and what the answer is without them."""
+    """The fields that are not read, and the answer without them."""
     names = [unread.field for unread in verdict.unread]
     named = listing(names, _MOST_NAMES)
     is_not_read = "are not read; without them"
@@ -193,7 +193,7 @@ def _refusal(verdict: Verdict) -> str:
 
 
 def _short(verdict: Verdict, shortage: Shortage) -> str:
-    """What is missing of what is asked for."""
+    """What the workload needs, and what the cluster has of it."""
     group = shortage.group.name
     one_domain = ""
     inside = ""
@@ -204,10 +204,12 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
     match shortage.counted:
         case "pieces":
             enough = f"there is enough of everything for {group}{inside}"
-            return f"{enough}, but not where all of its pods fit at once"
+            return f"{enough}, but too fragmented for its pods to fit at once"
         case "domains":
             copies = _copies(shortage.copies, shortage.group)
-            need = f"{copies} need {one_domain} each to themselves"
+            need = f"{copies} each need {one_domain} to themselves"
+            if shortage.copies == 1:
+                need = f"{copies} needs {one_domain} to itself"
             return f"{need}; there are {shortage.room_for}"
         case "barred" | "pod":
             return _for_one_pod(verdict, shortage)
@@ -219,8 +221,8 @@ def _short(verdict: Verdict, shortage: Shortage) -> str:
             return f"{group} needs {needs}{inside}: {lacking}"
         case _:
             needs = _needs(shortage)
-            there = _largest(verdict, shortage)
-            return f"{group} needs {needs}{inside}, {there}"
+            available = _largest(verdict, shortage)
+            return f"{group} needs {needs}{inside}, {available}"
 
 
 def _for_barred_pods(shortage: Shortage) -> str:
@@ -250,33 +252,33 @@ def _for_one_pod(verdict: Verdict, shortage: Shortage) -> str:
 
 def _for_too_few_copies(shortage: Shortage, one_domain: str) -> str:
     needs = _needs(shortage)
-    each = f"{needs} each"
+    each = needs
     if one_domain:
-        each = f"{one_domain} each with {needs}"
+        each = f"{one_domain} with {needs}"
     copies = _copies(shortage.copies, shortage.group)
-    return f"{copies} need {each}; there is room for {shortage.room_for}"
+    return f"{copies} each need {each}; there is room for {shortage.room_for}"
 
 
 def _largest(verdict: Verdict, shortage: Shortage) -> str:
-    """What there is for one copy in the best domain: too little."""
+    """What the best domain has for one copy."""
     largest = shortage.largest
-    there = str(largest or "none")
+    available = str(largest or "none")
     if shortage.counted != "resource":
-        there = f"room for {there}"
+        available = f"room for {available}"
     elif largest:
-        there = number_of(shortage.resource, largest, shortage.needs)
+        available = number_of(shortage.resource, largest, shortage.needs)
 
     has = "the nodes it may use have"
     if shortage.level:
         has = "largest has"
     if shortage.largest and shortage.best:
         best = verdict.name(shortage.best)
-        return f"{has} {there} ({best})"
-    return f"{has} {there}"
+        return f"{has} {available} ({best})"
+    return f"{has} {available}"
 
 
 def _needs(shortage: Shortage) -> str:
-    """What one copy needs, of what is short."""
+    """How much one copy needs of what is short."""
     match shortage.counted:
         case "resource" | "pod":
             return amount(shortage.resource, shortage.needs)
@@ -312,17 +314,17 @@ def _copies(count: int, group: Group) -> str:
 def _lacks(lack: Lack) -> str:
     match lack.counted:
         case "resource":
-            what = _TOO_LITTLE.get(lack.what, f"too little {lack.what}")
+            missing = _TOO_LITTLE.get(lack.what, f"too little {lack.what}")
         case "pods":
-            what = "too few nodes with room for such a pod"
+            missing = "too few nodes with room for such a pod"
         case _:
-            what = f"too little room for {lack.what}"
+            missing = f"too little room for {lack.what}"
     have = plural(lack.domains, "has", "have")
-    return f"{lack.domains} {have} {what}"
+    return f"{lack.domains} {have} {missing}"
 
 
 def offered(offer: Offer, shortage: Shortage) -> str:
-    """What one domain offers of what is short."""
+    """How much one domain has of what is short."""
     resource = shortage.resource
     needs = shortage.needs or offer.free
     free = amount(resource, offer.free, needs)
@@ -339,7 +341,7 @@ def offered(offer: Offer, shortage: Shortage) -> str:
 
 
 def reasoning(verdict: Verdict) -> Iterator[str]:
-    """Level by level: how many domains there are, and how many have room for a copy alone."""
+    """For each level: how many domains there are, and how many have room for one copy alone."""
     for step in verdict.steps:
         yield _step(step)
     for placed in verdict.placed[:_MOST_LINES]:
@@ -347,12 +349,12 @@ def reasoning(verdict: Verdict) -> Iterator[str]:
             yield _placed(placed, verdict)
     more = len(verdict.placed) - _MOST_LINES
     if more > 0:
-        yield f"and {more} more; -o json shows all of them"
+        yield f"and {more} more; -o json shows all"
 
 
 def _step(step: LevelStep) -> str:
     group, level = step.group, step.level
-    must = "would like to"
+    must = "prefers to"
     if level == group.required:
         must = "must"
     domains = plural(step.domains, level.domain)
@@ -379,18 +381,18 @@ def _placed(placed: Placed, verdict: Verdict) -> str:
 
 
 def left_out(verdict: Verdict) -> Iterator[str]:
-    """Nodes that were left out, and why."""
-    for left in verdict.excluded:
-        count = len(left.nodes)
+    """The nodes that were left out, and why."""
+    for unusable in verdict.excluded:
+        count = len(unusable.nodes)
         nodes = f"{count} nodes are"
         if count == 1:
             nodes = "1 node is"
-        reason = why(left.exclusion)
-        names = listing(left.nodes, _MOST_NAMES)
+        reason = why(unusable.exclusion)
+        names = listing(unusable.nodes, _MOST_NAMES)
         yield f"{nodes} left out: {reason} ({names})"
 
 
 def why(exclusion: Exclusion) -> str:
-    """Why pods cannot use a node, as `left_out` says it: `has taint gpu:NoSchedule`."""
+    """Why pods cannot use a node, in the words of `left_out`: `has taint gpu:NoSchedule`."""
     template = _EXCLUSIONS[exclusion.kind]
     return template.format(exclusion.detail)

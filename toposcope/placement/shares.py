@@ -1,6 +1,6 @@
-"""What a verdict does not say: that one `nvidia.com/gpu` of some nodes is a share of a GPU.
+"""Remarks on verdicts that count shares of GPUs, which some nodes offer as `nvidia.com/gpu`.
 
-Schedulers cannot tell.
+Schedulers cannot tell shares from GPUs.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,12 +20,12 @@ RULE: Final = "gpus/shares"
 _MOST_NAMES: Final = 3
 
 NodeShares = Mapping[str, tuple[Shares, ...]]
-"""By node: what it offers in shares of its GPUs."""
+"""By node: the shares of its GPUs that it offers."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedRoom:
-    """Nodes that a workload may use, and on which what it takes for GPUs are shares."""
+    """Nodes that a workload may use and that offer shares as GPUs."""
 
     nodes: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -42,7 +42,7 @@ class SharedRoom:
 def shared_room(
     workload: Workload, nodes: Sequence[RoomNode], shares: NodeShares
 ) -> SharedRoom | None:
-    """The nodes with shares that pods with GPUs of this workload may use; None: there are none."""
+    """The nodes with shares that the workload's GPU pods may use; None if there are none."""
     pods = _pods_with_gpus(workload)
     if not pods:
         return None
@@ -85,9 +85,9 @@ def _may_be_used(node: RoomNode, kinds: Sequence[Pods]) -> bool:
 def with_shares(
     verdict: Verdict, room: SharedRoom, nodes: Sequence[RoomNode], levels: Sequence[Level]
 ) -> Verdict:
-    """The verdict on a workload that fits on shares only.
+    """The verdict on a workload that fits only on shares.
 
-    What is free in its best domain is not called GPUs.
+    Its best domain does not count free GPUs in words, because they are shares.
     """
     verdict = replace(verdict, on_shares=True)
     best = verdict.best
@@ -111,10 +111,12 @@ def _has_shares(
     return False
 
 
-def told(room: SharedRoom, verdict: Verdict, whole: Verdict | None) -> Finding | str:
-    """A warning if it fits on shares only, else a note.
+def share_remark(
+    room: SharedRoom, verdict: Verdict, on_whole_gpus: Verdict | None
+) -> Finding | str:
+    """A warning if it fits only on shares, else a note.
 
-    `whole` is the verdict on nodes with whole GPUs alone.
+    `on_whole_gpus` is the verdict on nodes with whole GPUs alone.
     """
     count = len(room.nodes)
     nodes = plural(count, "node")
@@ -122,16 +124,16 @@ def told(room: SharedRoom, verdict: Verdict, whole: Verdict | None) -> Finding |
         f"{ALLOCATABLE_GPUS} is a share of a GPU on {count} {nodes} that it may use: {room.named}"
     )
     if not verdict.fits:
-        return f"{where}; these count here as they do for the scheduler"
-    if whole and whole.fits:
-        return f"{where}; it fits on whole GPUs too, but the scheduler does not tell them apart"
+        return f"{where}; these count as GPUs here, as they do for the scheduler"
+    if on_whole_gpus and on_whole_gpus.fits:
+        return f"{where}; it fits on whole GPUs too, but the scheduler cannot tell them apart"
     return Finding(
         rule=RULE,
         severity="warning",
         field="",
-        message=f"it fits on shares of GPUs only: {where}",
+        message=f"it fits only on shares of GPUs: {where}",
         fix=(
             "if it needs whole GPUs, keep it off these nodes, "
-            "such as by node affinity on nvidia.com/gpu.sharing-strategy"
+            "for example with node affinity on nvidia.com/gpu.sharing-strategy"
         ),
     )

@@ -1,8 +1,8 @@
-"""What lacks where a workload does not fit: a resource, nodes for pods, or domains for groups.
+"""What is short if a workload does not fit: a resource, nodes for pods, or domains for groups.
 
-A shortage is a bound that the workload exceeds: it needs more of something than there is. Of
-several such bounds the one on the scarcest resource counts. Where every domain fails by another
-bound, it says how many fail by which.
+A shortage is a bound that the workload exceeds: it needs more of something than there is. If it
+exceeds several bounds, the one on the scarcest resource counts. If every domain fails by a
+different bound, the shortage counts the domains of each.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class _Bound:
     counted: Counted
     resource: str
     needs: int
-    there: Mapping[Path, int]
+    available: Mapping[Path, int]
     each: Amounts = ()
     inner: Group | None = None
 
@@ -40,20 +40,20 @@ class _Bound:
         return self.inner.name if self.inner else self.resource
 
     def copies_in(self, domain: Path, group: Group) -> int:
-        """How many copies of the group the domain has enough for."""
-        copies = self.there[domain] // self.needs
+        """For how many copies of the group the domain has enough."""
+        copies = self.available[domain] // self.needs
         return min(copies, 1) if group.anti_affinity else copies
 
     def shortage(self, group: Group, *, copies: int, room_for: int) -> Shortage:
-        """The shortage where there is room for so few copies of the group only."""
-        best = max(self.there, key=self.there.__getitem__, default=())
+        """The shortage if there is room for only `room_for` of the `copies`."""
+        best = max(self.available, key=self.available.__getitem__, default=())
         return Shortage(
             group=group,
             level=group.required,
             counted=self.counted,
             resource=self.resource,
             needs=self.needs,
-            largest=self.there.get(best, 0),
+            largest=self.available.get(best, 0),
             best=best,
             copies=copies,
             room_for=room_for,
@@ -63,23 +63,23 @@ class _Bound:
 
 
 def by_scarcity(resources: Iterable[str]) -> list[str]:
-    """GPUs, other devices, CPU, memory, everything else, and pods: every node takes many."""
+    """The resources, scarcest first: GPUs, other devices, CPU, memory, everything else, pods."""
     return sorted(resources, key=_rank)
 
 
 def _rank(resource: str) -> tuple[int, str]:
-    others = _RANK_OF_DEVICES if "/" in resource else _RANK_OF_OTHERS
-    return _RANKS.get(resource, others), resource
+    rank_of_kind = _RANK_OF_DEVICES if "/" in resource else _RANK_OF_OTHERS
+    return _RANKS.get(resource, rank_of_kind), resource
 
 
 def scarce(need: Iterable[str]) -> str:
-    """The resource that most often decides: GPUs, else other devices, else pods."""
+    """The resource that usually decides: GPUs, else other devices, else pods."""
     first = by_scarcity(need)[0]
     return first if "/" in first else PODS
 
 
 def shortage_of(room: Room, groups: Sequence[Group]) -> Shortage:
-    """What is short for the innermost group without room even alone, else for all together."""
+    """What is short for the innermost group that does not even fit alone, else for all groups."""
     short = _short_alone(room, groups)
     for group, copies in short.items():
         if not any(below in short for below in group.groups):
@@ -88,7 +88,7 @@ def shortage_of(room: Room, groups: Sequence[Group]) -> Shortage:
 
 
 def _short_alone(room: Room, groups: Sequence[Group]) -> dict[Group, int]:
-    """The groups of which too few copies find room even alone, and how many copies there are."""
+    """The groups that do not even fit alone, and how many copies each has."""
     short = {}
     for top in groups:
         for group, count in top.everything():
@@ -99,30 +99,30 @@ def _short_alone(room: Room, groups: Sequence[Group]) -> dict[Group, int]:
 
 
 def _together(room: Room, groups: Sequence[Group]) -> Shortage:
-    """The shortage where each group finds room alone, and all of them together do not."""
+    """The shortage if each group fits alone, but not all of them together."""
     if len(groups) == 1 and groups[0].copies == 1:
-        whole = groups[0]
+        everything = groups[0]
     else:
-        whole = Group("all of it", groups=tuple(groups))
-    for bound in _resource_bounds(room, whole, ((),)):
-        there = bound.there[()]
-        if there < bound.needs:
+        everything = Group("all of it", groups=tuple(groups))
+    for bound in _resource_bounds(room, everything, ((),)):
+        available = bound.available[()]
+        if available < bound.needs:
             return Shortage(
-                group=whole,
+                group=everything,
                 level=None,
                 counted="resource",
                 resource=bound.resource,
                 needs=bound.needs,
-                largest=there,
+                largest=available,
                 best=(),
                 copies=1,
                 room_for=0,
             )
-    return _uncounted(whole, "pieces", copies=1, room_for=0)
+    return _uncounted(everything, "pieces", copies=1, room_for=0)
 
 
 def _shortage(room: Room, group: Group, copies: int) -> Shortage:
-    """What keeps so many copies of a group from finding room, were they alone."""
+    """Why `copies` copies of a group do not fit even alone."""
     domains = room.domains((), group.required)
     if group.anti_affinity and len(domains) < copies:
         return _of_domains(group, copies=copies, domains=len(domains))
@@ -133,14 +133,14 @@ def _shortage(room: Room, group: Group, copies: int) -> Shortage:
 
 
 def _of_bounds(room: Room, group: Group, copies: int, domains: Sequence[Path]) -> Shortage:
-    """Which bound keeps so many copies from finding room, each pod of which finds some."""
+    """The bound that `copies` copies exceed, if each of their pods fits on some node."""
     short: dict[Path, tuple[Counted, str]] = {}
-    """By domain: what is short there for even one copy."""
+    """By domain: what is short there even for one copy."""
     for bound in _bounds(room, group, domains):
         if len(bound.each) > 1 and len(short) == len(domains):
-            break  # to say which resource each domain lacks says more
+            break  # naming the resource that each domain lacks is more precise
         fits = 0
-        for domain in bound.there:
+        for domain in bound.available:
             in_it = bound.copies_in(domain, group)
             fits += in_it
             if not in_it:
@@ -153,7 +153,7 @@ def _of_bounds(room: Room, group: Group, copies: int, domains: Sequence[Path]) -
 def _several(
     room: Room, group: Group, copies: int, short: Counter[tuple[Counted, str]]
 ) -> Shortage:
-    """The shortage where each domain lacks something else."""
+    """The shortage if each domain lacks something else."""
     lacking = []
     for (counted, what), domains in short.most_common():
         lacking.append(Lack(counted, what, domains))
@@ -176,7 +176,7 @@ def _uncounted(
     each: Amounts = (),
     lacking: tuple[Lack, ...] = (),
 ) -> Shortage:
-    """A shortage of no single thing."""
+    """A shortage without a single resource and number."""
     return Shortage(
         group=group,
         level=group.required,
@@ -208,7 +208,7 @@ def _of_domains(group: Group, *, copies: int, domains: int) -> Shortage:
 
 
 def _barred(room: Room, group: Group, copies: int) -> Shortage | None:
-    """Pods that no node takes, where nodes take other pods."""
+    """Pods that every node excludes, if there are nodes at all."""
     for pods in group.pods:
         shape = room.shapes[pods]
         if not room.names or _able(room, shape):
@@ -230,7 +230,7 @@ def _barred(room: Room, group: Group, copies: int) -> Shortage | None:
 
 
 def _too_large(room: Room, group: Group, copies: int) -> Shortage | None:
-    """A pod for which no node has enough of a resource, however many nodes there are."""
+    """A pod that needs more of a resource than any node has."""
     for pods in group.pods:
         able = _able(room, room.shapes[pods])
         if not able:
@@ -264,31 +264,31 @@ def _freest(room: Room, numbers: Sequence[int], column: int) -> int:
 
 
 def _bounds(room: Room, group: Group, domains: Sequence[Path]) -> Iterator[_Bound]:
-    """All bounds on one copy, those that are easiest to understand first."""
+    """All bounds on one copy, the easiest to understand first."""
     yield from _resource_bounds(room, group, domains)
     for pods in group.pods:
         yield from _pod_bounds(room, pods, domains)
     for below in group.groups:
-        there = {domain: most_copies(room, below, domain) for domain in domains}
-        yield _Bound("groups", scarce(below.total()), below.copies, there, inner=below)
+        available = {domain: most_copies(room, below, domain) for domain in domains}
+        yield _Bound("groups", scarce(below.total()), below.copies, available, inner=below)
 
 
 def _pod_bounds(room: Room, pods: Pods, domains: Sequence[Path]) -> Iterator[_Bound]:
-    """The places for pods of one kind: by each resource alone, then by all of them."""
+    """Bounds on pods of one kind: by each resource alone, then by all of them."""
     requests = _amounts(dict(pods.requests))
     shape = room.shapes[pods]
     for resource, amount in requests:
         each: Amounts = ((resource, amount),)
-        there = _places_in(room, shape, domains, each)
-        yield _Bound("pods", resource, pods.count, there, each)
+        available = _places_in(room, shape, domains, each)
+        yield _Bound("pods", resource, pods.count, available, each)
 
-    there = _places_in(room, shape, domains, requests)
+    available = _places_in(room, shape, domains, requests)
     scarcest = requests[0][0] if requests else PODS
-    yield _Bound("pods", scarcest, pods.count, there, requests)
+    yield _Bound("pods", scarcest, pods.count, available, requests)
 
 
 def _places_in(room: Room, shape: Shape, domains: Iterable[Path], each: Amounts) -> dict[Path, int]:
-    """By domain: how many pods that request no more than `each` there are places for."""
+    """By domain: how many pods that request `each` fit there."""
     places = {}
     for domain in domains:
         places[domain] = _places(room, shape, domain, each)
@@ -301,13 +301,13 @@ def _resource_bounds(room: Room, group: Group, domains: Sequence[Path]) -> Itera
     members = {domain: _usable_by_some(room, domain, shapes) for domain in domains}
     for resource, amount in _amounts(group.total()):
         column = room.resources.index(resource)
-        there = {}
+        available = {}
         for domain, numbers in members.items():
             free = 0
             for number in numbers:
                 free += room.free[number][column]
-            there[domain] = free
-        yield _Bound("resource", resource, amount, there)
+            available[domain] = free
+        yield _Bound("resource", resource, amount, available)
 
 
 def _usable_by_some(room: Room, domain: Path, shapes: Iterable[int]) -> list[int]:
@@ -321,16 +321,16 @@ def _usable_by_some(room: Room, domain: Path, shapes: Iterable[int]) -> list[int
 
 
 def _amounts(amounts: Mapping[str, int]) -> Amounts:
-    """What is asked for at all, the scarcest first."""
-    asked = []
+    """The amounts that are not zero, the scarcest first."""
+    requested = []
     for resource in by_scarcity(amounts):
         if amounts[resource]:
-            asked.append((resource, amounts[resource]))
-    return tuple(asked)
+            requested.append((resource, amounts[resource]))
+    return tuple(requested)
 
 
 def _places(room: Room, shape: Shape, domain: Path, each: Amounts) -> int:
-    """How many pods that request no more than `each` there are places for."""
+    """How many pods that request `each` fit into the domain."""
     amounts = columns(each, room.resources)
     places = 0
     for number in room.members[domain]:
@@ -342,7 +342,7 @@ def _places(room: Room, shape: Shape, domain: Path, each: Amounts) -> int:
 def usable(room: Room, group: Group, domain: Path, resource: str) -> int:
     """How much of a resource the pods of `group` could get in a domain.
 
-    Too little for one pod does not count.
+    What is too little for one pod does not count.
     """
     most = 0
     for pods in pods_in((group,)):

@@ -11,7 +11,7 @@ from toposcope.integrations.framework.verdict import Remedy, Verdict
 from toposcope.placement.room import RoomNode
 
 _CONDITIONS: Final = "node.kubernetes.io/"
-"""Taints that Kubernetes sets for a node's conditions: there the node is to be mended."""
+"""Taints that Kubernetes sets for a node's conditions: fix the node instead of tolerating them."""
 _MOST_TRIED: Final = 32
 
 
@@ -23,14 +23,14 @@ def tolerate(
 ) -> Remedy | None:
     """The fewest taints whose tolerations make it fit; None where none do.
 
-    `judge` gives the verdict on a workload. Each taint takes as long as a verdict, so of more than
-    `_MOST_TRIED` only those are tried that keep out the most nodes.
+    `judge` gives the verdict on a workload. Each taint takes as long as a verdict, so only the
+    `_MOST_TRIED` taints that keep out the most nodes are tried.
     """
     repelled = _repelled(workload, verdict, nodes)
     taints = _widest(repelled)
     if not taints:
         return None
-    # Where none is needed, not room is what lacks but quota.
+    # If it fits without any toleration, the quota is short and not the room.
     choices: dict[tuple[Taint, ...], None] = {(): None}
     for taint in taints:
         choices[taint,] = None
@@ -46,7 +46,7 @@ def tolerate(
 def _repelled(
     workload: Workload, verdict: Verdict, nodes: Iterable[RoomNode]
 ) -> dict[Taint, list[str]]:
-    """By taint that some pods do not tolerate: the nodes that it keeps them from."""
+    """The nodes that each taint keeps pods from, for taints that some pods do not tolerate."""
     groups = *workload.groups, *workload.pod_groups
     filters = {pods.node_filter for pods in pods_in(groups)}
     tainted: set[str] = set()
@@ -65,7 +65,7 @@ def _repelled(
 
 
 def _widest(repelled: Mapping[Taint, Sequence[str]]) -> list[Taint]:
-    """The taints that somebody set; of too many those that keep out the most nodes."""
+    """The taints that people set; if there are too many, those that keep out the most nodes."""
     taints = []
     for taint in repelled:
         if not taint.key.startswith(_CONDITIONS):
@@ -114,7 +114,7 @@ def _tolerant_pods(pods: Pods, extra: Sequence[Toleration]) -> Pods:
 
 
 def toleration(taint: Taint) -> Mapping[str, str]:
-    """The toleration of one taint, as a pod has it."""
+    """The toleration of one taint, with the fields of a pod's spec."""
     if not taint.value:
         return {"key": taint.key, "operator": "Exists", "effect": taint.effect}
     return {

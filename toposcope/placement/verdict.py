@@ -29,12 +29,12 @@ _MAX_TRIED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """Groups, which are simplified, and the nodes that they are to fit onto."""
+    """Simplified groups, and the nodes onto which they have to fit."""
 
     groups: tuple[Group, ...]
     levels: Sequence[Level]
     nodes: Sequence[RoomNode]
-    partial: bool
+    can_lack_levels: bool
 
     def room(self, *, emptied: bool = False, opened: bool = False) -> Room:
         """The nodes as they are, or as they could be."""
@@ -44,13 +44,13 @@ class _Question:
             self.groups,
             emptied=emptied,
             opened=opened,
-            partial=self.partial,
+            can_lack_levels=self.can_lack_levels,
         )
 
     def seems_to_fit(self, room: Room) -> bool:
-        """Whether no bound rules it out."""
-        whole = Group("workload", groups=self.groups)
-        return most_within(room, whole, ()) > 0
+        """Whether no upper bound rules it out."""
+        everything = Group("workload", groups=self.groups)
+        return most_within(room, everything, ()) > 0
 
 
 def judge(
@@ -58,13 +58,13 @@ def judge(
     levels: Sequence[Level],
     nodes: Iterable[RoomNode],
     *,
-    partial: bool = False,
+    can_lack_levels: bool = False,
 ) -> Verdict:
     """Whether `groups` fit together onto `nodes`, within the domains of `levels`.
 
-    `partial` as in `Room`.
+    `can_lack_levels` as in `Room`.
     """
-    question = _Question(simplified(groups), levels, list(nodes), partial)
+    question = _Question(simplified(groups), levels, list(nodes), can_lack_levels)
     now = question.room()
     verdict = _placed(question, now)
     if verdict is None:
@@ -77,11 +77,11 @@ def judge(
 
 
 def _placed(question: _Question, now: Room) -> Verdict | None:
-    """The verdict where there is a placement, or may be one; None where there is none."""
+    """The verdict if a placement exists or may exist; None if none exists."""
     if not question.seems_to_fit(now):
         return None
     outcome = _try(question.groups, now)
-    if outcome.impossible:
+    if outcome.is_impossible:
         return None
     if outcome.placed is None:
         return Verdict("unclear")
@@ -100,16 +100,16 @@ def _placed(question: _Question, now: Room) -> Verdict | None:
 def _try(groups: Sequence[Group], room: Room) -> ExhaustiveResult:
     placed = Search(room).place(groups)
     if placed is not None:
-        return ExhaustiveResult(placed, exact=True)
+        return ExhaustiveResult(placed, is_exact=True)
     return Exhaustive(room).place(groups)
 
 
 def _refused(question: _Question, now: Room) -> Verdict:
-    """The verdict where there is no placement now: the empty cluster may have one."""
+    """The verdict if no placement exists now; the empty cluster may have one."""
     groups = question.groups
     empty = question.room(emptied=True, opened=True)
     possible = question.seems_to_fit(empty)
-    if possible and not Exhaustive(empty).place(groups).impossible:
+    if possible and not Exhaustive(empty).place(groups).is_impossible:
         verdict = Verdict(
             "full",
             shortage=shortage_of(now, groups),
@@ -121,7 +121,7 @@ def _refused(question: _Question, now: Room) -> Verdict:
 
 
 def _with_names(verdict: Verdict, room: Room) -> Verdict:
-    """The verdict with the names of the domains that it is about."""
+    """The verdict with the names of its domains."""
     domains = [placed.domain for placed in verdict.placed]
     for remedy in verdict.remedies:
         domains.append(remedy.domain)
@@ -142,9 +142,9 @@ def _left_out(room: Room) -> Iterator[UnusableNodes]:
 
 
 def _remedies(question: _Question, now: Room) -> Iterator[Remedy]:
-    """What would help one copy of one group of equal pods.
+    """What would make room for one copy of one group of equal pods.
 
-    Anything else would need a plan and not a list.
+    Other workloads would need a plan and not a list of nodes.
     """
     if len(question.groups) != 1:
         return
@@ -175,7 +175,7 @@ def _remedies(question: _Question, now: Room) -> Iterator[Remedy]:
 def _short(group: Group, now: Room, after: Room, names: Collection[str]) -> tuple[str, ...]:
     """The resources of which too little is free on these nodes.
 
-    Too little is less than as many pods need as the nodes take in `after`.
+    Each node needs enough for the pods that it takes in `after`.
     """
     shape = after.shapes[group.pods[0]]
     places = _slots_by_name(after, shape.number)
@@ -184,14 +184,14 @@ def _short(group: Group, now: Room, after: Room, names: Collection[str]) -> tupl
         if name not in names:
             continue
         pods = places.get(name, 0)
-        for resource, there, amount in zip(now.resources, free, shape.amounts, strict=True):
-            if there < amount * pods:
+        for resource, available, amount in zip(now.resources, free, shape.amounts, strict=True):
+            if available < amount * pods:
                 short[resource] = None
     return tuple(short)
 
 
 def _slots_by_name(room: Room, shape: int) -> dict[str, int]:
-    """By node: how many pods of a shape fit."""
+    """How many pods of a shape fit, by node."""
     by_name = {}
     for name, slots in zip(room.names, room.slots, strict=True):
         by_name[name] = slots[shape]
@@ -199,14 +199,14 @@ def _slots_by_name(room: Room, shape: int) -> dict[str, int]:
 
 
 class _Fewest(NamedTuple):
-    """Nodes of one domain that have to change until the group fits there."""
+    """Nodes of one domain that have to change for the group to fit there."""
 
     domain: Path
     nodes: tuple[str, ...]
 
 
 def _fewest_nodes(group: Group, now: Room, after: Room) -> _Fewest | None:
-    """The domain in which the fewest nodes have to become as in `after` until the group fits."""
+    """The domain in which the fewest nodes have to change to `after` for the group to fit."""
     shape = after.shapes[group.pods[0]].number
     slots_now = _slots_by_name(now, shape)
     needed = sum(pods.count for pods in group.pods)
@@ -221,9 +221,9 @@ def _fewest_nodes(group: Group, now: Room, after: Room) -> _Fewest | None:
 def _nodes_to_change(
     after: Room, domain: Path, shape: int, slots_now: Mapping[str, int], needed: int
 ) -> tuple[str, ...]:
-    """The nodes of a domain that gain the most slots, until there are as many as needed.
+    """The nodes of a domain that gain the most slots, as many as are needed.
 
-    There are none where the domain has too few slots, or enough already.
+    Empty if the domain has too few slots, or already enough.
     """
     slots = 0
     losses: list[tuple[int, str]] = []
@@ -244,9 +244,9 @@ def _nodes_to_change(
 
 
 def _roomy(room: Room, groups: Sequence[Group]) -> tuple[int, bool]:
-    """How many domains of the required level could take the workload; whether that is exact.
+    """How many domains of the required level could take the workload, and whether that is exact.
 
-    A workload of several groups has no such number: it is 0.
+    It is 0 for a workload of several groups, which needs no single domain.
     """
     if len(groups) != 1:
         return 0, True
@@ -261,7 +261,7 @@ def _roomy(room: Room, groups: Sequence[Group]) -> tuple[int, bool]:
 
 
 def _that_take(room: Room, group: Group, domains: Iterable[Path]) -> list[Path]:
-    """The domains in which the search finds a place for all copies of the group."""
+    """The domains in which the search places all copies of the group."""
     taking = []
     for domain in domains:
         if Search(room).place((group,), domain) is not None:
@@ -294,7 +294,7 @@ def _domain_of(group: Group, placed: Iterable[Placed]) -> Path:
 
 
 def _steps(room: Room, groups: Sequence[Group]) -> Iterator[LevelStep]:
-    """For each level that a group asks for: how many of its domains have room for a copy alone."""
+    """For each level of a group: how many domains have room for one copy alone."""
     for group in nested(groups):
         for level in dict.fromkeys((group.required, group.preferred)):
             if level is None:
@@ -321,14 +321,14 @@ class Fitting:
 
 @dataclass(frozen=True, slots=True)
 class Fittings:
-    """The domains of the level at which a workload's outermost group has to stay together."""
+    """The domains that could take a workload's outermost group that has to stay together."""
 
     group: Group
     level: Level
-    found: tuple[Fitting, ...]
+    domains: tuple[Fitting, ...]
     """The fullest first."""
-    exact: bool
-    """False: these have room in all, and whether every pod finds its node was not tried."""
+    is_exact: bool
+    """False: these have enough room in total, but it was not tried whether every pod fits."""
 
 
 def fittings(
@@ -336,15 +336,15 @@ def fittings(
     levels: Sequence[Level],
     nodes: Iterable[RoomNode],
     *,
-    partial: bool = False,
+    can_lack_levels: bool = False,
 ) -> Fittings | None:
-    """Where one copy of the first group with a required level would fit now, if any has one."""
+    """Where one copy of the first group with a required level fits now; None if none has one."""
     simple = simplified(groups)
     group = _first_that_requires(simple)
     if group is None or group.required is None:
         return None
 
-    room = Room(levels, nodes, simple, partial=partial)
+    room = Room(levels, nodes, simple, can_lack_levels=can_lack_levels)
     resource = scarce(group.total())
     domains = domains_with_room(room, group)
     exact = is_exact(group)
@@ -365,8 +365,8 @@ def fittings(
     return Fittings(
         group=group,
         level=group.required,
-        found=tuple(fitting_domains),
-        exact=exact,
+        domains=tuple(fitting_domains),
+        is_exact=exact,
     )
 
 

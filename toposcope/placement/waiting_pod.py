@@ -1,6 +1,6 @@
-"""Which nodes running pods keep a waiting pod from, and which of them do: what `explain` asks.
+"""Which nodes running pods keep a waiting pod from, and which pods do so, for `explain`.
 
-Unlike in a verdict, the pod's own workload counts: its mates run already.
+Unlike in a verdict, the pod's own workload counts: its mates already run.
 """
 
 from collections.abc import Collection, Iterator
@@ -18,11 +18,11 @@ from toposcope.snapshot.model import PodView, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a pod cannot use a node, whatever room there is."""
+    """Why a pod cannot use a node, however much room it has."""
 
     rule: Rule
     pods: tuple[str, ...] = ()
-    """The pods that are in the way, as `namespace/name`; none where mates are missing."""
+    """The pods that are in the way, as `namespace/name`; empty if mates are missing."""
 
     @property
     def says(self) -> str:
@@ -32,7 +32,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A domain that a pod has to be in, because those that its affinity asks for run there."""
+    """A domain that a pod has to join, because the pods that its affinity asks for run there."""
 
     key: str
     """The node label."""
@@ -48,9 +48,9 @@ class WaitingPod:
 
     def __init__(self, snapshot: Snapshot, pod: PodView) -> None:
         self._pods: list[PodView] = []
-        for other in snapshot.pods or ():
-            if other.node in snapshot.by_name:
-                self._pods.append(other)
+        for running in snapshot.pods or ():
+            if running.node in snapshot.by_name:
+                self._pods.append(running)
         self._nodes: dict[str, RoomNode] = {}
         for node in nodes_of(snapshot, None, {}):
             self._nodes[node.name] = node
@@ -63,7 +63,7 @@ class WaitingPod:
         return self._kind
 
     def refusals(self) -> dict[str, Refusal]:
-        """By node: why running pods keep it away; nodes that are open to it are missing."""
+        """Why running pods keep it from a node, by node; nodes open to it are not listed."""
         nodes = list(self._nodes.values())
         state = RuleState([self._kind], nodes, self._neighbours)
         refusals = {}
@@ -75,7 +75,7 @@ class WaitingPod:
         return refusals
 
     def followed(self) -> tuple[Followed, ...]:
-        """The domains that its affinity leaves it, of each label; none where no mate runs."""
+        """The domains that its affinity allows, for each label; empty if no mate runs."""
         affinity = self._kind.rules.affinity
         near: Collection[str] = self._neighbours.near(affinity) if affinity else ()
         followed = []
@@ -91,10 +91,12 @@ class WaitingPod:
         for name, node in self._nodes.items():
             if node.labels.get(term.key) == value:
                 nodes.append(name)
-        there = set(nodes).intersection(near)
+        nodes_with_mates = set(nodes).intersection(near)
         mates = []
         for pod in self._pods:
-            if pod.node in there and self._neighbours.is_mate(self._kind.rules, pod.pod_labels):
+            if pod.node in nodes_with_mates and self._neighbours.is_mate(
+                self._kind.rules, pod.pod_labels
+            ):
                 mates.append(_name(pod))
         return Followed(term.key, value, tuple(nodes), tuple(mates))
 
@@ -118,7 +120,7 @@ class WaitingPod:
             case _:
                 return False
         for term in terms:
-            if not self._neighbours.about(term, labels):
+            if not self._neighbours.is_about(term, labels):
                 continue
             around = self._neighbours.around([pod.node], term.key)
             if node in around:

@@ -16,7 +16,7 @@ from toposcope.integrations.registry import PLUGINS
 from toposcope.placement.check import Checked
 
 NOT_CHECKED: Final = (
-    "not checked without a cluster: topologies, levels, queues, what exists already, and room"
+    "not checked without a cluster: topologies, levels, queues, existing objects, and room"
 )
 _OF_LEVELS: Final = frozenset({"level-exists", "domain-exists", "transfer-domain"})
 _EXISTENCE: Final = frozenset(
@@ -29,16 +29,16 @@ _EXISTENCE: Final = frozenset(
         "runtime-class-exists",
     }
 )
-"""Rules about what is in the cluster, by their names without the system's."""
+"""Rules about objects in the cluster, without the system's prefix."""
 _INDIRECT: Final = frozenset([plugin.name for plugin in PLUGINS if not plugin.names_topology])
-"""Systems in which another object says which topology a workload has."""
+"""Systems in which another object names a workload's topology."""
 
 
 class _AnyTopology(dict[str, TopologyLevels]):
-    """The known topologies; any other name has one with all levels of the catalogue."""
+    """The known topologies; any other name gets one with all levels of the catalogue."""
 
-    def __init__(self, known: Mapping[str, TopologyLevels], levels: tuple[Level, ...]) -> None:
-        super().__init__(known)
+    def __init__(self, topologies: Mapping[str, TopologyLevels], levels: tuple[Level, ...]) -> None:
+        super().__init__(topologies)
         self._levels = levels
 
     def __contains__(self, name: object) -> bool:
@@ -48,14 +48,14 @@ class _AnyTopology(dict[str, TopologyLevels]):
         return TopologyLevels(name, self._levels)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The topology of this name; there is one of any name."""
+        """The topology of this name; every name has one."""
         return self[name] if name else default
 
 
 class WithoutCluster:
     """Checks documents against each other and the catalogue.
 
-    Topologies among them count as applied.
+    Topologies among the documents count as applied.
     """
 
     def __init__(self, catalogue: Catalogue, documents: Iterable[Mapping[str, Any]]) -> None:
@@ -67,32 +67,32 @@ class WithoutCluster:
 
         facts = with_documents(ClusterFacts(domain_of=catalogue.domain_of), list(documents))
         self._documented: dict[str, Mapping[str, TopologyLevels]] = {}
-        """By the option of `spec.publish`: the topologies among the documents."""
+        """The topologies among the documents, by the option of `spec.publish`."""
         for option, topologies in facts.read.items():
             self._documented[option] = topologies.by_name
 
         read = {}
         for option in READS.values():
-            known = _AnyTopology(self._known(option), self._levels)
-            read[option] = ReadTopologies(known, "no cluster")
+            read_topologies = _AnyTopology(self._documented_topologies(option), self._levels)
+            read[option] = ReadTopologies(read_topologies, "no cluster")
         self._facts = replace(facts, read=read, is_room_checked=False)
 
-    def _known(self, option: str) -> Mapping[str, TopologyLevels]:
-        """The topologies among the documents; one of any name where another object says which."""
+    def _documented_topologies(self, option: str) -> Mapping[str, TopologyLevels]:
+        """The topologies among the documents; a nameless one where another object names it."""
         documented = self._documented.get(option, {})
         if documented or option not in _INDIRECT:
             return documented
         return {"": TopologyLevels("", self._levels)}
 
     def check(self, document: Mapping[str, Any]) -> tuple[Checked, ...]:
-        """What `Checker.check` says, without a verdict and with a note on that. Never raises."""
+        """As `Checker.check`, without a verdict and with a note on that. Never raises."""
         checked = []
         for reading in readings(document, self._facts):
             checked.append(Checked(self._without_existence(reading), None))
         return tuple(checked)
 
     def _without_existence(self, reading: Reading) -> Reading:
-        """What holds in any cluster."""
+        """The reading with only those findings that hold in any cluster."""
         workload = reading.workload
         findings = []
         for finding in reading.findings:
@@ -111,23 +111,23 @@ class WithoutCluster:
         return replace(reading, workload=workload)
 
     def _anywhere(self, finding: Finding, workload: Workload | None) -> Finding | None:
-        """What holds in any cluster; None for what only a cluster can say."""
+        """The finding as it holds in any cluster; None if it depends on the cluster."""
         _, _, rule = finding.rule.partition("/")
         if rule in _EXISTENCE:
             return None
-        if rule not in _OF_LEVELS or finding.malformed or self._documents(workload):
+        if rule not in _OF_LEVELS or finding.malformed or self._is_documented(workload):
             return finding
         return replace(
             finding,
             severity="advice",
-            message=("names no level of the catalogue; whether the cluster has it was not checked"),
+            message=("is not a level of the catalogue; whether the cluster has it was not checked"),
             fix=finding.suggestion or "",
         )
 
-    def _documents(self, workload: Workload | None) -> bool:
-        """Whether they have the topology that it asks for.
+    def _is_documented(self, workload: Workload | None) -> bool:
+        """Whether the documents have the topology that the workload asks for.
 
-        Any of its kind where another object says which one.
+        Any of its kind will do where another object names the topology.
         """
         if workload is None:
             return False

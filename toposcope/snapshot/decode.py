@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
+from toposcope.api import placed_path
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.cluster_topology import read as read_topology
 from toposcope.api.label_keys import MATRIX, STATE
@@ -127,8 +128,9 @@ def _placing_annotations() -> Iterator[str]:
         yield from plugin.placing_annotations
 
 
-_KEPT_PREFIXES: Final = tuple(_kept_prefixes())
-"""Of pod labels and annotations that are kept: they name a pod's group, and ask for a placement."""
+_KEPT_PREFIXES: Final = (placed_path.ANNOTATION, *_kept_prefixes())
+"""Of pod labels and annotations that are kept: they name a pod's group, ask for a placement, and
+say where the pod was bound."""
 _PLACING: Final = frozenset(_placing_annotations())
 """Annotations of pods whose wishes about nodes are kept also without GPUs."""
 

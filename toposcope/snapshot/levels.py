@@ -275,7 +275,7 @@ def crossings_of(scope: Scope) -> Crossings:
     """
     computed = Crossings(problems=[], notes=[])
     for crossing in crossings(scope.levels, scope.table()):
-        sentences = computed.notes if crossing.reused else computed.problems
+        sentences = computed.notes if crossing.is_reused else computed.problems
         sentences.append(crossing.sentence)
 
     topology = scope.topology

@@ -355,10 +355,10 @@ def _all_nest(levels: Sequence[Level], nodes: Table) -> bool:
 def _nests(broad: Level, narrow: Level, nodes: Table) -> bool:
     """Whether each narrow domain lies in one broad one; names may be used in each of these."""
     column = nodes.column(narrow.key)
-    if column.unique or nodes.nests(broad.key, narrow.key):
+    if column.is_unique or nodes.nests(broad.key, narrow.key):
         return True
     crossed = crossings([broad, narrow], nodes)
-    return any(crossing.reused for crossing in crossed)
+    return any(crossing.is_reused for crossing in crossed)
 
 
 def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> LeftOutLevel:

@@ -137,7 +137,7 @@ def _check_of(
         system=checked.reading.subject,
         topology=None,
         view=None,
-        well=checked.well,
+        well=checked.is_ok,
         verdict=_verdict(checked),
         answer="",
         advice=[],
@@ -178,10 +178,10 @@ def _put_verdict(check: protocol.SystemAnswer, verdict: Verdict) -> None:
 
 def _put_fittings(check: protocol.SystemAnswer, fittings: Fittings) -> None:
     check.group = fittings.group.name
-    for fit in fittings.found[:_MOST_FITS]:
+    for fit in fittings.domains[:_MOST_FITS]:
         check.fits.append(protocol.Fit(list(fit.domain), fit.nodes, fit.free))
-    check.fits_exact = fittings.exact
-    check.more_fits = len(fittings.found) > _MOST_FITS
+    check.fits_exact = fittings.is_exact
+    check.more_fits = len(fittings.domains) > _MOST_FITS
 
 
 def _left_out(verdict: Verdict) -> dict[str, list[str]]:

@@ -43,7 +43,7 @@ RACK_IS_TWO = (
     "LevelsDoNotNest",
     (
         "rack 'rack-2' lies under block 'block-0' and 'block-1'; Grove, KAI and Kueue treat it as one rack "
-        "domain in each, kube-scheduler's gangs and pod affinity as one in all; a reused name, a rack that "
+        "domain in each, kube-scheduler's gangs and pod affinity as a single one; a reused name, a rack that "
         "spans several block domains, or a wrong cable"
     ),
 )

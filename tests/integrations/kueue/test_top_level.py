@@ -15,10 +15,10 @@ def test_node_named_like_its_top_domain_is_warned_of(kueue: CheckedCluster) -> N
         warning(
             "kueue/top-level-hostname",
             "",
-            "Kueue 0.14 to 0.19.0 leaves out 1 node (n0) whose kubernetes.io/hostname is also the value of "
+            "Kueue 0.14 to 0.19.0 ignores 1 node (n0) whose kubernetes.io/hostname is also the value of "
             "example.com/rack, the top level of Topology t (kueue#14009)",
             fix=(
-                "update Kueue to 0.19.1 or the newest patch of 0.18 or 0.17, or take example.com/rack out of the "
+                "update Kueue to 0.19.1 or the newest patch of 0.18 or 0.17, or remove example.com/rack from the "
                 "Topology"
             ),
         )
@@ -43,6 +43,6 @@ def test_level_that_no_node_carries_is_named(kueue: CheckedCluster) -> None:
     levels = [{"nodeLabel": "example.com/island"}, {"nodeLabel": "example.com/rack"}]
     kueue.edit("Topology/t", "spec.levels", levels)
     assert kueue.check().verdict == (
-        "cannot fit: no node carries example.com/island, which Topology t has as a level, "
+        "cannot fit: no node carries example.com/island, a level of Topology t, "
         "and Kueue leaves out every node that lacks a level"
     )

@@ -169,8 +169,8 @@ _NODES: Final = tuple(
         f"u{i}",
         ("example.com/rack", _GPUS, "pool"),
         (f"r{i % 2}", "8", "a"),
-        ready=True,
-        schedulable=True,
+        is_ready=True,
+        is_schedulable=True,
         gpus=8,
     )
     for i in range(4)

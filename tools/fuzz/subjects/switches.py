@@ -5,7 +5,11 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from tools.fuzz.subject import Outcome, held, refusal, subject
-from toposcope.hardware.neighbours import LIMIT, neighbours_text, parse_neighbours
+from toposcope.hardware.neighbours import (
+    MAX_ANNOTATION_CHARACTERS,
+    neighbours_text,
+    parse_neighbours,
+)
 from toposcope.switches.hearing import Hearing
 from toposcope.switches.lldp import LldpError, decode
 
@@ -64,7 +68,7 @@ def lldp(case: Any) -> Outcome:
 
     heard = {f"mlx5_{number}": hearing.neighbour("eth0", 1.0) for number in range(64)}
     text = neighbours_text(heard)
-    fits = text.isascii() and len(text) <= LIMIT
+    fits = text.isascii() and len(text) <= MAX_ANNOTATION_CHARACTERS
     held(fits, f"the annotation has {len(text)} characters")
 
     read = parse_neighbours(text)

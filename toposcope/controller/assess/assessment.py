@@ -243,7 +243,7 @@ def _crossed(
         return crossed
     lasting = []
     for clash in crossed:
-        if not clash.turned:
+        if not clash.is_turned:
             lasting.append(clash)
     return lasting
 
@@ -356,7 +356,7 @@ def _consistent(
         sentences.append(sentence)
     text = "; ".join([*sentences, *ambiguous])
 
-    if not all(clash.reused for clash in crossed):
+    if not all(clash.is_reused for clash in crossed):
         return Condition(HIERARCHY_CONSISTENT, "False", "LevelsDoNotNest", text)
     if any(mixed.values()):
         return Condition(HIERARCHY_CONSISTENT, "False", NAMES_MIXED, text)

@@ -146,7 +146,7 @@ def _unavailable(
     unavailable = []
     for domain in domains:
         is_gone = domain not in carried
-        overdue = memory.unavailable.overdue(domain, now, grace, running=is_gone)
+        overdue = memory.unavailable.is_overdue(domain, now, grace, is_running=is_gone)
         # A restarted controller must not take a verdict back because it has no memory.
         if overdue or (is_gone and domain in reported):
             unavailable.append(domain)

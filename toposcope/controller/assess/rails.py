@@ -111,7 +111,7 @@ def _cabled_groups(nodes: Table) -> list[_CabledNodes | None]:
     cabled: list[_CabledNodes | None] = []
     for group, weight in zip(nodes.groups, nodes.weights, strict=True):
         switches = group.switches
-        if not group.ready or not any(switches):
+        if not group.is_ready or not any(switches):
             cabled.append(None)
             continue
         cabled_nodes = by_identity.get(id(switches))
@@ -226,7 +226,7 @@ def _lasting(
     timers.keep_only(findings)
     lasting = []
     for key, finding in findings.items():
-        overdue = timers.overdue(key, now, grace)
+        overdue = timers.is_overdue(key, now, grace)
         if overdue or key in before:
             lasting.append(finding)
     return lasting

@@ -286,7 +286,9 @@ def rebuilds_of(
             continue
         if rebuild.nodes_left:
             unfinished.append(rebuild.progress)
-        if rebuild.nodes_left and not timers.overdue(rebuild.progress, now, topology.grace_seconds):
+        if rebuild.nodes_left and not timers.is_overdue(
+            rebuild.progress, now, topology.grace_seconds
+        ):
             under_way.append(rebuild)
         else:
             over.append(rebuild)

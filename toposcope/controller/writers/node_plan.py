@@ -55,6 +55,8 @@ class NodePlanWriter:
         """Deleted topologies that are still in the plan, and when they go, in monotonic seconds."""
         self._no_room: frozenset[str] = frozenset()
         self._refused: ApiError | None = None
+        self.plan: NodePlan | None = None
+        """The plan as it is or should be in the ConfigMap; None before the first pass."""
 
     def write(self, look: Pass, planned: Mapping[str, PlannedTopology]) -> WriteOutcome:
         """Write the plan of all topologies, given the entry of each by name. Raises KubeError."""
@@ -74,6 +76,7 @@ class NodePlanWriter:
             complete_plan = self._with_deleted(plan, topologies)
             fits = fitting(complete_plan)
             self._no_room = _names(complete_plan) - _names(fits)
+            self.plan = fits
             self._put(fits)
             self._refused = None
         except ApiError as error:

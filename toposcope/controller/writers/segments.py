@@ -132,7 +132,7 @@ class SegmentWriter:
             return
         overdue = []
         for child in unclaimed:
-            if timers.overdue(child.name, now, parent.grace_seconds):
+            if timers.is_overdue(child.name, now, parent.grace_seconds):
                 overdue.append(child)
         self._delete(overdue, "no segment has that name")
 

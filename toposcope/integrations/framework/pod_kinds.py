@@ -1,4 +1,4 @@
-"""Kinds of objects by which the API server and nodes change, refuse or hold back pods."""
+"""Kinds of objects by which the API server and nodes change, reject or hold back pods."""
 
 from typing import Final
 
