@@ -87,7 +87,7 @@ def _request_figures(port: int, running: Program, requests: int) -> Iterator[Fig
         for _ in range(_ROUNDS):
             rates.append(_rate(port, running, requests // _ROUNDS, tag))
         text = f"node endpoint, requests a second of one CPU, {name}"
-        yield Figure(text, Sample(tuple(rates), "/s"), Target(1_000, at_most=False))
+        yield Figure(text, Sample(tuple(rates), "/s"), Target(1_000, is_at_most=False))
 
 
 def _rate(port: int, running: Program, requests: int, tag: bytes) -> float:
