@@ -328,10 +328,10 @@ class _NotedFiles(Files):
     """Notes which files are read."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.paths: list[str] = []
 
     def text(self, path: str) -> str:
-        self.asked.append(path)
+        self.paths.append(path)
         return super().text(path)
 
 
@@ -379,11 +379,11 @@ def _files_of_a_cycle(machine: Machine) -> list[str]:
     noting = Sysfs(machine.sysfs, noted)
 
     probe(nvml, noting, None)
-    noted.asked.clear()
+    noted.paths.clear()
     probe(nvml, noting, None)
 
     files = []
-    for file in noted.asked:
+    for file in noted.paths:
         if os.path.exists(file):  # noqa: PTH110 - a string
             files.append(file)
     return files

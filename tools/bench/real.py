@@ -233,14 +233,14 @@ def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
     cluster = client.call(get(f"{PATH}/cluster"))
     uid = cluster["metadata"]["uid"]
     status = cluster["status"]
-    first, *rest = status["levels"]
+    first, *other_levels = status["levels"]
     waits = []
 
     with _statuses(client) as news:
         for turn in range(count):
             time.sleep(_PAUSE_SECONDS)
             domains = first["domains"] + turn + 1
-            levels = [{**first, "domains": domains}, *rest]
+            levels = [{**first, "domains": domains}, *other_levels]
             body = {
                 "apiVersion": API_VERSION,
                 "kind": KIND,

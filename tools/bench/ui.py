@@ -69,7 +69,7 @@ def _first_figures(
     drained_cpu, drained_peak, _ = drained
     yield Figure(
         f"first snapshot of {nodes:,} nodes, CPU",
-        _one(used, "s"),
+        _sample(used, "s"),
         peers=(_peer(drained_cpu, "s"),),
     )
     yield Figure(
@@ -79,7 +79,7 @@ def _first_figures(
     )
 
     peak_mib = peak_memory(running.pid) / _MIB
-    yield Figure("  peak memory", _one(peak_mib, "MiB"))
+    yield Figure("  peak memory", _sample(peak_mib, "MiB"))
 
     size_kib = len(raw) / _KIB
     target = None
@@ -87,7 +87,7 @@ def _first_figures(
         target = Target(_KIB)
     yield Figure(
         "  snapshot on the wire",
-        _one(size_kib, "KiB"),
+        _sample(size_kib, "KiB"),
         target,
     )
 
@@ -107,7 +107,7 @@ def _page_figures(nodes: int, port: int, running: Program, client: ApiClient) ->
         streams = [page]
         changes = [_change(client, streams, running, state) for state in states]
         yield from _noticed("a state changed", changes, target)
-        resting = _one(_resting(running), "ms/s")
+        resting = _sample(_resting(running), "ms/s")
         yield Figure("  at rest with one page, CPU", resting)
 
         while len(streams) < _PAGE_COUNT:
@@ -115,7 +115,7 @@ def _page_figures(nodes: int, port: int, running: Program, client: ApiClient) ->
             streams.append(page)
         changes = [_change(client, streams, running, state) for state in states]
         yield from _noticed(f"a state changed, with {_PAGE_COUNT} pages", changes)
-        resting = _one(_resting(running), "ms/s")
+        resting = _sample(_resting(running), "ms/s")
         yield Figure(f"  at rest with {_PAGE_COUNT} pages, CPU", resting)
         yield Figure(
             "  memory in the end",
@@ -135,7 +135,7 @@ def _compile() -> None:
 def _held(running: Program) -> Sample:
     """The memory of all its processes."""
     total = memory(tree(running.pid)).total
-    return _one(total / _MIB, "MiB")
+    return _sample(total / _MIB, "MiB")
 
 
 def _noticed(
@@ -160,12 +160,12 @@ def _resting(running: Program) -> float:
     return 1000 * (cpu_seconds(running.pid) - before) / _REST_SECONDS
 
 
-def _one(value: float, unit: str) -> Sample:
+def _sample(value: float, unit: str) -> Sample:
     return Sample((value,), unit)
 
 
 def _peer(value: float, unit: str) -> Peer:
-    return Peer("read the bytes of the Nodes only", _one(value, unit))
+    return Peer("read the bytes of the Nodes only", _sample(value, unit))
 
 
 def _first(port: int, running: Program) -> bytes:

@@ -146,7 +146,7 @@ class Turns:
         """By pod: when a claim of it was stored, or may have been, in order."""
         self._last: tuple[str, str] = ("", "")
         """When a controller wrote last, and which."""
-        self._other: dict[str, str] = {}
+        self._other_contender: dict[str, str] = {}
         """When somebody else than a pod wrote last."""
         self._stops: list[tuple[datetime, datetime | None]] = []
         """When the server stood still, and until when."""
@@ -186,7 +186,7 @@ class Turns:
         pod = write.pod
         when, last_pod = self._last
         if last_pod and last_pod != pod:
-            self._other[pod] = when
+            self._other_contender[pod] = when
         self._last = (write.came, pod)
 
         did = f"{pod} did {write.what}"
@@ -197,7 +197,7 @@ class Turns:
 
         claim_time = datetime.fromisoformat(claimed)
         write_time = datetime.fromisoformat(write.came)
-        other_wrote = self._other.get(pod, "")
+        other_wrote = self._other_contender.get(pod, "")
         lasted = self._served(claim_time, write_time)
         if lasted > self._term:
             self._findings.add("writer", f"{did}; its last claim was at {claimed}")

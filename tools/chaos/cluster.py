@@ -66,13 +66,13 @@ def crds() -> dict[str, dict[str, Any]]:
 
 def machines(count: int, folder: Path) -> list[Machine]:
     """So many machines with an agent each."""
-    made = []
+    all_machines = []
     for number in range(count):
         profile = _PROFILES[number % len(_PROFILES)]
         file = folder / f"faults-{number}.yaml"
         file.write_text("{}", encoding="utf-8")
-        made.append(Machine(f"machine-{number}", profile, _GPUS[profile], file))
-    return made
+        all_machines.append(Machine(f"machine-{number}", profile, _GPUS[profile], file))
+    return all_machines
 
 
 def machine_node(machine: Machine) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def topologies() -> list[dict[str, Any]]:
         "required": ["rack"],
         "gracePeriod": "30s",
     }
-    taken = {
+    taken_spec = {
         "nodeSelector": {"matchLabels": {ZONE_KEY: "region-1-a"}},
     }
     cliques = {
@@ -168,7 +168,7 @@ def topologies() -> list[dict[str, Any]]:
     }
     return [
         _topology("cluster", everything),
-        _topology("taken", taken),
+        _topology("taken", taken_spec),
         _topology("cliques", cliques),
     ]
 
@@ -200,11 +200,11 @@ def present_pod(api: AdminApi, wanted: dict[str, Any]) -> dict[str, Any]:
     Raises AssertionError.
     """
     name = wanted["metadata"]["name"]
-    code, found = api.request("GET", f"{PODS}/{name}")
+    code, answer = api.request("GET", f"{PODS}/{name}")
     if code == HTTPStatus.NOT_FOUND:
         return api.create(PODS, wanted)
-    assert code == HTTPStatus.OK, found  # noqa: S101 - as `AdminApi.create`: what a fault reports
-    return found
+    assert code == HTTPStatus.OK, answer  # noqa: S101 - as `AdminApi.create`: what a fault reports
+    return answer
 
 
 def bare(document: dict[str, Any]) -> dict[str, Any]:

@@ -89,16 +89,16 @@ def find_planted(world: World) -> list[str]:
         world.findings.take()
         action(world, "")
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        seen: list[Violation] = []
+        violations: list[Violation] = []
         while not any(
-            violation.invariant == invariant and words in violation.what for violation in seen
+            violation.invariant == invariant and words in violation.what for violation in violations
         ):
             if time.monotonic() > deadline:
                 missed.append(what)
                 break
             world.restart_ended()
             world.judge()
-            seen += world.findings.take()
+            violations += world.findings.take()
             time.sleep(_LOOK_SECONDS)
         print(f"{'MISSED' if what in missed else 'found'}: {what}", flush=True)
     return missed

@@ -239,22 +239,21 @@ class ProxyThread:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._run(_rest())
+        self._run(_end_tasks())
         for proxy in self._proxies:
             self._run(proxy.close())
-        self._run(_rest())
+        self._run(_end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
-async def _rest() -> None:
+async def _end_tasks() -> None:
     """Let every task of the loop come to its end."""
     own = asyncio.current_task()
     tasks = [task for task in asyncio.all_tasks() if task is not own]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    await asyncio.sleep(
-        _MOMENT_SECONDS
-    )  # transports that were aborted close their sockets a little later
+    # transports that were aborted close their sockets a little later
+    await asyncio.sleep(_MOMENT_SECONDS)

@@ -92,10 +92,10 @@ def _begins_next(
 def _live(world: World, until: float) -> None:
     while True:
         world.restart_ended()
-        left = until - world.monotonic()
-        if left <= 0:
+        seconds_left = until - world.monotonic()
+        if seconds_left <= 0:
             return
-        world.sleep(min(left, world.scale.look))
+        world.sleep(min(seconds_left, world.scale.look))
 
 
 def _inject(

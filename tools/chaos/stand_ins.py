@@ -52,13 +52,13 @@ class StandIns:
         while not self._stop.wait(_PAUSE_SECONDS):
             self.turn()
 
-    def turn(self, *, idle: bool = False) -> None:
+    def turn(self, *, is_idle: bool = False) -> None:
         """Let each of them do its work once.
 
-        `idle` says that nothing has changed for those who look at objects.
+        `is_idle` says that nothing has changed for those who look at objects.
         """
         lookers = (
-            () if idle else (lambda: collect_garbage(self._api), lambda: start_grove(self._api))
+            () if is_idle else (lambda: collect_garbage(self._api), lambda: start_grove(self._api))
         )
         for work in (self._report, self._come_and_go, *lookers):
             with contextlib.suppress(*_TROUBLE):

@@ -218,11 +218,11 @@ class World:
             code, answer = self.api.request("POST", path, document)
             group = path.split("/")[2]
             while code == 409 and group in self.published_writes.free:
-                there = f"{path}/{document['metadata']['name']}"
-                if self._is_planted(there, document):
+                object_path = f"{path}/{document['metadata']['name']}"
+                if self._is_planted(object_path, document):
                     break
                 # The name was free, and Toposcope took it: its owner comes back and insists.
-                self.api.request("DELETE", there)
+                self.api.request("DELETE", object_path)
                 code, answer = self.api.request("POST", path, document)
             if code == 201:
                 self.observer.objects[path].plant(answer)
@@ -348,9 +348,9 @@ class World:
             missing.append(f"{len(leaders)} controllers say that they lead")
         return missing
 
-    def _least_difference(self, there: dict[str, Any]) -> list[str]:
+    def _least_difference(self, objects: dict[str, Any]) -> list[str]:
         """How what is there differs from that goal which it comes closest to."""
-        of_each = [differences(goal, there) for goal in self._wanted()]
+        of_each = [differences(goal, objects) for goal in self._wanted()]
         return min(of_each, key=len)
 
     def _troubles(self) -> list[str]:

@@ -21,20 +21,20 @@ _HEAD: Final = ("subject", "cases", "refused", "slowest", "memory grew", "what h
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz the subjects that were named, or all."""
-    given = _arguments(arguments)
-    seed = _seed(given.seed)
+    options = _arguments(arguments)
+    seed = _seed(options.seed)
     print(f"seed {seed}")
 
-    names = given.names or list(SUBJECTS)
-    rows, findings = _fuzz_each(names, given, seed)
+    names = options.names or list(SUBJECTS)
+    rows, findings = _fuzz_each(names, options, seed)
     print(aligned(rows), flush=True)
     tables = {}
     for row in rows[1:]:
         tables[row[0]] = [_HEAD, row]
 
-    if not given.no_guided and given.batches is None:
-        findings += _guided(names, given.seconds, seed)
-    if not given.no_sizes and not given.names:
+    if not options.no_guided and options.batches is None:
+        findings += _guided(names, options.seconds, seed)
+    if not options.no_sizes and not options.names:
         sizes, too_large = size_rows()
         print()
         print(aligned(sizes), flush=True)
@@ -43,15 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     for finding in findings:
         print(f"\n{finding}")
-    if given.write:
+    if options.write:
         figures.write("reliability", "fuzz", tables)
     return 1 if findings else 0
 
 
-def _seed(given: int | None) -> int:
+def _seed(chosen: int | None) -> int:
     """The seed that is given, else a random one."""
-    if given is not None:
-        return given
+    if chosen is not None:
+        return chosen
     return random.SystemRandom().randrange(10**6)
 
 

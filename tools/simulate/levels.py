@@ -52,17 +52,17 @@ class Levels:
         """What happened in the round before the last is no evidence any more."""
         self._losses = [self._losses[1], Loss()]
 
-    def seen(self, storage: str, document: dict[str, Any], *, gone: bool) -> None:
+    def seen(self, storage: str, document: dict[str, Any], *, is_gone: bool) -> None:
         """Take down what is evidence."""
         loss = self._losses[1]
-        if gone and storage == "clustertopologies.gpu.topology":
+        if is_gone and storage == "clustertopologies.gpu.topology":
             loss.is_recreated = True
         if storage != "nodes":
             return
 
         metadata = document["metadata"]
         name = metadata["name"]
-        if gone:
+        if is_gone:
             self._carriers.pop(name, None)
         else:
             self._carriers[name] = LOST in metadata["labels"]

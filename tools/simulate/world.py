@@ -104,18 +104,18 @@ class RecordedStore(Store):
 
     longest_silence_seconds = inf
 
-    def __init__(self, runtime: Runtime, seen: Callable[[str, Stored, bool], None]) -> None:
+    def __init__(self, runtime: Runtime, on_change: Callable[[str, Stored, bool], None]) -> None:
         super().__init__(_HISTORY_REVISIONS, runtime)
-        self._seen = seen
+        self._on_change = on_change
 
     def put(self, storage: str, obj: Mapping[str, Any]) -> Stored:
         item = super().put(storage, obj)
-        self._seen(storage, item, False)
+        self._on_change(storage, item, False)
         return item
 
     def remove(self, storage: str, obj: Mapping[str, Any]) -> Stored:
         item = super().remove(storage, obj)
-        self._seen(storage, item, True)
+        self._on_change(storage, item, True)
         return item
 
     def copy(self) -> tuple[int, dict[str, dict[Key, Stored]]]:
@@ -140,9 +140,9 @@ class RecordedStore(Store):
 
             gone = before.keys() - stored.keys()
             for key in gone:
-                self._seen(name, before[key], True)
+                self._on_change(name, before[key], True)
             for item in stored.values():
-                self._seen(name, item, False)
+                self._on_change(name, item, False)
 
 
 class Server(Api):
@@ -402,16 +402,16 @@ class Worker:
         self._machine = machine
 
     def probe(self) -> RawNode:
-        if not self._silent():
+        if not self._is_silent():
             seconds = self._scheduler.rng.uniform(0.01, 0.5)
             self._scheduler.wait(seconds)
-        if self._silent():
+        if self._is_silent():
             self._scheduler.wait(10.0)
             raise ProbeError("hang", "no answer within 10 s")
         machine = self._machine
         return probed(machine.node, machine.profile, machine.faults)
 
-    def _silent(self) -> bool:
+    def _is_silent(self) -> bool:
         return self._machine.faults.startswith("calls:")
 
 
@@ -528,25 +528,25 @@ class World(world.World):
     def sleep(self, seconds: float) -> None:
         self.scheduler.run(seconds)
 
-    def _seen(self, storage: str, item: Stored, gone: bool) -> None:
+    def _seen(self, storage: str, item: Stored, is_gone: bool) -> None:
         """Judge a change, and take down the state that it makes."""
         self._changes += storage not in _FREQUENT
         # What of a Lease matters is cheaper to find: most changes are of Leases.
         document = {} if storage == LEASES else item.decode()
-        self.levels.seen(storage, document, gone=gone)
+        self.levels.seen(storage, document, is_gone=is_gone)
         rules = self._rules.get(storage)
-        if rules and gone:
+        if rules and is_gone:
             rules.gone(document)
         elif rules:
             rules.seen(document)
         if storage in _ESSENTIAL:
             essence: Any = None
-            if not gone and document:
+            if not is_gone and document:
                 essence = _essence(document)
-            elif not gone:
+            elif not is_gone:
                 essence = _HOLDER.findall(item.body)
             self._take_down(storage, item, essence)
-        self.scheduler.note(f"{storage} {item.key} {item.revision} {gone}")
+        self.scheduler.note(f"{storage} {item.key} {item.revision} {is_gone}")
 
     def _take_down(self, storage: str, item: Stored, essence: Any) -> None:
         """The state of all essential objects, and of who leads, after one has changed."""
@@ -632,7 +632,7 @@ class World(world.World):
 
     def _neighbours(self) -> None:
         before, self._changes = self._changes, 0
-        self.stand_ins.turn(idle=not before)
+        self.stand_ins.turn(is_idle=not before)
         self.scheduler.call(_NEIGHBOURS_SECONDS, self._neighbours)
 
     def _install(self) -> None:
@@ -755,14 +755,14 @@ _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 def _write(name: str, request: HttpRequest, now: datetime, births: int) -> Write:
     """A line of the audit log. A controller that was started anew is another one."""
-    root, *rest = request.path.strip("/").split("/")
+    root, *segments = request.path.strip("/").split("/")
     group = ""
     if root != "api":
-        group, *rest = rest
-    _version, *rest = rest
-    if rest[0] == "namespaces" and len(rest) > 2:  # noqa: PLR2004 - something within one
-        rest = rest[2:]
-    plural, what, part = (*rest, "", "")[:3]
+        group, *segments = segments
+    _version, *segments = segments
+    if segments[0] == "namespaces" and len(segments) > 2:  # noqa: PLR2004 - something within one
+        segments = segments[2:]
+    plural, what, part = (*segments, "", "")[:3]
 
     body = msgspec.json.decode(request.body or b"{}")
     if not what:

@@ -278,7 +278,7 @@ def _saved_cluster() -> Snapshot:
 
 
 @cache
-def _whole() -> bytes:
+def _whole_file() -> bytes:
     out = io.BytesIO()
     write_packed(_saved_cluster(), out)
     return out.getvalue()
@@ -287,7 +287,7 @@ def _whole() -> bytes:
 @cache
 def _parts() -> Mapping[str, Any]:
     """What each part of the file holds."""
-    parts = msgspec.msgpack.decode(_whole()[_HEAD_BYTES:])
+    parts = msgspec.msgpack.decode(_whole_file()[_HEAD_BYTES:])
     return {
         name: msgspec.msgpack.decode(zlib.decompress(part, _GZIP_WINDOW_BITS))
         for name, part in parts.items()
@@ -323,14 +323,14 @@ class _Damaged:
     """Places and the bytes that stand there instead."""
 
     def content(self) -> bytes:
-        whole = _whole()
-        damaged = bytearray(whole)
+        original = _whole_file()
+        damaged = bytearray(original)
         start = len(MAGIC)
-        behind_magic = len(whole) - start
+        behind_magic = len(original) - start
         for at, value in self.changes:
             place = start + at % behind_magic
             damaged[place] = value
-        end = len(damaged) - self.cut % len(whole)
+        end = len(damaged) - self.cut % len(original)
         return bytes(damaged[:end])
 
 
@@ -346,12 +346,12 @@ class _Rotten:
     def content(self) -> bytes:
         document = _parts()[self.part]
         content = bytearray(msgspec.msgpack.encode(document))
-        whole = zlib.compress(content, wbits=_GZIP_WINDOW_BITS)
+        original = zlib.compress(content, wbits=_GZIP_WINDOW_BITS)
         place = self.place % len(content)
         content[place] ^= self.mask
         changed = zlib.compress(content, wbits=_GZIP_WINDOW_BITS)
 
-        good_trailer = whole[-_GZIP_TRAILER_BYTES:]
+        good_trailer = original[-_GZIP_TRAILER_BYTES:]
         part = changed[:-_GZIP_TRAILER_BYTES] + good_trailer
         return _with_part(self.part, part)
 
@@ -427,7 +427,7 @@ def _with_part(name: str, compressed: bytes) -> bytes:
     for part, document in _parts().items():
         parts[part] = _zipped(document)
     parts[name] = compressed
-    whole = _whole()
+    whole = _whole_file()
     head = whole[:_HEAD_BYTES]
     return head + msgspec.msgpack.encode(parts)
 

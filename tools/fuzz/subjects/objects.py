@@ -115,7 +115,7 @@ def nodes(case: Any) -> Outcome:
     All others end in a status within its size and in levels that schedulers take.
     """
     decode, view = NodeDecoder(_TRACKED), Decoder(lambda _name, _bad: True)
-    taken: list[NodeFacts] = []
+    decoded: list[NodeFacts] = []
     outcome: Outcome = "taken"
     for document in case:
         try:
@@ -123,14 +123,14 @@ def nodes(case: Any) -> Outcome:
         except (UnicodeEncodeError, OverflowError):
             continue  # no JSON, so no server sends it
         try:
-            taken.append(decode(raw)[2])
+            decoded.append(decode(raw)[2])
         except ValueError as error:
             outcome = refusal(error)
         try:
             view.node(partial(_decoded, raw))
         except ValueError as error:
             outcome = refusal(error)
-    _judged({node.name: node for node in taken}, read(_SPEC))
+    _judged({node.name: node for node in decoded}, read(_SPEC))
     return outcome
 
 
@@ -459,15 +459,15 @@ def _counts(assessment: Assessment) -> dict[Level, int]:
 
 def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """Each segment keeps its name and honest nodes when the hostile node is left out."""
-    there = cluster.members(honest)
-    segments = ", ".join(there)
+    members_now = cluster.members(honest)
+    segments = ", ".join(members_now)
     if not segments:
         segments = "none"
 
     members = alone.members(honest)
     for name, nodes in members.items():
-        held(name in there, f"segment {name} is gone; there are {segments}")
-        now = there[name]
+        held(name in members_now, f"segment {name} is gone; there are {segments}")
+        now = members_now[name]
         held(now == nodes, f"segment {name} had {nodes}, and has {now}")
 
 
@@ -482,11 +482,11 @@ def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFact
 
 def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """No honest node is in two segments, and nodes that are alike are in the same one."""
-    there = cluster.members(honest)
+    members = cluster.members(honest)
     segments_of: dict[tuple[str, ...], list[str]] = {}
     for node in honest:
         segments = []
-        for name, nodes in there.items():
+        for name, nodes in members.items():
             if node.name in nodes:
                 segments.append(name)
 
@@ -494,4 +494,4 @@ def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
         is_in_one_at_most = len(segments) <= 1
         held(is_in_one_at_most, f"{node.name} is in the segments {listed}")
         first = segments_of.setdefault(node.keys, segments)
-        held(first == segments, f"nodes that are alike are in different segments: {there}")
+        held(first == segments, f"nodes that are alike are in different segments: {members}")
