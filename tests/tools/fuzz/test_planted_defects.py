@@ -88,7 +88,7 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
     (
         "annotations",
         "toposcope.agent.baseline.encode",
-        lambda reference: _ENCODE(reference._replace(fabric=False)),
+        lambda reference: _ENCODE(reference._replace(is_in_fabric=False)),
         "does not survive its own writing",
     ),
     (

@@ -392,7 +392,7 @@ def hostile(case: Any) -> Outcome:
             labels = _labels(number, has_two_kinds=two_kinds)
             honest.append(_facts(decode, number, labels))
 
-    alone = _alone(msgspec.json.encode(spec), stolen, two_kinds=two_kinds)
+    alone = _alone(msgspec.json.encode(spec), stolen, has_two_kinds=two_kinds)
     cluster = _Cluster(spec)
     was = _labels(stolen, has_two_kinds=two_kinds)
     before = None
