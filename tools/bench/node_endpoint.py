@@ -113,7 +113,7 @@ def _request_figures(port: int, running: Program, requests: int) -> Iterator[Fig
         yield Figure(
             f"node endpoint, requests a second of one CPU, each {answer}",
             Sample(tuple(rates), "/s"),
-            Target(1_000, at_most=False),
+            Target(1_000, is_at_most=False),
         )
 
 
