@@ -143,7 +143,9 @@ class Reader:
 
 def _objects(given: str) -> None:
     problems: list[Any] = []
-    for document in documents(["-"], problems.append, io.BytesIO(given.encode()), of_any_kind=True):
+    for document in documents(
+        ["-"], problems.append, io.BytesIO(given.encode()), can_lack_kind=True
+    ):
         document.read(dict)
 
 
