@@ -57,7 +57,8 @@ def _nothing_left_open(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     gc.collect()
     if request.node.get_closest_marker("slow") is None:
-        assert not still_running(set(threading.enumerate()) - before)
+        left = still_running(set(threading.enumerate()) - before)
+        assert not left, "\n".join(left)
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +143,7 @@ def real_server_of_module(
     """The real server, without the CRDs that tests of a module share once its last test is over."""
     yield real_server
     kubeconfig = tmp_path_factory.mktemp("real") / "kubeconfig"
-    clean(ApiUnderTest.of_real(real_server, kubeconfig), unshare=True)
+    clean(ApiUnderTest.of_real(real_server, kubeconfig), is_module_over=True)
 
 
 @pytest.fixture(scope="module")

@@ -293,8 +293,9 @@ def environment_of(order: list[Member], own: Member) -> dict[str, str]:
 
 def written(order: list[Member], own: Member, style: str) -> str:  # dense: one line a format
     """The order in a format of a launcher."""
-    if style == "hostfile":
-        return "\n".join([f"{pod.address} slots={pod.slots}" for pod in order])
+    if style.endswith("file"):  # of Open MPI; of Intel MPI and MPICH
+        mark = " slots=" if style == "hostfile" else ":"
+        return "\n".join([f"{pod.address}{mark}{pod.slots}" for pod in order if pod.slots])
     if style == "json":
         return json.dumps([pod._asdict() for pod in order])
     if style == "dlrover":  # a node's switch group by its address, for --enable-topology-rerank
@@ -313,8 +314,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--timeout", type=float, default=300.0, metavar="SECONDS", help="to wait; default: 300")
     add("--name", default=socket.gethostname(), help="of this pod; default: its host name")
     add("--address", default=os.environ.get("POD_IP", ""), help="of this pod; default: its IP")
-    add("--slots", type=int, default=1, metavar="N", help="processes of this pod in a hostfile")
-    formats = ("env", "hostfile", "dlrover", "ray-labels", "json")
+    add("--slots", type=int, default=1, metavar="N", help="processes here; 0: not in a hostfile")
+    formats = ("env", "hostfile", "machinefile", "dlrover", "ray-labels", "json")
     add("--format", choices=formats, default="env", help="what to print; default: env")
     add("--no-keep", action="store_true", help="leave no process behind for pods that restart")
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run, after --")
@@ -366,7 +367,7 @@ def _meet(arguments: argparse.Namespace) -> int:
     except RankError as error:
         _say(str(error))
         return 2
-    if nowhere := [pod.name for pod in order if not pod.path]:
+    if nowhere := [pod.name for pod in order if pod.slots and not pod.path]:
         _say(f"pods without a path have the last ranks: {', '.join(nowhere)}")
     keeper.wait_for_others()
     if arguments.command:
@@ -391,8 +392,7 @@ def _run_command(words: list[str], environment: Mapping[str, str]) -> int:
 
 def main() -> int:
     """Run this file as a program."""
-    parser = argparse.ArgumentParser(prog="rank.py", description=__doc__)
-    add_arguments(parser)
+    add_arguments(parser := argparse.ArgumentParser(prog="rank.py", description=__doc__))
     return run(parser.parse_args())
 
 

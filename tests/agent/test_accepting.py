@@ -40,14 +40,14 @@ class Watched:
             change(raw),
             "n1",
             self._baseline,
-            accept=accept,
+            is_accepting=accept,
         )
         self._baseline = found.annotations.get(REFERENCE)
         return found
 
 
 def state(found: Description) -> str | None:
-    return found.labels.known.get(STATE)
+    return found.labels.by_key.get(STATE)
 
 
 def reasons(found: Description) -> tuple[str, ...]:
@@ -259,7 +259,7 @@ def test_removed_gpu_is_accepted(tmp_path: Path) -> None:
     degraded = describe(raw, "n1", past)
     assert state(degraded) == "degraded"
 
-    accepted = describe(raw, "n1", past, accept=True)
+    accepted = describe(raw, "n1", past, is_accepting=True)
     assert state(accepted) == "ok"
     later = describe(raw, "n1", accepted.annotations[REFERENCE])
     assert state(later) == "ok"
@@ -303,7 +303,7 @@ def test_fabric_fault_that_an_earlier_agent_accepted_stays_accepted(
 ) -> None:
     """By the key that earlier agents made of its words."""
     raw = probed(load_profile(TRAY), tmp_path, MachineFaults(fabric=fabric))
-    accepting = describe(raw, "n1", accept=True)
+    accepting = describe(raw, "n1", is_accepting=True)
     baseline = json.loads(accepting.annotations[REFERENCE])
     (present_key,) = baseline["accepted"]
     assert present_key != earlier_key
@@ -330,7 +330,7 @@ def test_accepted_missing_gpu_outlives_a_probe_without_sysfs(tmp_path: Path) -> 
         return raw._replace(
             gpu_functions=(),
             switch_functions=(),
-            bus_visible=False,
+            is_bus_visible=False,
         )
 
     node = Watched(load_profile("hgx-h100-8"), tmp_path)
@@ -411,7 +411,7 @@ def test_node_whose_only_card_is_ignored_is_accepted_as_one_without_gpus(tmp_pat
     later = node.look(ignored)
     for found in (accepted, later):
         assert found.problem == ""
-        assert found.labels.known == {}
+        assert found.labels.by_key == {}
 
     back = node.look()
     assert state(back) == "ok"
@@ -421,7 +421,7 @@ def test_node_whose_only_card_is_ignored_is_accepted_as_one_without_gpus(tmp_pat
 
 def test_gpus_that_neither_nvml_nor_sysfs_shows_are_no_state_to_accept(tmp_path: Path) -> None:
     def without_bus(raw: RawNode) -> RawNode:
-        return raw._replace(gpu_functions=(), bus_visible=False)
+        return raw._replace(gpu_functions=(), is_bus_visible=False)
 
     node = Watched(load_profile("t4-1"), tmp_path)
     found = node.look(dead_gpus(0), without_bus, accept=True)

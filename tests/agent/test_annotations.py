@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.machines import discovered, probed
-from toposcope.agent.annotation import LIMIT, annotation_for
+from toposcope.agent.annotation import LIMIT_BYTES, annotation_for
 from toposcope.agent.baseline import Comparison, compare, decode, degradations, encode, observed
 from toposcope.agent.describe import describe
 from toposcope.api.label_keys import MATRIX, REFERENCE
@@ -135,7 +135,7 @@ def large_matrix(gpus: int, nics: int) -> LinkMatrix:
 def test_huge_node_keeps_its_reasons(tmp_path: Path) -> None:
     huge = large_node(64, 128, tmp_path)
     text = annotation_for(huge)
-    assert len(text.encode()) <= LIMIT
+    assert len(text.encode()) <= LIMIT_BYTES
     assert json.loads(text)["reasons"]
 
 
@@ -160,7 +160,7 @@ def test_16_gpus_and_18_nics_keep_their_matrix_beside_long_reasons(tmp_path: Pat
     reasons = [f"GPU {i}: {long_words}" for i in range(16)]
     node = large_node(16, 18, tmp_path)
     text = annotation_for(node._replace(reasons=tuple(reasons)))
-    assert len(text.encode()) <= LIMIT
+    assert len(text.encode()) <= LIMIT_BYTES
 
     document = json.loads(text)
     assert len(document["matrix"]) == 34
@@ -182,7 +182,7 @@ def test_16_gpus_and_18_nics_keep_their_matrix_beside_long_reasons(tmp_path: Pat
 def test_hostile_names_and_reasons_stay_within_the_limit_and_ascii(text: str, tmp_path: Path) -> None:
     node = hostile(large_node(16, 18, tmp_path), text)
     value = annotation_for(node)
-    assert len(value.encode()) <= LIMIT
+    assert len(value.encode()) <= LIMIT_BYTES
     assert value.isascii()
 
     reasons = json.loads(value)["reasons"]
@@ -212,7 +212,7 @@ def test_many_disputes_are_the_first_to_be_dropped(disputes: int, has_disputes: 
         paths.append(PathDispute(f"GPU{b}", f"GPU{a}", "SYS", "NODE"))
     node = large_node(16, 18, tmp_path)
     text = annotation_for(node._replace(disputes=tuple(paths)))
-    assert len(text.encode()) <= LIMIT
+    assert len(text.encode()) <= LIMIT_BYTES
 
     document = json.loads(text)
     assert ("disputes" in document) == has_disputes

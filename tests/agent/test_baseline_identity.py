@@ -424,10 +424,10 @@ def test_baseline_stays_within_its_limit(gpus: int, keeps_links: bool, raw: RawN
 def test_node_with_a_gone_gpu_is_degraded(raw: RawNode) -> None:
     after = moved(raw, {}, gone=[1])
     found = before_and_after(raw, after)
-    assert found.labels.known[STATE] == "degraded"
+    assert found.labels.by_key[STATE] == "degraded"
 
 
 def test_node_with_renumbered_buses_is_ok(raw: RawNode) -> None:
     after = moved(raw, shifted(raw, 1))
     found = before_and_after(raw, after)
-    assert found.labels.known[STATE] == "ok"
+    assert found.labels.by_key[STATE] == "ok"

@@ -40,8 +40,8 @@ def failed(code: int = 12, *, loaded: bool = True, bus: bool = True, gpus: int =
         switch_functions=(),
         nics=(),
         numa=(),
-        bus_visible=bus,
-        module_loaded=loaded,
+        is_bus_visible=bus,
+        is_module_loaded=loaded,
         container=tuple(container.items()),
     )
 
@@ -116,15 +116,15 @@ def test_container_facts_are_settings_and_device_node(tmp_path: Path) -> None:
 def test_sysfs_shows_kernel_module_and_bus(tmp_path: Path) -> None:
     write_sysfs(load_profile("t4-1"), tmp_path)
     sysfs = Sysfs(tmp_path)
-    assert not sysfs.module_loaded()
+    assert not sysfs.is_module_loaded()
 
     module = tmp_path / "module" / "nvidia"
     module.mkdir(parents=True)
     sysfs = Sysfs(tmp_path)
-    assert sysfs.module_loaded()
-    assert sysfs.bus_visible()
+    assert sysfs.is_module_loaded()
+    assert sysfs.is_bus_visible()
     elsewhere = Sysfs(tmp_path / "module")
-    assert not elsewhere.bus_visible()
+    assert not elsewhere.is_bus_visible()
 
 
 def probed_log(node: SimulatedNode, caplog: pytest.LogCaptureFixture) -> str:

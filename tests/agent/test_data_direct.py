@@ -108,7 +108,7 @@ def test_function_of_an_unknown_nic_is_unknown(tmp_path: Path) -> None:
         assert function.nics == ()
     assert topology.rail_aligned is None
     assert RAIL_ALIGNED in found.labels.unknown
-    assert SHAPE in found.labels.known
+    assert SHAPE in found.labels.by_key
     (reason,) = topology.reasons
     assert reason.startswith("the NIC of DD0, DD1, DD2, DD3 (Data Direct) is unknown, and so are the rails")
     assert topology.state == "ok"
@@ -144,7 +144,7 @@ def test_nic_that_is_down_is_no_rail_though_its_function_is_near(tmp_path: Path)
 def test_virtual_functions_go_by_the_function_of_their_card(tmp_path: Path) -> None:
     virtual = "  - {names: [vf0], pci_id: 0x101e, physfn: mlx5_0}\n"
     text = GB300.replace("pci:\n", f"{virtual}pci:\n", 1)
-    machine = LivingMachine(machine_of(text, tmp_path), tmp_path, vf_rails=True)
+    machine = LivingMachine(machine_of(text, tmp_path), tmp_path, has_vf_rails=True)
     topology = discover(machine.probe())
     assert topology.data_direct[0].nics == ("mlx5_0", "vf0")
     assert topology.gpus[1].rails == ("mlx5_0", "vf0")

@@ -45,7 +45,7 @@ def labels_of(topology: NodeTopology) -> dict[str, str]:
     """Its labels on a Node `n1`, keys without their prefix."""
     labels = labels_for(topology, "n1")
     short = {}
-    for key, value in labels.known.items():
+    for key, value in labels.by_key.items():
         short[key.removeprefix(PREFIX)] = value
     return short
 
@@ -252,7 +252,7 @@ def test_discovered_matrix_is_the_recorded_one(name: str, tmp_path: Path) -> Non
     topology = discovered(machine, tmp_path)
     names = [f"GPU{gpu.index}" for gpu in topology.gpus]
     names += [nic.name for nic in topology.nics]
-    if recorded.numbered:
+    if recorded.is_numbered:
         assert tuple(names) == recorded.devices
     else:  # drivers that name columns after the NICs list them in the order of their discovery
         assert set(names) == set(recorded.devices)
@@ -368,7 +368,7 @@ def test_nvml_that_does_not_start_names_advice_and_gpus(tmp_path: Path) -> None:
     labels = description.labels
     assert "restart" in description.problem
     assert machine.gpus[0].function.address in description.problem
-    assert labels.known == {f"{PREFIX}state": "unknown"}
+    assert labels.by_key == {f"{PREFIX}state": "unknown"}
     assert f"{PREFIX}gpus" in labels.unknown
 
 

@@ -65,7 +65,7 @@ def all_down(gpus: int) -> dict[int, str]:
 
 def label(topology: NodeTopology, key: str) -> str | None:
     labels = labels_for(topology, "n1")
-    return labels.known.get(PREFIX + key)
+    return labels.by_key.get(PREFIX + key)
 
 
 def dead_links(gpu: int, *links: int) -> MachineFaults:

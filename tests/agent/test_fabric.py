@@ -179,13 +179,13 @@ def test_tray_of_unknown_place_is_measured_by_its_past(tmp_path: Path) -> None:
     assert topology.fabric is Fabric.NOT_SUPPORTED
     assert topology.state is State.DEGRADED
     assert topology.reasons == ("the node has left its multi-node NVLink fabric",)
-    assert description.labels.known[label_keys.NVLINK_DOMAIN] == "n1"
+    assert description.labels.by_key[label_keys.NVLINK_DOMAIN] == "n1"
 
     registered_again = probed(machine, tmp_path)
     again = describe(registered_again, "n1", description.annotations[label_keys.REFERENCE])
-    assert again.labels.known[label_keys.STATE] == "ok"
+    assert again.labels.by_key[label_keys.STATE] == "ok"
     at_first_sight = describe(down, "n1")
-    assert at_first_sight.labels.known[label_keys.STATE] == "ok"  # it never was in one: nothing is missing
+    assert at_first_sight.labels.by_key[label_keys.STATE] == "ok"  # it never was in one: nothing is missing
 
 
 PLACE = "in slot 1 of chassis 1821025193108, an NVLink rack"
@@ -243,7 +243,7 @@ def test_fault_of_a_rack_is_named_once_beside_its_past(tmp_path: Path) -> None:
     outside = outside_fabrics(machine, state=0)
     down = probed(outside, tmp_path)
     description = describe(down, "n1", before.annotations[label_keys.REFERENCE])
-    labels = description.labels.known
+    labels = description.labels.by_key
     assert description.topology
     assert description.topology.reasons == (f"GPUs 0, 1, 2, 3: {NO_FABRIC}",)
     assert labels[label_keys.FABRIC] == "failed"
@@ -424,7 +424,7 @@ def test_chassis_serial_that_is_not_ascii_is_no_label(tmp_path: Path) -> None:
             return int(done)
 
     topology = discovered(load_profile(TRAY), tmp_path, kind=Garbled)
-    labels = labels_for(topology, "n1").known
+    labels = labels_for(topology, "n1").by_key
     assert label_keys.CHASSIS not in labels
     assert labels[label_keys.TRAY] == "0"
     assert labels[label_keys.SLOT] == "1"

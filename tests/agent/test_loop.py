@@ -124,14 +124,14 @@ def test_reconfigured_mig_changes_no_label(h200: SimulatedNode) -> None:
 
 @pytest.mark.regression
 def test_unconfined_agent_labels_its_node_and_is_not_ready(node: SimulatedNode) -> None:
-    node.confined = False
+    node.is_confined = False
     activity = node.run(seconds=200)
     assert node.writes == 1
     assert "the admission policies do not confine this program" in node.agent.ready()
     assert node.metric("confined") == 0
     assert activity.events == ["Warning Unconfined"]
 
-    node.confined = True
+    node.is_confined = True
     activity = node.run(minutes=2)
     assert node.agent.ready() == ""
     assert node.metric("confined") == 1
@@ -140,13 +140,13 @@ def test_unconfined_agent_labels_its_node_and_is_not_ready(node: SimulatedNode) 
 
 @pytest.mark.regression
 def test_policies_in_force_after_first_write_make_agent_ready_soon(node: SimulatedNode) -> None:
-    node.confined = False
+    node.is_confined = False
     node.agent.sync()
     node.seconds += node.agent.seconds_until_sync()
     node.agent.sync()
     assert "do not confine" in node.agent.ready()
 
-    node.confined = True
+    node.is_confined = True
     assert node.agent.seconds_until_sync() <= 5
     node.seconds += node.agent.seconds_until_sync()
     node.agent.sync()

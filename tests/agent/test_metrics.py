@@ -39,7 +39,7 @@ class Scraped:
 
     def __init__(self, worker: int | None = None, *, pairs: bool = False) -> None:
         self.metrics = AgentMetrics()
-        collector = AgentCollector(self.metrics, lambda: worker, pairs=pairs)
+        collector = AgentCollector(self.metrics, lambda: worker, has_pairs=pairs)
         self.registry = CollectorRegistry()
         self.registry.register(collector)  # type: ignore[arg-type]  # it takes whatever has the attributes
 

@@ -51,7 +51,7 @@ def held(raw: RawNode) -> list[str]:
     """NICs whose RDMA device a pod took along."""
     held_names = []
     for nic in raw.nics:
-        if nic.held:
+        if nic.is_held:
             held_names.append(nic.name)
     return held_names
 
@@ -355,7 +355,7 @@ def test_agent_started_meanwhile_does_not_know_rails_and_shape(h200: LivingMachi
     assert topology.hidden_nics == (h200.function("mlx5_4").name,)
     for key in (RAIL_ALIGNED, SHAPE):
         assert key in found.labels.unknown
-        assert key not in found.labels.known
+        assert key not in found.labels.by_key
     assert "another network namespace" in topology.reasons[0]
     assert topology.state == "ok"
 
@@ -451,7 +451,7 @@ def test_virtual_functions_are_no_rails_unless_they_are_asked_for(tmp_path: Path
     without = discover(without_rails.probe())
     assert rails(without) == [("mlx5_0",), ("mlx5_1",)]
 
-    with_rails = LivingMachine(machine, tmp_path, vf_rails=True)
+    with_rails = LivingMachine(machine, tmp_path, has_vf_rails=True)
     with_them = discover(with_rails.probe())
     assert rails(with_them) == [
         ("mlx5_0", "mlx5_2", "mlx5_3"),
@@ -465,14 +465,14 @@ def test_virtual_function_is_no_card_of_its_own(tmp_path: Path) -> None:
     """Two GPUs that share a NIC share it however many functions it has."""
     shared = SR_IOV.replace("[[mlx5_0, gpu0]]", "[[mlx5_0, gpu0, gpu1]]")
     shared = shared.replace("[[mlx5_1, gpu1]]", "[mlx5_1]")
-    machine = LivingMachine(machine_of(shared, tmp_path), tmp_path, vf_rails=True)
+    machine = LivingMachine(machine_of(shared, tmp_path), tmp_path, has_vf_rails=True)
     topology = discover(machine.probe())
     assert len(topology.gpus[0].rails) == 3
     assert topology.rail_aligned is False
 
 
 def test_virtual_functions_in_pods_stay_rails(tmp_path: Path) -> None:
-    machine = LivingMachine(machine_of(SR_IOV, tmp_path), tmp_path, vf_rails=True)
+    machine = LivingMachine(machine_of(SR_IOV, tmp_path), tmp_path, has_vf_rails=True)
     before = describe(machine.probe(), "n1")
     for name in ("mlx5_2", "mlx5_5"):
         machine.hide(name)

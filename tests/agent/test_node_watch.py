@@ -181,10 +181,10 @@ def test_failing_watch_is_told_once_and_retried(
     recovering = [recovered] * MOST_RECOVERIES
     with ScriptedServer([reply, reply, reply, reply, *recovering]) as server:
         client = server.client()
-        client._largest = LARGEST
+        client._most_bytes = LARGEST
         watched = Watched(client, 4 + MOST_RECOVERIES, until_changed=True)
     assert watched.changes == 1
-    assert not watched.metrics.watching
+    assert not watched.metrics.is_watching
     for failures, pause in enumerate(watched.pauses[1:5]):
         assert 1 <= pause <= longest_pause * 2**failures
 

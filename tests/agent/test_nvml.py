@@ -116,7 +116,7 @@ def test_function_that_the_driver_lacks_is_data() -> None:
     assert nvml.value("nvmlDeviceGetModuleId", handle) is None
     refusal = read_fabric(nvml, handle)
     assert not isinstance(refusal, RawFabric)
-    assert refusal.absent
+    assert refusal.is_absent
 
 
 def test_failed_field_holds_zero_and_is_ignored(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def raw_node(folder: Path, kind: type[SimulatedNvml] = OffBus) -> RawNode:
 def test_gpu_off_the_bus_is_labelled_as_far_as_nvml_knows_it(kind: type[SimulatedNvml], tmp_path: Path) -> None:
     description = described(tmp_path, kind)
     labels = {}
-    for key, value in description.labels.known.items():
+    for key, value in description.labels.by_key.items():
         labels[key.removeprefix(PREFIX)] = value
     assert labels["gpus"] == "1"
     assert labels["gpu-product"] == "Orin-nvgpu"
@@ -126,7 +126,7 @@ def test_gpu_without_a_handle_is_no_empty_node(tmp_path: Path) -> None:
     found = describe(raw, "jetson-1")
     assert found.problem.startswith("NVML does not answer")
     assert found.problem.endswith("GPUs on the PCI bus: none")
-    assert found.labels.known == {f"{PREFIX}state": "unknown"}
+    assert found.labels.by_key == {f"{PREFIX}state": "unknown"}
 
 
 def test_jetson_whose_nvml_does_not_start_is_no_empty_node(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_jetson_whose_nvml_does_not_start_is_no_empty_node(tmp_path: Path) -> No
     raw = probed(orin(), tmp_path, not_found, kind=OffBus)
     found = describe(raw, "jetson-1")
     assert found.problem
-    assert found.labels.known == {f"{PREFIX}state": "unknown"}
+    assert found.labels.by_key == {f"{PREFIX}state": "unknown"}
 
 
 class OneWithoutAddress(SimulatedNvml):

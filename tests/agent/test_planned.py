@@ -65,14 +65,14 @@ class Site:
         self.restart()
 
     def restart(self, *, unique: bool = True, slinky: bool = True) -> None:
-        planner = Planner("n1", unique=unique, slinky=slinky)
+        planner = Planner("n1", can_write_unique=unique, can_write_slinky=slinky)
         self.publisher = NodePublisher(self._clients(), "n1", planner=planner)
 
     def turn(self, description: Description | None = None) -> bool:
         """Look at the Node and write what is pending, as the loop does; whether there was something."""
         description = description or self.description
         self.publisher.refresh()
-        pending = self.publisher.pending(description)
+        pending = self.publisher.is_pending(description)
         if pending:
             self.publisher.publish(description)
         return pending

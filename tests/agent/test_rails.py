@@ -311,7 +311,7 @@ def test_malformed_neighbours_are_none(tmp_path: Path) -> None:
 def hold(node: Cabled, name: str) -> None:
     """A pod takes the RDMA device of a NIC along while the agent runs."""
     node.cables.pop(name)
-    node.changes_nics(lambda nic: nic._replace(held=True) if nic.name == name else nic)
+    node.changes_nics(lambda nic: nic._replace(is_held=True) if nic.name == name else nic)
 
 
 @pytest.mark.regression

@@ -27,7 +27,7 @@ def test_recorded_machine_is_understood_as_the_readme_says(name: str, tmp_path: 
 
     lines = table(description.topology.matrix).splitlines()
     lines.append("")
-    labels = description.labels.known
+    labels = description.labels.by_key
     for key, value in sorted(labels.items()):
         lines.append(f"{key}={value}")
     expected = (HERE / f"{name}.txt").read_text()

@@ -100,7 +100,7 @@ def described(machine: Machine, folder: Path, faults: MachineFaults | None = Non
 
 def labels(description: Description) -> dict[str, str]:
     short = {}
-    for key, value in description.labels.known.items():
+    for key, value in description.labels.by_key.items():
         short[key.removeprefix(PREFIX)] = str(value)
     return short
 
@@ -439,7 +439,7 @@ def test_without_sysfs_a_lost_gpu_is_named_by_what_nvml_says(tmp_path: Path) -> 
     without_sysfs = raw._replace(
         gpu_functions=(),
         switch_functions=(),
-        bus_visible=False,
+        is_bus_visible=False,
     )
     topology = discover(without_sysfs)
     address = machine.gpus[4].function.address
@@ -486,7 +486,7 @@ def test_tray_keeps_its_domain_while_a_gpu_is_silent_about_the_fabric(code: int,
     assert topology.reasons == (reason,)
     assert topology.state is State.DEGRADED
     published = labels_for(topology, "n1")
-    assert f"{PREFIX}nvlink-domain" not in published.known
+    assert f"{PREFIX}nvlink-domain" not in published.by_key
     assert f"{PREFIX}nvlink-domain" in published.unknown
 
 

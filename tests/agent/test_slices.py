@@ -39,7 +39,7 @@ class Server:
 def said(audit: SliceAudit, description: Description) -> tuple[str, ...]:
     joined = audit.join(description)
     assert joined.labels == description.labels
-    assert joined.labels.known[STATE] == "ok"
+    assert joined.labels.by_key[STATE] == "ok"
     assert joined.topology is not None
     assert reasons(joined.annotations[MATRIX]) == joined.topology.reasons
     return joined.topology.reasons

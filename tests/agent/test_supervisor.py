@@ -389,7 +389,7 @@ def test_wake_up_says_again_how_long_the_worker_listens(probe: ProbeProcess, mon
     agent, theirs = Channel.pair()
     with wake, waker, contextlib.closing(agent), contextlib.closing(theirs):
         monkeypatch.setattr(probe, "_worker", ProbeWorker(0, agent))
-        monkeypatch.setattr(probe, "_listening", False)
+        monkeypatch.setattr(probe, "_is_listening", False)
         began = time.monotonic()
         waker.send(b"x")
         assert probe.wait(3600, wake) == ""
@@ -411,7 +411,7 @@ def test_wait_ends_after_its_time(probe: ProbeProcess, monkeypatch: pytest.Monke
     probe.probe()
     assert probe.wait(0.01, wake) == ""
     assert probe.wait(-1.0, wake) == ""
-    probe._listening = False  # as after a wake-up
+    probe._is_listening = False  # as after a wake-up
     assert probe.wait(0.01, wake) == ""
     assert len(probe.probe().gpus) == 4
 

@@ -278,7 +278,7 @@ def test_unknown_numa_node_follows_from_local_cpus(tmp_path: Path) -> None:
     everywhere = numbered(raw, numa=None, local_cpus="0-223")
     assert_all_gpus_on(None, everywhere)
     labels = labels_for(everywhere, "n1")
-    assert label_keys.GPUS_PER_NUMA not in labels.known
+    assert label_keys.GPUS_PER_NUMA not in labels.by_key
 
     straddling = numbered(raw, numa=None, local_cpus="50-60")
     assert_all_gpus_on(None, straddling)
@@ -313,14 +313,14 @@ def test_gpus_that_nvml_lists_and_sysfs_lacks_are_named(shown: int, which: str, 
     shown_reasons = reasons(description.annotations[label_keys.MATRIX])
     assert shown_reasons == (reason,)
     assert description.sentence.endswith(f"state ok; {reason}")
-    assert label_keys.GPUS_PER_NUMA not in description.labels.known
+    assert label_keys.GPUS_PER_NUMA not in description.labels.by_key
 
     first, *others = raw.gpus
     weak = first._replace(links=first.links[:-1])
     weak_raw = raw._replace(gpus=(weak, *others))
     baseline = description.annotations[label_keys.REFERENCE]
     degraded = describe(weak_raw, "n1", baseline)
-    assert degraded.labels.known[label_keys.STATE] == State.DEGRADED
+    assert degraded.labels.by_key[label_keys.STATE] == State.DEGRADED
     shown_reasons = reasons(degraded.annotations[label_keys.MATRIX])
     assert {reason} < set(shown_reasons)
 
@@ -331,7 +331,7 @@ def test_gpus_that_sysfs_shows_need_no_reason(tmp_path: Path) -> None:
     description = describe(raw, "n1")
     assert reasons(description.annotations[label_keys.MATRIX]) == ()
     assert description.sentence.endswith("state ok")
-    assert label_keys.GPUS_PER_NUMA in description.labels.known
+    assert label_keys.GPUS_PER_NUMA in description.labels.by_key
 
 
 @pytest.mark.regression
@@ -340,7 +340,7 @@ def test_invisible_bus_proves_nothing_of_gpus(shown: int, tmp_path: Path) -> Non
     raw = of_h200(tmp_path)
     invisible = raw._replace(
         gpu_functions=raw.gpu_functions[:shown],
-        bus_visible=False,
+        is_bus_visible=False,
     )
     description = describe(invisible, "n1")
     assert description.sentence.endswith("state ok")
@@ -358,7 +358,7 @@ def test_half_mounted_sysfs_costs_only_what_it_hides(tmp_path: Path) -> None:
         nics=(),
         gpu_functions=(),
         switch_functions=(),
-        bus_visible=False,
+        is_bus_visible=False,
     )
     bare = discover(nothing)
     bare_rows = bare.matrix.cells
@@ -367,7 +367,7 @@ def test_half_mounted_sysfs_costs_only_what_it_hides(tmp_path: Path) -> None:
         assert bare_row[:8] == whole_row[:8]
     assert bare.state is State.OK
     labels = labels_for(bare, "n1")
-    assert label_keys.NUMA_NODES not in labels.known
+    assert label_keys.NUMA_NODES not in labels.by_key
 
 
 def reasons_with_last_gpu_held_by(driver: str | None, folder: Path) -> list[str]:
@@ -444,7 +444,7 @@ def test_one_numa_node_has_everything_whatever_the_firmware_says(tmp_path: Path)
     assert silent.matrix == told.matrix
     assert silent.matrix.cells[0] == ("X", "NODE", "NODE")
     labels = labels_for(silent, "n1")
-    assert labels.known[label_keys.GPUS_PER_NUMA] == "1"
+    assert labels.by_key[label_keys.GPUS_PER_NUMA] == "1"
     assert_all_gpus_on(0, silent)
     assert silent.nics
     for nic in silent.nics:
@@ -466,7 +466,7 @@ NIC3\tNODE\tNODE\tNODE\tPIX\t X
     assert cells[0] == ("X", "NODE", "NODE", "NODE", "NODE")
     assert cells[1] == ("NODE", "X", "PIX", "NODE", "NODE")
     labels = labels_for(topology, "n1")
-    assert labels.known[label_keys.GPUS_PER_NUMA] == "1"
+    assert labels.by_key[label_keys.GPUS_PER_NUMA] == "1"
 
 
 def test_one_numa_node_has_also_what_the_firmware_puts_elsewhere(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_watch_of_the_node_hands_on_its_metadata() -> None:
             NodePublisher(client, "n1"),
             AgentMetrics(),
             lambda: None,
-            seen=seen.append,  # type: ignore[arg-type]
+            on_metadata=seen.append,  # type: ignore[arg-type]
             runtime=WatchRuntime(1),
         )
         watch.run()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.support.cluster import gpu_node, topology
-from toposcope.api.cluster_topology import DEFAULT_GRACE, seconds
+from toposcope.api.cluster_topology import DEFAULT_GRACE_SECONDS, seconds
 from toposcope.api.levels import Level
 from toposcope.api.requirement import Requirement
 
@@ -45,9 +45,9 @@ def test_empty_spec_selects_gpu_nodes_and_waits_ten_minutes() -> None:
     empty = topology()
     assert empty.levels is None
     assert empty.required == ()
-    assert empty.grace == DEFAULT_GRACE
-    assert DEFAULT_GRACE == 600
-    assert empty.retain is False
+    assert empty.grace_seconds == DEFAULT_GRACE_SECONDS
+    assert DEFAULT_GRACE_SECONDS == 600
+    assert empty.is_retaining is False
     assert empty.problems == ()
     with_gpus = gpu_node("n1")
     assert empty.selects(with_gpus)
@@ -123,7 +123,7 @@ def test_bad_field_is_named_and_the_rest_stays_in_force() -> None:
         gracePeriod="soon",
         required=["rack"],
     )
-    assert bad.grace == DEFAULT_GRACE
+    assert bad.grace_seconds == DEFAULT_GRACE_SECONDS
     assert bad.required == ("rack",)
     domain, grace = bad.problems
     assert domain.startswith("spec.levels[0].domain")

@@ -1,14 +1,13 @@
-"""The policy that `make bench ARGS=bindings` measures: labels come with the binding, and no binding fails for them."""
+"""The component binding-labels on a real kube-apiserver: labels come with a binding, and none fails for them."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from tests.support.api import ApiUnderTest, create_namespace, create_service_account, wait_until
+from tests.support.paths import MANIFESTS
 from toposcope.integrations.binding_paths import encode
-from toposcope.integrations.node_path import PathStep
 
 pytestmark = pytest.mark.real_api("admission")
 
@@ -17,13 +16,12 @@ POLICIES = f"{GROUP}/mutatingadmissionpolicies"
 BINDINGS = f"{GROUP}/mutatingadmissionpolicybindings"
 CONFIG_MAPS = "/api/v1/namespaces/toposcope-system/configmaps"
 CONFIG_MAP = f"{CONFIG_MAPS}/toposcope-node-paths"
-POLICY = Path(__file__).parents[2] / "tools" / "bench" / "binding_policy.yaml"
+POLICY = MANIFESTS / "components" / "binding-labels" / "policy.yaml"
 GOOD = encode(
     {
-        "n1": [PathStep("rack", "", "r1"), PathStep("host", "", "n1")],
-        "n10": [PathStep("rack", "", "r2"), PathStep("host", "", "n10")],
-        "n2": [PathStep("rack", "", "r2")],
-        "n3": [],
+        "n1": "rack=r1,host=",
+        "n10": "rack=r2,nvlink-domain=,host=",
+        "n2": "rack=r2",
     },
     shards=2,
 ).data
@@ -67,32 +65,88 @@ def in_force(api: ApiUnderTest, prefix: str) -> None:
     )
 
 
-def bound(api: ApiUnderTest, name: str, node: str, namespace: str = "on") -> dict[str, str]:
-    """Make a pod, bind it to the node, and give its labels and annotations."""
+def make_pod(api: ApiUnderTest, name: str, namespace: str = "on") -> str:
+    """Create a pod that waits; its path."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     spec = {"containers": [{"name": "main", "image": "none"}]}
     api.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+    return f"{pods}/{name}"
+
+
+def binding_of(name: str, node: str, **metadata: Any) -> dict[str, Any]:
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    api.create(
-        f"{pods}/{name}/binding",
-        {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target},
-    )
-    pod = api.get(f"{pods}/{name}")
-    assert pod["spec"]["nodeName"] == node
-    metadata = pod["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, **metadata},
+        "target": target,
+    }
+
+
+def keys_on(api: ApiUnderTest, pod: str) -> dict[str, str]:
+    """Its labels and annotations."""
+    metadata = api.get(pod)["metadata"]
     return metadata.get("labels", {}) | metadata.get("annotations", {})
 
 
-def test_labels_of_the_path_come_with_the_binding(cluster: ApiUnderTest) -> None:
-    assert bound(cluster, "whole", "n10") == {
-        "gpu.topology/path": "rack=r2,host=n10",
+def bound(api: ApiUnderTest, name: str, node: str, namespace: str = "on", **metadata: Any) -> dict[str, str]:
+    """Make a pod, bind it to the node, and give its labels and annotations."""
+    pod = make_pod(api, name, namespace)
+    api.create(f"{pod}/binding", binding_of(name, node, **metadata))
+    assert api.get(pod)["spec"]["nodeName"] == node
+    return keys_on(api, pod)
+
+
+def test_labels_of_the_path_come_in_the_write_that_binds(cluster: ApiUnderTest) -> None:
+    pod = make_pod(cluster, "whole")
+    before = cluster.get(pod)["metadata"]["resourceVersion"]
+    cluster.create(f"{pod}/binding", binding_of("whole", "n1"))
+    watch = f"watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dwhole&resourceVersion={before}"
+    _, only_event = cluster.request("GET", f"/api/v1/namespaces/on/pods?{watch}")
+    after = only_event["object"]
+    assert after["spec"]["nodeName"] == "n1"
+    assert after["metadata"]["annotations"] == {"gpu.topology/path": "rack=r1,host=n1"}
+    assert after["metadata"]["labels"] == {
+        "gpu.topology/path-rack": "r1",
+        "gpu.topology/path-host": "n1",
+    }
+
+
+def test_levels_that_end_at_the_node_have_its_name(cluster: ApiUnderTest) -> None:
+    assert bound(cluster, "own-name", "n10") == {
+        "gpu.topology/path": "rack=r2,nvlink-domain=n10,host=n10",
         "gpu.topology/path-rack": "r2",
+        "gpu.topology/path-nvlink-domain": "n10",
         "gpu.topology/path-host": "n10",
     }
 
 
 def test_path_without_the_host_is_written_as_far_as_known(cluster: ApiUnderTest) -> None:
     assert bound(cluster, "short", "n2") == {"gpu.topology/path": "rack=r2", "gpu.topology/path-rack": "r2"}
+
+
+SENT: dict[str, Any] = {
+    "labels": {"gpu.topology/path-rack": "forged", "gpu.topology/path-room": "forged"},
+    "annotations": {"gpu.topology/path": "rack=forged", "example.com/note": "kept"},
+}
+
+
+def test_keys_of_the_sender_are_replaced(cluster: ApiUnderTest) -> None:
+    assert bound(cluster, "forged", "n2", **SENT) == {
+        "gpu.topology/path": "rack=r2",
+        "gpu.topology/path-rack": "r2",
+        "example.com/note": "kept",
+    }
+
+
+def test_keys_of_the_sender_go_where_the_node_has_no_path(cluster: ApiUnderTest) -> None:
+    assert bound(cluster, "forged-unknown", "n4", **SENT) == {"example.com/note": "kept"}
+
+
+def test_binding_by_the_older_resource_is_labelled_too(cluster: ApiUnderTest) -> None:
+    pod = make_pod(cluster, "older")
+    cluster.create("/api/v1/namespaces/on/bindings", binding_of("older", "n2"))
+    assert keys_on(cluster, pod) == {"gpu.topology/path": "rack=r2", "gpu.topology/path-rack": "r2"}
 
 
 @pytest.mark.parametrize("node", ["n3", "n4", "a", "n", "n1.example.com"])

@@ -13,7 +13,7 @@ from tests.support.documents import document
 from tests.support.paths import ROOT
 from tests.support.recorded import ReadQuestion, record_questions, recorded
 from tests.support.upstream_crds import described, upstream_crd
-from tests.support.workloads import KNOWN, RACK, job
+from tests.support.workloads import CLUSTER_FACTS, RACK, job
 from toposcope.integrations.readings import readings
 
 CRDS = ("kai-topologies-v0.17", "kai-podgroups-v0.17", "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19")
@@ -123,7 +123,7 @@ def test_annotations_without_findings_are_accepted(api: ApiUnderTest) -> None:
 def messages(workload: Any) -> list[str]:
     """Of the findings of all systems that read the workload."""
     found = []
-    for reading in readings(workload, KNOWN):
+    for reading in readings(workload, CLUSTER_FACTS):
         found += [finding.message for finding in reading.findings]
     return found
 

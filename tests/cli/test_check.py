@@ -174,7 +174,7 @@ items:
     small = checked["workloads"][1]
     assert small["place"] == "work.yaml, document 2, item 2, line 2"
     assert small["findings"][0]["line"] == 14
-    assert small["notes"][0] == "room is not checked before the levels are right"
+    assert small["notes"][0] == "room is not checked until the levels are right"
     assert checked["passedOver"] == ["work.yaml, document 2, item 3, line 2"]
     assert checked["problems"] == ["work.yaml, document 1, line 2: not YAML: did not find expected node content"]
     assert "\ntoposcope check: 1 problem in the input\n" in ran.err

@@ -125,7 +125,7 @@ def test_object_that_the_schema_refuses_is_not_stored(served: ApiUnderTest, serv
     small = clique("small", size=0)
     (wrong,) = server.ask(small)
     assert wrong.field == "spec.size"
-    assert wrong.refused is True
+    assert wrong.is_refused is True
     assert "should be greater than or equal to 1" in wrong.message
     odd = clique("odd", size=3, sizes=4, other=1)
     assert server.ask(odd) == (
@@ -183,7 +183,7 @@ def test_credentials_without_rights_learn_which_verbs_it_takes(served: ApiUnderT
     with contextlib.closing(ApiClient(guest)) as client:
         server = DryRun(client, "guests")
         (remark,) = server.ask(clique("x", size=1))
-    assert not remark.refused
+    assert not remark.is_refused
     assert remark.message.startswith("these credentials may not get it, so the API server was not asked; ask an admin")
     assert "the verbs get, create and patch (cliques.words.example.com" in remark.message
 

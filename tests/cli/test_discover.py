@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Command, Write
 from tests.support.pages import expected_page
 from tests.support.paths import FIXTURES
-from toposcope.agent.annotation import LIMIT
+from toposcope.agent.annotation import LIMIT_BYTES
 from toposcope.cli.hardware import ProbeSource, source
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.sysfs import write_sysfs
@@ -35,7 +35,7 @@ def test_json_of_every_shipped_profile(profile: str, discover: Command) -> None:
         assert part in found
     labels, annotations = found["labels"], found["annotations"]
     assert labels["gpu.topology/gpus"] == str(len(gpus))
-    assert len(annotations["gpu.topology/matrix"]) <= LIMIT
+    assert len(annotations["gpu.topology/matrix"]) <= LIMIT_BYTES
 
 
 def test_yaml_says_the_same_as_json(discover: Command) -> None:

@@ -24,7 +24,7 @@ def test_node_whose_driver_disagrees_with_the_hardware(toposcope_on: CommandOnCl
     out = toposcope_on(sliced, "explain node h200-2", code=1).out
     assert (
         "Why: gpu.nvidia.com and the hardware disagree: "
-        "GPU 3: gpu-3 of gpu.nvidia.com says pcieRoot pci0000:ff, sysfs says pci0000:59"
+        "GPU 3: gpu-3 of gpu.nvidia.com has pcieRoot pci0000:ff, but sysfs has pci0000:59"
     ) in out
     assert "GPU 3: gpu-3 of gpu.nvidia.com says numaNode 7, sysfs says 0" in out
     assert "kubectl get resourceslices --field-selector spec.nodeName=h200-2 -o yaml" in out
@@ -53,7 +53,7 @@ def test_node_whose_compute_domain_is_not_ready(toposcope_on: CommandOnCluster) 
 
 def test_node_of_a_compute_domain_of_two_cliques(toposcope_on: CommandOnCluster) -> None:
     out = toposcope_on(sliced, "explain node/gb200-02").out
-    assert "ComputeDomain train/wide has 2 nodes in 2 cliques, between which no memory is shared" in out
+    assert "ComputeDomain train/wide has 2 nodes in 2 cliques, which share no memory with each other" in out
 
 
 def test_node_without_driver_has_gpus_of_the_device_plugin(toposcope_on: CommandOnCluster) -> None:
@@ -76,7 +76,7 @@ def test_missing_node_is_an_error(toposcope_on: CommandOnCluster) -> None:
 def test_pod_in_a_compute_domain_of_two_cliques(toposcope_on: CommandOnCluster) -> None:
     out = toposcope_on(sliced, "explain pod/p -n train").out
     assert (
-        "ComputeDomain train/wide has 2 nodes in 2 cliques, between which no memory is shared; "
+        "ComputeDomain train/wide has 2 nodes in 2 cliques, which share no memory with each other; "
         "1 of its 1 nodes are in it"
     ) in out
 

@@ -298,7 +298,7 @@ def test_running_cluster_exports_what_saved_objects_do(
 
 @pytest.mark.regression
 def test_kueue_gets_no_level_of_own_names_at_the_top(toposcope_on: CommandOnCluster) -> None:
-    """Kueue 0.14 to 0.19.0 leaves out each node whose hostname is the value of the first level."""
+    """Kueue 0.14 to 0.19.0 ignores each node whose hostname is the value of the first level."""
     ran = toposcope_on(hgx, "export --format kueue")
     assert ran.yaml["spec"] == {"levels": [{"nodeLabel": HOST}]}
     assert "level nvlink-domain (gpu.topology/nvlink-domain) is left out: it is each node's own name" in ran.err

@@ -54,7 +54,7 @@ def test_finding_of_no_field_is_said_of_the_document(write: Write, toposcope_on:
     said = [line.strip() for line in lines if line.startswith(("  error:", "  warning:"))]
     assert said == [
         "error: metadata.labels[kai.scheduler/queue] (line 3): Queue 'tema' does not exist",
-        "warning: job/train -n ml (line 1): KAI 0.17 does not go by topologySpreadConstraints",
+        "warning: job/train -n ml (line 1): KAI 0.17 ignores topologySpreadConstraints",
     ]
 
 

@@ -68,7 +68,7 @@ def recorded(machine: Machine, folder: Path, faults: str = "{}") -> tuple[RawNod
     def start() -> SimulatedNvml:
         return SimulatedNvml(machine, faults_file=faults_file)
 
-    source = ProbeSource(start, sysfs, simulated=True)
+    source = ProbeSource(start, sysfs, is_simulated=True)
     file = folder / "recording.json"
     raw = record(source, file, TODAY, tick())
     return raw, file
@@ -225,7 +225,7 @@ def test_recording_a_replayed_recording_changes_nothing(tmp_path: Path) -> None:
     first = load_recording(file)
     sysfs = tmp_path / "replayed"
     write_recorded_sysfs(first, sysfs)
-    source = ProbeSource(lambda: ReplayedNvml(first), sysfs, simulated=True)
+    source = ProbeSource(lambda: ReplayedNvml(first), sysfs, is_simulated=True)
 
     second = tmp_path / "second.json"
     record(source, second, TODAY, tick())
@@ -246,7 +246,7 @@ def test_crash_leaves_a_recording_up_to_the_call_that_crashed(tmp_path: Path) ->
         return SimulatedNvml(machine, faults_file=faults_file, crash=crash)
 
     file = tmp_path / "recording.json"
-    source = ProbeSource(crashing, sysfs, simulated=True)
+    source = ProbeSource(crashing, sysfs, is_simulated=True)
     with pytest.raises(ProbeError, match="SIGKILL in step: identity of GPU 1"):
         record(source, file, TODAY)
     recording = load_recording(file)
@@ -563,7 +563,7 @@ def test_replayed_machine_can_be_probed_again_and_again(tmp_path: Path) -> None:
     recording = load_recording(file)
     sysfs = tmp_path / "again"
     write_recorded_sysfs(recording, sysfs)
-    source = ProbeSource(lambda: ReplayedNvml(recording), sysfs, simulated=True)
+    source = ProbeSource(lambda: ReplayedNvml(recording), sysfs, is_simulated=True)
     with source.probe_process() as process:
         first = process.probe()
         second = process.probe()
@@ -670,4 +670,4 @@ def test_recording_without_a_function_can_be_replayed(tmp_path: Path) -> None:
             kept.append(line)
     file.write_text("\n".join(kept))
     raw = replayed(file, tmp_path / "again")
-    assert raw.gpus[0].mig is None
+    assert raw.gpus[0].has_mig is None

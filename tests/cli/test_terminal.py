@@ -55,7 +55,7 @@ def test_long_output_is_paged_and_short_is_not(capfd: pytest.CaptureFixture[str]
     pager = (sys.executable, "-c", "import sys; print('paged', len(sys.stdin.readlines()))")
     screen = Screen(
         stream,
-        colour=False,
+        has_colour=False,
         width=80,
         height=4,
         pager=pager,
@@ -70,7 +70,7 @@ def test_missing_pager_is_ignored() -> None:
     stream = Terminal()
     Screen(
         stream,
-        colour=False,
+        has_colour=False,
         width=80,
         height=2,
         pager=("/no/such/pager",),
@@ -81,7 +81,7 @@ def test_missing_pager_is_ignored() -> None:
 def test_texts_are_cut_in_the_middle_and_columns_fit_the_screen() -> None:
     assert shortened("55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766", 11) == "55c2d…32766"
     assert shortened("short", 11) == "short"
-    narrow = Screen(io.StringIO(), colour=False, width=20, height=None)
+    narrow = Screen(io.StringIO(), has_colour=False, width=20, height=None)
     assert list(columns(narrow, ["A", "N", "LONG"], [["a", "10", "x" * 40]], right=[1])) == [
         "A   N  LONG",
         "a  10  xxxxxx…xxxxxx",
@@ -89,7 +89,7 @@ def test_texts_are_cut_in_the_middle_and_columns_fit_the_screen() -> None:
 
 
 def test_narrow_screen_drops_spare_columns_and_keeps_names() -> None:
-    narrow = Screen(io.StringIO(), colour=False, width=20, height=None)
+    narrow = Screen(io.StringIO(), has_colour=False, width=20, height=None)
     row = ["a-long-name", "x" * 9, "y" * 9]
     _head, line = columns(narrow, ["NAME", "X", "Y"], [row], spare=[1])
     assert line == "a-long-name  yyyy…yyy"
@@ -111,7 +111,7 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
     evil = "rack\x1b]0;title\x07\x9b2J\u202e\x1b[31mred\nline\tü"
     assert escaped(evil) == "rack\\u001b]0;title\\u0007\\u009b2J\\u202e\\u001b[31mred\\u000aline\tü"
     stream = io.StringIO()
-    screen = Screen(stream, colour=True, width=None, height=None)
+    screen = Screen(stream, has_colour=True, width=None, height=None)
     screen.show([screen.paint("a\x1b[2Jb", "alarm"), "c\x1b[5md"])
     assert stream.getvalue() == "\x1b[1;31ma\\u001b[2Jb\x1b[0m\nc\\u001b[5md\n"
     # Programs read it back.
@@ -130,7 +130,7 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
 )
 def test_message_of_several_lines_stays_below_its_first(line: str, shown: str) -> None:
     stream = io.StringIO()
-    Screen(stream, colour=False, width=80, height=None).show([line, "next"])
+    Screen(stream, has_colour=False, width=80, height=None).show([line, "next"])
     assert stream.getvalue() == f"{shown}next\n"
 
 

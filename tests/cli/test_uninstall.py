@@ -86,7 +86,7 @@ def cluster(api: ApiUnderTest, toposcope: Command) -> ApiUnderTest:
     host = {"nodeLabel": "kubernetes.io/hostname"}
     api.create(KUEUE, theirs(KUEUE, "by-hand", host))
     api.create(KAI, theirs(KAI, "by-hand", host))
-    toposcope("controller --once", *to_it)
+    toposcope("controller --once --node-paths", *to_it)
     for name in ("n1", "n2"):
         toposcope(f"agent --once --nvidia-labels --slinky --profile dgx-h200 --node-name {name}", *to_it)
 
@@ -155,6 +155,7 @@ def test_plan_is_shown_and_nothing_changes_without_yes(cluster: ApiUnderTest, un
         "delete  topology.kueue.x-k8s.io/c",
         "delete  clustertopology.gpu.topology/c",
         "delete  configmap/toposcope-node-plan",
+        "delete  configmap/toposcope-node-paths",
     ]
     assert lines[-2].startswith("clean   2 nodes of ")
     assert lines[-1] == "nothing was changed; to remove it, add --yes"
@@ -243,7 +244,7 @@ def test_pods_that_still_run_end_it_before_labels_go(cluster: ApiUnderTest, clie
     assert state(cluster) == before | (PROGRAMS_LEFT if cluster.is_real else {})
     cluster.request("DELETE", f"{PODS}/running?gracePeriodSeconds=0")
     remover(client, time).carry_out(find_all(client))
-    assert find_all(client).empty
+    assert find_all(client).is_empty
 
 
 @pytest.mark.regression
@@ -256,7 +257,7 @@ def test_pods_that_write_nothing_do_not_hold_it_back(cluster: ApiUnderTest, clie
     time, client = Sleeping(), clients()
     remover(client, time).carry_out(find_all(client))
     assert time.seconds == 0.0
-    assert find_all(client).empty
+    assert find_all(client).is_empty
 
 
 def test_object_with_a_new_holder_is_reported_by_finalizer(cluster: ApiUnderTest, clients: Clients) -> None:

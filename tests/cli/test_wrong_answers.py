@@ -19,7 +19,10 @@ from tests.support.saved import pod
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.ui.bundle import Bundle
 
-pytestmark = pytest.mark.embedded_api("each run is recorded on an API server of its own")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.embedded_api("each run is recorded on an API server of its own"),
+]
 
 WRONG = (
     b"{}",

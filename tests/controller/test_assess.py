@@ -12,7 +12,7 @@ from toposcope.api.label_keys import GPU_PRESENT, HOSTNAME, NVLINK_DOMAIN
 from toposcope.api.yaml_text import load
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.availability import judge, unsynced
-from toposcope.controller.assess.diagnostics import MOST
+from toposcope.controller.assess.diagnostics import MOST_DIAGNOSTICS
 from toposcope.controller.assess.selection import disjoint_condition, overlaps, selected
 from toposcope.controller.memory import Memory
 from toposcope.hierarchy.catalogue import BUILT_IN
@@ -312,7 +312,7 @@ def test_there_are_never_more_than_a_handful() -> None:
     history = History()
     history.look([gpu_node("n1", many)])
     shown = history.status["hints"]
-    assert len(shown) == MOST
+    assert len(shown) == MOST_DIAGNOSTICS
     for hint in shown:
         assert hint["reason"] == "NearMiss"  # the most urgent
 

@@ -105,14 +105,14 @@ def test_single_look_says_what_is_gone_and_takes_nothing_away(history: History) 
     """`controller --once`: nobody looks again when the grace period is over."""
     history.spec = {"required": ["rack"]}
     history.look(FOUR)
-    history.restart(single_look=True)
+    history.restart(is_single_look=True)
     assert path_after(history, BARE, 1) == FULL
     assert available(history) == "False"
 
 
 def test_single_look_without_a_look_before_says_what_is_missing(history: History) -> None:
     history.spec = {"required": ["rack"]}
-    history.restart(single_look=True)
+    history.restart(is_single_look=True)
     assert path_after(history, BARE) == WITHOUT_RACK
     assert available(history) == "False"
 

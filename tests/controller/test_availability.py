@@ -12,10 +12,10 @@ WITHOUT_RACK = "zone > block > nvlink-domain > host"
 LABELLED = gpu_nodes("n", 4)
 UNLABELLED = gpu_nodes("n", 4, {"rack": None})
 UNUSABLE = [
-    gpu_node("n0", ready=False, schedulable=True),
-    gpu_node("n1", ready=True, schedulable=False),
-    gpu_node("n2", ready=False, schedulable=True),
-    gpu_node("n3", ready=True, schedulable=False),
+    gpu_node("n0", is_ready=False, is_schedulable=True),
+    gpu_node("n1", is_ready=True, is_schedulable=False),
+    gpu_node("n2", is_ready=False, is_schedulable=True),
+    gpu_node("n3", is_ready=True, is_schedulable=False),
 ]
 
 

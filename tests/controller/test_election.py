@@ -45,8 +45,8 @@ def test_times_that_do_not_fit_together_are_refused(timing: dict[str, Any], mess
 def test_the_proportions_of_other_leases_are_the_usual_ones() -> None:
     assert Timing.lasting(15) == Timing()
     assert Timing.lasting(30) == Timing(30, 20.0, 4.0)
-    assert Timing.lasting(3).request == 1.0
-    assert Timing(renew=5).request == 2.5
+    assert Timing.lasting(3).request_seconds == 1.0
+    assert Timing(renew_seconds=5).request_seconds == 2.5
 
 
 class Store:
@@ -98,7 +98,7 @@ class Contender:
     def turn(self, now: float) -> bool:
         """Look and claim at `now`; whether it may write then."""
         election = self.election
-        if election.must_look:
+        if election.has_to_look:
             election.looked(now, self.store.lease)
         if election.wants(now):
             stored = self.store.write(election.claim(START + timedelta(seconds=now)))
@@ -106,7 +106,7 @@ class Contender:
                 election.claimed(now, now, stored)
             else:
                 election.doubt()
-        return election.may_write(now)
+        return election.can_write(now)
 
     def claim_unanswered(self, now: float) -> None:
         self.election.looked(now, self.store.lease)
@@ -162,8 +162,8 @@ class TestWhoLeads:
     ) -> None:
         assert leader.turn(2)
         assert not follower.turn(2.5)
-        assert leader.election.may_write(11.9)
-        assert not leader.election.may_write(12)
+        assert leader.election.can_write(11.9)
+        assert not leader.election.can_write(12)
         assert not follower.turn(17.5)
         assert follower.turn(17.6)
         assert not leader.turn(17.7)
@@ -172,7 +172,7 @@ class TestWhoLeads:
 
     def test_leader_that_was_stopped_finds_out_without_a_request(self, leader: Contender) -> None:
         assert leader.turn(2)
-        assert not leader.election.may_write(60)
+        assert not leader.election.can_write(60)
         # It resumes, because nobody took over.
         assert leader.turn(60)
 
@@ -214,7 +214,7 @@ class TestWhoLeads:
         assert not leader.turn(17.5)
         store.lease = saved
         assert not leader.turn(18)
-        assert follower.election.may_write(26)
+        assert follower.election.can_write(26)
         assert not follower.turn(26.1)
         assert not leader.turn(32.9)
         assert leader.turn(33.1)
@@ -231,12 +231,12 @@ class TestWhoLeads:
         assert leader.turn(10)
         assert leader.turn(11)
         assert not follower.turn(18.1)
-        assert leader.election.may_write(18.2)
+        assert leader.election.can_write(18.2)
         assert not follower.turn(33)
         assert follower.turn(33.2)
 
     def test_claim_whose_answer_was_lost_counts(self, leader: Contender, follower: Contender) -> None:
-        assert leader.election.may_write(0)
+        assert leader.election.can_write(0)
         assert not follower.turn(1)
         follower.claim_unanswered(16.1)
         assert follower.turn(18)
@@ -253,7 +253,7 @@ class TestWhoLeads:
     def test_any_change_of_the_lease_is_a_sign_of_life(
         self, store: Store, leader: Contender, follower: Contender
     ) -> None:
-        assert leader.election.may_write(0)
+        assert leader.election.can_write(0)
         assert not follower.turn(0)
         assert store.lease
         store.put({**store.lease.metadata, "labels": {"x": "y"}}, store.lease.spec)
@@ -287,9 +287,9 @@ def test_a_term_is_another_one_after_any_time_without_leadership(leader: Contend
 def test_time_counts_from_when_a_renewal_was_sent_not_from_its_answer(store: Store, leader: Contender) -> None:
     stored = store.write(leader.election.claim(START))
     assert stored
-    assert stored.seconds == TIMING.lease
+    assert stored.seconds == TIMING.lease_seconds
     leader.election.claimed(2.0, 6.0, stored)
-    assert not leader.election.may_write(12.0)
+    assert not leader.election.can_write(12.0)
 
 
 class Process:
@@ -312,7 +312,7 @@ class Process:
     def tick(self, after: float = 0.0) -> bool:
         self.clock.seconds += after
         self.elector.tick()
-        return self.elector.may_write()
+        return self.elector.can_write()
 
 
 @pytest.fixture
@@ -339,7 +339,7 @@ def test_one_of_two_leads_and_the_other_takes_over_what_is_given_back(pair: tupl
         assert not b.tick()
     a.stop.set()
     a.elector.release()
-    assert not a.elector.may_write()
+    assert not a.elector.can_write()
     assert b.tick()
     assert not a.tick()
     assert (a.news, b.news) == ([True, False], [True])
@@ -380,26 +380,26 @@ def test_api_server_when_away_then_leadership_ends_and_is_reported_once(
 
 @FAULTS
 def test_a_busy_server_is_asked_less_but_often_enough(faults: ServerFaults, leading: Process) -> None:
-    assert leading.elector.tick() == TIMING.retry
+    assert leading.elector.tick() == TIMING.retry_seconds
     faults.reject(429, retry_after=3)
     assert leading.elector.tick() == 3.0
     faults.reject(429, retry_after=300)
-    assert leading.elector.tick() == TIMING.request
+    assert leading.elector.tick() == TIMING.request_seconds
 
 
 def test_followers_ask_at_different_times(clients: Clients, clock: Time) -> None:
     follower = Process(clients(), "b", clock)
     waits = {follower.elector.tick() for _ in range(20)}
     assert len(waits) == 20
-    assert TIMING.retry <= min(waits) < TIMING.retry * 1.8
-    assert max(waits) <= TIMING.retry * 2.2
+    assert TIMING.retry_seconds <= min(waits) < TIMING.retry_seconds * 1.8
+    assert max(waits) <= TIMING.retry_seconds * 2.2
 
 
 @FAULTS
 def test_a_lease_that_cannot_be_given_back_keeps_no_program_from_ending(faults: ServerFaults, leading: Process) -> None:
     faults.reject(500)
     leading.elector.release()
-    assert not leading.elector.may_write()
+    assert not leading.elector.can_write()
     assert leading.news == [True, False]
 
 
@@ -436,7 +436,7 @@ def test_a_thread_leads_and_gives_back(clients: Clients, faults: ServerFaults, l
     elector = LeaderElector(clients(), namespace="default", name="leader", identity="b", stop=stop, changed=changed)
     elector.start()
     assert led.wait(30.0)
-    assert elector.may_write()
+    assert elector.can_write()
     stop.set()
     elector.release()
     assert news == [True, False]

@@ -58,7 +58,7 @@ def test_who_is_told(asked: str, was: list[Any], now: list[Any], told: list[str]
     names = [event.regarding["name"] for event in events]
     assert names == told
     for event in events:
-        assert event.warning == warning
+        assert event.is_warning == warning
 
 
 def with_levels(covered: str, *domains: str) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def with_levels(covered: str, *domains: str) -> dict[str, Any]:
 def test_dropped_level_is_a_warning_and_no_good_news() -> None:
     before = topology(with_levels("False", "zone", "rack", "host"))
     (event,) = condition_events(before, with_levels("True", "zone", "host"))
-    assert event.warning
+    assert event.is_warning
     assert event.reason == "LevelDropped"
     assert event.note == (
         "Level 'rack' (example.com/rack) is dropped: for gracePeriod (10m) no node has carried the label, "
@@ -89,7 +89,7 @@ def test_dropped_level_is_a_warning_and_no_good_news() -> None:
 def test_levels_that_all_nodes_carry_again_are_good_news() -> None:
     before = topology(with_levels("False", "zone", "host"))
     events = condition_events(before, with_levels("True", "zone", "rack", "host"))
-    assert [(event.warning, event.note) for event in events] == [(False, "All 8 nodes carry every level")]
+    assert [(event.is_warning, event.note) for event in events] == [(False, "All 8 nodes carry every level")]
 
 
 @pytest.mark.regression

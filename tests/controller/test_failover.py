@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/toposcope-controller"
-OLDER_GROVE = stand_in("grove.io", "v1alpha1", "ClusterTopology", "clustertopologies", namespaced=False)
+OLDER_GROVE = stand_in("grove.io", "v1alpha1", "ClusterTopology", "clustertopologies", is_namespaced=False)
 
 
 class Replica:

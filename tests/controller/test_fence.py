@@ -46,8 +46,8 @@ def test_without_an_election_the_fence_is_open() -> None:
 def make(api: ApiUnderTest) -> Iterator[Make]:
     with contextlib.ExitStack() as stack:
 
-        def client(may_write: Callable[[], bool], observe: Observe = unobserved) -> FencedClient:
-            client = FencedClient(load(str(api.kubeconfig)), "test", 5.0, may_write=may_write, observe=observe)
+        def client(can_write: Callable[[], bool], observe: Observe = unobserved) -> FencedClient:
+            client = FencedClient(load(str(api.kubeconfig)), "test", 5.0, can_write=can_write, observe=observe)
             stack.callback(client.close)
             return client
 
@@ -55,8 +55,8 @@ def make(api: ApiUnderTest) -> Iterator[Make]:
 
 
 def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(faults: ServerFaults, make: Make) -> None:
-    turns, codes = Turns(leads=True), list[int]()
-    client = make(turns.may_write, lambda _: codes.append)
+    turns, codes = Turns(is_leading=True), list[int]()
+    client = make(turns.can_write, lambda _: codes.append)
     client.call(MAKE)
     assert client._connection
     assert client._connection.timeout == 5, "so that no write arrives when another leads"
@@ -71,11 +71,11 @@ def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(faults: 
 def test_connecting_takes_time_in_which_leadership_may_end(faults: ServerFaults, make: Make) -> None:
     connected = []
 
-    def may_write() -> bool:
+    def can_write() -> bool:
         connected.append(client._connection is not None and client._connection.sock is not None)
         return False
 
-    client = make(may_write)
+    client = make(can_write)
     with pytest.raises(NotLeaderError):
         client.call(MAKE)
     assert connected == [True], "asked when nothing was left but to send"
@@ -107,8 +107,8 @@ class Closed:
 def test_a_follower_shows_nothing_about_topologies() -> None:
     turns = Turns()
     registry, findings = new_registry(), new_registry()
-    registry.register(LeaderOnly(findings, turns.may_write))
-    metrics = LeaderMetrics(registry, turns.may_write)
+    registry.register(LeaderOnly(findings, turns.can_write))
+    metrics = LeaderMetrics(registry, turns.can_write)
     Gauge("nodes", "Nodes.", registry=findings).set(3)
     Gauge("gpus", "GPUs.", ["topology"], registry=findings).labels("cluster").set(24)
 

@@ -4,7 +4,7 @@ import re
 
 from tests.support.paths import CRD, DOCS
 from toposcope.api.levels import INSIDE_A_NODE
-from toposcope.controller.segments import MOST
+from toposcope.controller.segments import MOST_SEGMENTS
 from toposcope.hierarchy.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY
 from toposcope.hierarchy.controller_config import read_config
 
@@ -28,7 +28,7 @@ def test_the_words_of_the_page_are_those_of_the_code() -> None:
     for reason in (NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY):
         assert f"| `{reason}` |" in PAGE
     number_words = {8: "eight"}
-    assert f"Up to {number_words[MOST]} segments" in PAGE
+    assert f"Up to {number_words[MOST_SEGMENTS]} segments" in PAGE
 
 
 def test_the_crd_refuses_the_same_domains() -> None:

@@ -77,7 +77,7 @@ def reported(nodes: Sequence[NodeFacts], published: Sequence[Published] = (), **
     asked = topology(**spec)
     evidence = Evidence(nodes, required=["block", "row"])
     found = assess(asked, evidence, Memory())
-    conditions = conditions_of(asked, found, published, anything_served=True)
+    conditions = conditions_of(asked, found, published, is_any_served=True)
     sizes = level_sizes(found.effective.levels, found.selected)
     demand = {"rack": 0, "block": 3, "row": 1}
     return report(found, conditions, published, demand, sizes)
@@ -121,7 +121,7 @@ def test_sizes_and_coverage_of_each_level(scraped: Scraped) -> None:
 def test_what_is_asked_for_and_what_is_there(scraped: Scraped) -> None:
     idle = []
     for i in range(2):
-        idle.append(gpu_node(f"n{i}", {"zone": f"z{i}"}, ready=False))
+        idle.append(gpu_node(f"n{i}", {"zone": f"z{i}"}, is_ready=False))
     scraped.show(cluster=reported(idle, required=["rack"]))
 
     def asked(domain: str) -> tuple[float | None, ...]:

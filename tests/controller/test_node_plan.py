@@ -429,7 +429,7 @@ def asked(nodes: Table, *topologies: Any) -> dict[str, PlannedTopology]:
     entries = {}
     for one in topologies:
         evidence = Evidence(nodes)
-        entry = planned(one, assess(one, evidence, Memory(single_look=True)))
+        entry = planned(one, assess(one, evidence, Memory(is_single_look=True)))
         if entry:
             entries[one.name] = entry
     return entries
@@ -489,7 +489,7 @@ BY_EXPRESSION = {"matchExpressions": [{"key": RACKS, "operator": "Exists"}]}
     [
         pytest.param(
             {"levels": [{"domain": "rack", "key": RACKS}]},
-            "is written from the levels",
+            "is derived from the levels",
             id="level",
         ),
         pytest.param(

@@ -22,8 +22,8 @@ ALL = ("grove", "kai", "kueue")
 KUEUE_ENTRY = {"schedulerName": "kueue", "topologyReference": "cluster"}
 WITH_KUEUE = ("kai-scheduler", "kueue")
 NOT_KNOWN = (
-    "names no Topology of Kueue: spec.bindingSchedulers does not say whether Grove's operator has a profile kueue; "
-    "list it there if it has"
+    "names no Topology of Kueue: spec.bindingSchedulers does not list kueue; list it there if Grove's operator has "
+    "a profile of that name"
 )
 
 
@@ -171,5 +171,5 @@ def test_listed_scheduler_that_grove_refuses_says_what_to_do(prompt_site: Site) 
     assert refused.reason == "Rejected"
     assert refused.message.endswith(
         "; the binding names Kueue's Topology cluster, because spec.bindingSchedulers lists kueue: "
-        "give Grove's operator a profile kueue, or take it out of the list"
+        "add a profile kueue to Grove's operator, or remove it from the list"
     )

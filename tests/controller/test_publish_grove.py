@@ -180,7 +180,7 @@ def test_alpha4_topology_with_our_levels_is_in_sync(older_grove: Site) -> None:
         ),
         pytest.param(
             [RACK_LEVEL, ZONE_LEVEL],
-            "its order is rack > zone, that of the nodes zone > block > rack > host",
+            "its order is rack > zone, but the nodes' order is zone > block > rack > host",
             id="another-order",
         ),
     ],

@@ -270,7 +270,7 @@ def test_hyper_node_with_a_finalizer_is_waited_for(tree: Site) -> None:
     tree.run_passes(0)
     assert tree.names(HYPER_NODES) == ALL_SIX
     handle = f"hypernode.topology.volcano.sh/{RACK_2}"
-    expected = f"{handle} waits to be deleted because its domain has no nodes*"
+    expected = f"{handle} waits to be deleted because no node is left in its domain*"
     assert says(published_message(tree), expected)
 
     relabel(tree.api, "n2", {RACK: "r2"})

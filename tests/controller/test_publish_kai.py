@@ -186,8 +186,8 @@ def test_kai_topology_with_a_finalizer_is_not_deleted(kai: Site) -> None:
     assert (outcome.reason, outcome.again_in) == ("Waiting", None)
     assert outcome.message == (
         "waits to be deleted to get the levels topology.kubernetes.io/zone > cloud.google.com/gce-topology-subblock > "
-        "kubernetes.io/hostname (until then schedulers leave out nodes without cloud.google.com/gce-topology-block, "
-        "at every level); still held by finalizer example.com/keep"
+        "kubernetes.io/hostname (until then schedulers ignore nodes without cloud.google.com/gce-topology-block, at "
+        "every level); still held by finalizer example.com/keep"
     )
     retracted = kai.pending("kai", modes=WITHOUT_KAI)
     assert "because spec.publish.kai is Never; still held by finalizer example.com/keep" in retracted.message
@@ -235,7 +235,7 @@ def test_kai_topology_where_its_binding_is_published_is_groves(kai_and_grove: Si
     site.api.create(KAI, kai_topology(*FOUR, ownerReferences=made_by_grove(site.uid(BINDING))))
     assert "not brought it in line" in site.pending("kai", levels=THREE).message
     (result,) = site.publish("kai")
-    assert result.message == "made by Grove from its ClusterTopologyBinding"
+    assert result.message == "created by Grove from its ClusterTopologyBinding"
     site.publish("kai", modes=WITHOUT_KAI)
     assert site.levels(KAI_CLUSTER) == FOUR_LEVELS
 

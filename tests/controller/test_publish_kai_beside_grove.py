@@ -20,7 +20,7 @@ from tools.apiserver.grove_operator import GroveExitError, start_grove
 pytestmark = pytest.mark.regression
 BOTH = ("grove", "kai")
 WITHOUT_KAI = {"kai": "Never"}
-NOT_FOUND = 'Grove says of KAI\'s Topology cluster: KAI Topology "cluster" not found'
+NOT_FOUND = 'Grove reports on KAI\'s Topology cluster: KAI Topology "cluster" not found'
 OLDER_OURS = f"{OLDER_BINDINGS}/cluster"
 PATCH_TOPOLOGY = "PATCH topologies"
 PATCH_BINDING = "PATCH clustertopologybindings"
@@ -89,7 +89,7 @@ def test_new_levels_reach_kai_and_grove_whose_view_is_reported(site: Site) -> No
     assert of_grove.reason == "Waiting"
     assert of_grove.again_in == 1
     assert of_grove.message == (
-        "Grove says of KAI's Topology cluster: KAI Topology levels differ from ClusterTopologyBinding levels"
+        "Grove reports on KAI's Topology cluster: KAI Topology levels differ from ClusterTopologyBinding levels"
     )
     assert of_kai.in_sync is False
     assert of_kai.kind == "Topology"

@@ -118,8 +118,8 @@ def test_kueue_topology_that_a_flavor_names_is_not_deleted(kueue_with_flavors: S
     assert outcome.reason == "Waiting"
     assert outcome.message == (
         "waits to be deleted to get the levels topology.kubernetes.io/zone > cloud.google.com/gce-topology-subblock > "
-        "kubernetes.io/hostname (until then schedulers leave out nodes without cloud.google.com/gce-topology-block, "
-        "at every level); still held by ResourceFlavor gpu"
+        "kubernetes.io/hostname (until then schedulers ignore nodes without cloud.google.com/gce-topology-block, at "
+        "every level); still held by ResourceFlavor gpu"
     )
     retracted = site.pending("kueue", modes=WITHOUT_KUEUE)
     assert "because spec.publish.kueue is Never; still held by ResourceFlavor gpu" in retracted.message

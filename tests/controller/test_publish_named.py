@@ -151,7 +151,7 @@ def test_ours_is_not_made_anew_while_grove_does_not_take_the_entry_back(site: Si
     site.refused = refuse
     binding, kai = site.turn(TOPOLOGY, *publishing.THREE)
     assert (binding.reason, kai.reason) == ("Rejected", "Waiting")
-    assert kai.message == "stays as it is until Grove's ClusterTopologyBinding names it"
+    assert kai.message == "stays unchanged until Grove's ClusterTopologyBinding names it"
     assert publishing.node_labels(site.api, OURS) == publishing.FOUR
 
 

@@ -201,12 +201,12 @@ def test_kinds_are_followed_as_their_crds_come_and_go(api: ApiUnderTest, site: S
     wait_until(lambda: site.asks_nothing(*publishing.FOUR), "KAI's Topology is known")
     api.remove_crd("topologies.kai.scheduler")
     if api.is_real:  # the embedded one lets watches of a kind outlive it
-        wait_until(lambda: site.watched.outdated, "the watch notices")
+        wait_until(lambda: site.watched.is_outdated, "the watch notices")
     site.look()
     for thread in following():
         thread.join(30)
     assert not following()
-    assert not site.watched.outdated
+    assert not site.watched.is_outdated
     assert site.publish(*publishing.FOUR) == []
 
 

@@ -59,7 +59,7 @@ class Fabric:
         return nodes
 
     def _node(self, number: int, leaves: list[str | None]) -> NodeFacts:
-        node = gpu_node(f"n{number}", ready=number not in self.not_ready)
+        node = gpu_node(f"n{number}", is_ready=number not in self.not_ready)
         switches: list[LeafSwitch | None] = []
         ports: list[tuple[str, str] | None] = []
         for rail, leaf in enumerate(leaves):
@@ -528,7 +528,7 @@ def test_event_on_the_node_is_due_once() -> None:
         "name": "n3",
         "uid": "uid-n3",
     }
-    assert due.warning
+    assert due.is_warning
     assert due.reason == "RailsMiscabled"
     assert due.note == "mlx5_2 of n3 goes to x, expected u0r2"
     known: dict[str, Any] = {
@@ -548,7 +548,7 @@ def test_event_on_the_node_is_due_once() -> None:
 
 
 def test_single_look_at_rails_does_not_wait(history: History) -> None:
-    history.restart(single_look=True)
+    history.restart(is_single_look=True)
     nodes = fabric_with("x").nodes()
     rails = history.look(nodes).rails
     assert wrong_cables(rails) == [WRONG_RAIL_2]

@@ -10,7 +10,7 @@ import pytest
 from tests.support.api import CRDS, ApiUnderTest, Clients, create_namespace, wait_until
 from tests.support.cluster import BLOCK, ZONE
 from tests.support.cluster import RACK as CLOUD_RACK
-from tests.support.threads import PATIENCE, still_running
+from tests.support.threads import PATIENCE_SECONDS, still_running
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.api.levels import Level
@@ -40,7 +40,7 @@ class Changes:
 
     def until(self, done: Callable[[], bool]) -> None:
         with self._condition:
-            assert self._condition.wait_for(done, PATIENCE)
+            assert self._condition.wait_for(done, PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def follow_group(api: ApiUnderTest, requirements: Requirements, changes: Changes
     """Serve that PodGroup and wait until it is known."""
     serve_group(api)
     requirements.refresh()
-    changes.until(lambda: requirements.synced)
+    changes.until(lambda: requirements.is_synced)
 
 
 def workloads(requirements: Requirements) -> set[str]:
@@ -140,7 +140,7 @@ def needs(requirements: Requirements, name: str) -> set[LevelRequest]:
 
 def check_asks_nothing(requirements: Requirements) -> None:
     """All is known: nobody asks for a level, and every kind can be read."""
-    assert requirements.synced
+    assert requirements.is_synced
     assert requirements.level_requests() == {}
     assert failing(requirements) == {}
 
@@ -156,10 +156,10 @@ def logged_with(caplog: pytest.LogCaptureFixture, words: str) -> str:
 
 
 def test_a_cluster_without_any_source(requirements: Requirements) -> None:
-    assert not requirements.synced
+    assert not requirements.is_synced
     requirements.refresh()
     check_asks_nothing(requirements)
-    assert not requirements.outdated
+    assert not requirements.is_outdated
 
 
 def test_who_goes_by_the_value_of_a_label(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
@@ -175,7 +175,7 @@ def test_who_goes_by_the_value_of_a_label(api: ApiUnderTest, requirements: Requi
             annotations=exclusive,
         )
     requirements.refresh()
-    changes.until(lambda: requirements.synced)
+    changes.until(lambda: requirements.is_synced)
     assert requirements.by_value() == {"example.com/rack": "JobSet default/a"}
 
 
@@ -185,7 +185,7 @@ def test_objects_of_one_name_in_two_namespaces(api: ApiUnderTest, requirements: 
         create_namespace(api, namespace)
         make_group(api, namespace, "train")
     requirements.refresh()
-    changes.until(lambda: requirements.synced)
+    changes.until(lambda: requirements.is_synced)
     assert workloads(requirements) == {"blue/train", "green/train"}
     assert set(requirements.level_requests().values()) == {NEEDS_RACK}
     api.request("DELETE", f"{GROUPS}/namespaces/blue/podgroups/train")
@@ -208,7 +208,7 @@ def test_sources_come_and_go(api: ApiUnderTest, requirements: Requirements, chan
         changes.until(lambda: workloads(requirements) == {"team/train"})
         api.remove_crd("podgroups.scheduling.run.ai")
         if api.is_real:  # the embedded server leaves watches open: only asking helps, as where the network is silent
-            changes.until(lambda: requirements.outdated)
+            changes.until(lambda: requirements.is_outdated)
             assert "404" in failing(requirements)["podgroups.scheduling.run.ai"]
         wait_until(lambda: not finds_something(requirements), "lost")
         check_asks_nothing(requirements)
@@ -285,8 +285,8 @@ def test_what_may_not_be_read_is_reported_and_hides_nothing_else(
     changes.until(lambda: workloads(requirements) == {"team/train"})
     wait_until(lambda: bool(api.get("/api") and failing(requirements)), "the error is reported")
     assert "403" in failing(requirements)["leaderworkersets.leaderworkerset.x-k8s.io"]
-    assert not requirements.synced
-    assert not requirements.outdated
+    assert not requirements.is_synced
+    assert not requirements.is_outdated
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_requirements_of_grove_when_a_kind_is_unreadable_are_unknown(
     assert requirements.bound_requests() is None  # nothing has been looked at
     api.install_crd(POD_GROUPS)
     requirements.refresh()
-    changes.until(lambda: requirements.synced)
+    changes.until(lambda: requirements.is_synced)
     assert requirements.bound_requests() == {}
     api.install_crd(upstream_crd("grove-podcliquesets-alpha12"))
     create_namespace(api, "team")
@@ -353,7 +353,7 @@ def test_requirements_of_grove_when_a_kind_is_unreadable_are_unknown(
 def test_one_pass_without_following(api: ApiUnderTest, requirements: Requirements) -> None:
     serve_group(api)
     requirements.sync()
-    assert requirements.synced
+    assert requirements.is_synced
     assert workloads(requirements) == {"team/train"}
     assert not threads()
 
@@ -372,7 +372,7 @@ def test_an_object_that_cannot_be_understood_is_logged_once(
     serve_group(api)
     make_group(api, "team", "spoiled", spec={"topologyConstraint": "rack"})
     requirements.refresh()
-    changes.until(lambda: requirements.synced)
+    changes.until(lambda: requirements.is_synced)
     annotations = {"any": "change"}
     api.patch(f"{GROUPS}/namespaces/team/podgroups/spoiled", {"metadata": {"annotations": annotations}})
     make_group(api, "team", "last")
@@ -414,7 +414,7 @@ def test_jobs_are_read_with_kai_until_they_end(api: ApiUnderTest, requirements: 
         spec=deployment,
     )
     requirements.refresh()
-    assert requirements.synced
+    assert requirements.is_synced
     assert requirements.level_requests() == {}
     api.install_crd(POD_GROUPS)
     owner = {

@@ -72,7 +72,7 @@ def test_every_fault_at_once_with_the_longest_names_fits() -> None:
         asked,
         found,
         published,
-        anything_served=True,
+        is_any_served=True,
         shared=shared,
     )
     asked_for = {}
@@ -230,14 +230,14 @@ ASKED = Resolved(required={"rack": refs(2)}, missing={"row": refs(1)})
 
 
 def test_missing_levels_count_as_well() -> None:
-    assert demand_of(ASKED, {}, listed=True) == Demand({"rack": 2, "row": 1})
+    assert demand_of(ASKED, {}, is_listed=True) == Demand({"rack": 2, "row": 1})
 
 
 def test_a_workload_that_is_not_listed_yet_has_not_stopped_asking() -> None:
     assert demand_of(
         ASKED,
         BEFORE,
-        listed=False,
+        is_listed=False,
     ) == Demand(
         {"block": 3, "rack": 2, "row": 1},
         {"host": 2},
@@ -245,7 +245,7 @@ def test_a_workload_that_is_not_listed_yet_has_not_stopped_asking() -> None:
     assert demand_of(
         ASKED,
         BEFORE,
-        listed=True,
+        is_listed=True,
     ) == Demand({"rack": 2, "row": 1})
 
 
@@ -259,6 +259,6 @@ def test_what_the_status_has_no_room_for_is_left_out() -> None:
     for number in range(64):
         required_before.append({"domain": f"old-{number}", "workloads": 1})
     before = {"requiredBy": required_before}
-    demand = demand_of(many, before, listed=False)
+    demand = demand_of(many, before, is_listed=False)
     assert len(demand.required) == 64
     assert len(demand.preferred) == 64

@@ -90,7 +90,7 @@ def test_whatever_numbers_nodes_claim_the_schema_takes_the_status(api: ApiUnderT
         memory = Memory()
         assess(made, Evidence(facts), memory)
         found = assess(made, Evidence(facts, now=11.0), memory)
-        conditions = status_module.conditions_of(made, found, [], anything_served=True)
+        conditions = status_module.conditions_of(made, found, [], is_any_served=True)
         status = status_module.status_of(made, found, [], START, conditions)
         body = {
             "apiVersion": API_VERSION,

@@ -47,7 +47,7 @@ class Replica:
             load(str(api.kubeconfig)),
             "test",
             10.0,
-            may_write=fence.is_open,
+            can_write=fence.is_open,
         )
         self.client.before = self._note
         self.controller = Controller(
@@ -283,7 +283,7 @@ def test_a_key_that_a_spec_names_anew_is_judged_when_nodes_have_been_read(
     assert version(cluster) == last
     assert "nodes have not been listed yet" in leader.controller.ready()
     reflector = leader.controller.watches.node_reflector
-    reflector._again = False  # as its thread would, which does not run here
+    reflector._has_to_relist = False  # as its thread would, which does not run here
     reflector.sync()
     assert leader.controller._look() == 60.0
     (level,) = controller.status_of(cluster)["levels"]

@@ -124,7 +124,7 @@ def test_while_nodes_are_listed_again_what_is_known_stands(
 class Asking:
     """A thousand workloads that ask for a rack."""
 
-    synced = True
+    is_synced = True
 
     def __init__(self, count: int) -> None:
         self._needs: dict[WorkloadRef, tuple[LevelRequest, ...]] = {}

@@ -12,7 +12,7 @@ EXAMPLES = ROOT / "docs" / "examples"
 GOOD = sorted(path.name for path in EXAMPLES.glob("*.yaml") if not path.stem.endswith("-wrong"))
 WRONG = {
     "grove-wrong.yaml": "is narrower than PodClique 'decode' topology constraint domain 'block'",
-    "kai-wrong.yaml": "label keys are taken here: write 'cloud.google.com/gce-topology-subblock'",
+    "kai-wrong.yaml": "a label key is required here: write 'cloud.google.com/gce-topology-subblock'",
     "kube-scheduler-wrong.yaml": "no feasible placements found",
     "kueue-wrong.yaml": "must not contain more than one topology annotation",
 }

@@ -106,7 +106,7 @@ def crds(name: str) -> list[dict[str, Any]]:
     """Ours and those of the guide's systems; Kueue's Workload is not at hand, and takes any spec here."""
     found = [yaml.safe_load(CRD.read_bytes()), *map(upstream_crd, GUIDES[name].crds)]
     if name == "volcano":
-        found.append(stand_in("batch.volcano.sh", "v1alpha1", "Job", "jobs", namespaced=True))
+        found.append(stand_in("batch.volcano.sh", "v1alpha1", "Job", "jobs", is_namespaced=True))
     if name == "kueue":
         for kind in ("Workload", "LocalQueue", "ClusterQueue"):
             crd = stand_in(
@@ -114,7 +114,7 @@ def crds(name: str) -> list[dict[str, Any]]:
                 "v1beta2",
                 kind,
                 f"{kind.lower()}s",
-                namespaced=kind != "ClusterQueue",
+                is_namespaced=kind != "ClusterQueue",
             )
             found.append(crd)
     return found

@@ -10,9 +10,10 @@ from tools.fuzz.readers import READERS
 from toposcope.api.yaml_text import MAX_DEPTH, MAX_DIGITS
 from toposcope.kube.pages import MOST_PAGES
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, OF_FILE
+from toposcope.telemetry.node_endpoint import EndpointLimits
 from toposcope.text import LONGEST_MESSAGE
 from toposcope.ui.computing import ANSWER_SECONDS
-from toposcope.ui.server import CONNECTIONS
+from toposcope.ui.server import MAX_CONNECTIONS
 from toposcope.ui.worker import MEMORY_BYTES
 
 TESTS = ROOT / "tests"
@@ -32,15 +33,19 @@ RIGHTS = (
     "test_switches_rights",
     "test_ui",
 )
+ENDPOINT_LIMITS = EndpointLimits()
 FIGURES = (
     f"{ANSWER_SECONDS:.0f} s; its process is ended",
     f"{MEMORY_BYTES >> 20} MiB, and once more",
-    f"{CONNECTIONS}, then the idlest one goes",
+    f"{MAX_CONNECTIONS}, then the idlest one goes",
     f"{LIMIT >> 20} MiB for one document",
     f"{OF_FILE} times that for a file unpacked",
     f"{LIMIT // BYTES_PER_OBJECT:,} objects in it",
     f"{MAX_DEPTH} levels, a million values",
     f"{MAX_DIGITS} digits in a number",
+    f"Of {ENDPOINT_LIMITS.connections} connections",
+    f"{ENDPOINT_LIMITS.head_seconds:.0f} s to come, an answer {ENDPOINT_LIMITS.write_seconds:.0f} s to be read",
+    f"idle connection ends after {ENDPOINT_LIMITS.idle_seconds:.0f} s",
     f"each of {len(READERS)} readers",
     f"cut after {LONGEST_MESSAGE >> 10} KiB",
     f"a {MOST_PAGES:,}th page",

@@ -58,6 +58,7 @@ def _prepare() -> str:
         find_binaries()
         build.programs()
         build.toolkit()
+        build.kube_proxy()
         build.base()
     except (BuildError, UnavailableError) as error:
         return str(error)

@@ -17,6 +17,7 @@ from tools.apiserver.build import (
     cache_of_module,
     cache_root,
     compile_program,
+    kubernetes_version,
     made_once,
     programs_once,
     run_go,
@@ -38,6 +39,7 @@ PACKAGES: Final = {
 """Debian's packages by a program of each."""
 _HERE: Final = Path(__file__).parent
 _TOOLKIT: Final = _HERE / "toolkit"
+_PROXY: Final = _HERE / "proxy"
 _SUITE: Final = "trixie"
 """The Debian of the Dockerfile's base image."""
 _USED: Final = "python3,python3-venv,ca-certificates"
@@ -61,6 +63,21 @@ def programs() -> Path:
 
     folder = cache_of_module("node", apiserver.KUBERNETES)
     return programs_once(folder, PROGRAMS, make)
+
+
+def kube_proxy() -> Path:
+    """kube-proxy, by which pods reach Services: no newer than the API server. Raises `BuildError`."""
+    module = _PROXY
+    if kubernetes_version().startswith("v1.30."):
+        module /= "oldest"
+
+    def make(name: str, to: Path) -> None:
+        package = f"k8s.io/kubernetes/cmd/{name}"
+        command = [usable_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(to), package]
+        run_go(command, module)
+
+    folder = programs_once(cache_of_module("kube-proxy", module), ["kube-proxy"], make)
+    return folder / "kube-proxy"
 
 
 def toolkit() -> Path:

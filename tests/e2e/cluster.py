@@ -119,8 +119,12 @@ class Node:
             lambda: bool(namespaces.children()),
             f"{self.name} has a first process",
         )
-        first = namespaces.children()[0]
-        self._connect(first.pid)
+        self._connect(self.first_process.pid)
+
+    @property
+    def first_process(self) -> psutil.Process:
+        """The one whose namespaces are the node's."""
+        return psutil.Process(self._pid).children()[0]
 
     @property
     def _pid(self) -> int:
@@ -237,6 +241,7 @@ class Cluster:
         users = {
             "system:kube-controller-manager": "",
             "system:kube-scheduler": "",
+            "system:kube-proxy": "",
         }
         for number, name in enumerate(machines, 1):
             self.nodes[name] = Node(name, number, folder)
@@ -317,6 +322,30 @@ class Cluster:
         finally:
             process.kill()
             process.wait()
+
+    @contextlib.contextmanager
+    def with_services(self) -> Iterator[None]:
+        """kube-proxy on every node: only then pods reach the addresses of Services."""
+        kubeconfig = self.folder / "kube-proxy.kubeconfig"
+        token = self.server.tokens["system:kube-proxy"]
+        self.server.write_kubeconfig(kubeconfig, {"token": token})
+        with contextlib.ExitStack() as stack:
+            for node in self.nodes.values():
+                program = self.program(
+                    f"kube-proxy-{node.name}",
+                    "nsenter",
+                    f"--net=/proc/{node.first_process.pid}/ns/net",
+                    build.kube_proxy(),
+                    f"--kubeconfig={kubeconfig}",
+                    f"--hostname-override={node.name}",
+                    "--proxy-mode=iptables",
+                    "--cluster-cidr=10.244.0.0/16",
+                    "--conntrack-max-per-core=0",
+                    "--conntrack-tcp-timeout-established=0s",
+                    "--conntrack-tcp-timeout-close-wait=0s",
+                )
+                stack.enter_context(program)
+            yield
 
     def kubectl(self, *arguments: str | Path, stdin: str | None = None, check: bool = True) -> str:
         """What kubectl prints, as an administrator."""

@@ -135,7 +135,7 @@ def osmo_pod(number: int) -> Object:
 
 
 def is_explained_well(snapshot: Snapshot, store: ObjectStore, document: Object) -> bool:
-    return Diagnosis(Context(snapshot, store, ref_of(document))).well
+    return Diagnosis(Context(snapshot, store, ref_of(document))).has_no_problems
 
 
 def is_well_on_the_page(snapshot: Snapshot, *manifests: Object) -> bool:

@@ -28,10 +28,10 @@ from tests.explain.waiting import (
 
 pytestmark = pytest.mark.regression
 
-STRANDED = "2 of its 4 pods are in rack rack-3, KAI places the other 2 nowhere else, and there is no room"
+STRANDED = "2 of its 4 pods are in rack rack-3; KAI places the other 2 only there, and there is no room"
 DOES_NOT_FIT = "does not fit now: a pod of train needs 8 GPUs, and no node that it may use has any free"
 WOULD_FIT = "would fit if 2 nodes of rack-3 were drained of ml/busy-h200-3, ml/busy-h200-4: h200-3, h200-4"
-ONE_BY_ONE = "KAI 0.17 makes no gang of this {}: the first pod to start chose the domain"
+ONE_BY_ONE = "KAI 0.17 does not treat this {} as a gang: the first pod to start chose the domain"
 PLACED_COUNT = "2 pods already have nodes and count as still to be placed, because all of them belong together"
 BATCH_MIN_MEMBER = "kai.scheduler/batch-min-member"
 REQUIRED_PLACEMENT = "kai.scheduler/topology-required-placement"
@@ -72,7 +72,7 @@ def test_kai_gang_stranded_in_a_rack_needs_its_pods_deleted(explain: Explain) ->
 
     assert explained.code == 1
     assert explained.step("room") == stranded(
-        "delete its pods, and KAI places all of them again: fits: rack rack-4 (4 nodes, 32 free GPUs)"
+        "delete its pods, so that KAI places all of them again: fits: rack rack-4 (4 nodes, 32 free GPUs)"
     )
 
 
@@ -90,8 +90,8 @@ def test_kai_stateful_set_stranded_in_a_rack_needs_a_pod_group(explain: Explain)
     assert explained.code == 1
     assert explained.step("room") == stranded(
         ONE_BY_ONE.format("StatefulSet"),
-        "or make its pods a PodGroup with minMember: 4, so that they start together: "
-        "fits: rack rack-4 (4 nodes, 32 free GPUs)",
+        "or create a PodGroup for its pods with minMember: 4, so that they start together: fits: rack rack-4 (4 "
+        "nodes, 32 free GPUs)",
     )
 
 
@@ -180,7 +180,7 @@ def test_kai_queue_counts_what_others_hold_against_the_group(explain: Explain) -
     room = explained.step("room")
     assert room.outcome == "failed"
     assert room.message == (
-        "does not fit now: KAI's queue q has a limit of 40 GPUs, 16 GPUs of it allocated, and this asks for 32 GPUs"
+        "does not fit now: KAI's queue q has a limit of 40 GPUs, 16 GPUs of it allocated, and this requests 32 GPUs"
     )
 
 
@@ -202,8 +202,8 @@ def test_kai_pod_group_without_pods_leaves_room_unknown(explain: Explain) -> Non
     room = explained.step("room")
     assert room.outcome == "unknown"
     assert room.message == (
-        "no pods of the PodGroup are known, so what they request is not known: room is not checked; "
-        "check the workload that its pods come from"
+        "no pods of the PodGroup are known, so their requests are unknown, so room is not checked; check the "
+        "workload that creates its pods"
     )
 
 
@@ -266,7 +266,7 @@ def test_kube_scheduler_has_not_looked_at_a_gang_without_conditions(explain: Exp
     assert explained.code == 1
     assert explained.answer.name == "features"
     assert explained.answer.message == (
-        "kube-scheduler has not looked at podgroup/train -n ml: it has no condition PodGroupScheduled"
+        "kube-scheduler has not processed podgroup/train -n ml: it has no condition PodGroupScheduled"
     )
 
 
@@ -395,7 +395,7 @@ def test_grove_binding_names_a_kai_topology_that_its_author_must_create(explain:
         "features",
         "KAI has no Topology theirs, so it cannot keep Grove's pods together",
         "clustertopologybinding.grove.io/cluster names it in spec.schedulerTopologyBindings, "
-        "so Grove does not create it: its author has to",
+        "so Grove does not create it: its author must create it",
     )
 
 
@@ -411,7 +411,7 @@ def test_grove_binding_names_a_kai_topology_that_toposcope_creates(explain: Expl
         "features",
         "KAI has no Topology cluster, so it cannot keep Grove's pods together",
         "clustertopologybinding.grove.io/cluster names it in spec.schedulerTopologyBindings, "
-        "so Grove does not create it: Toposcope does, unless spec.publish.kai is Never",
+        "so Grove does not create it: Toposcope creates it, unless spec.publish.kai is Never",
     )
 
 
@@ -427,10 +427,10 @@ def test_older_grove_adds_a_constraint_only_when_the_set_changes(explain: Explai
     assert explained.answer.name == "features"
     assert explained.step("features").details == [
         (
-            "Grove leaves it out while the topology or the level is missing, and before v0.1.0-alpha.9 adds it "
-            "only when the PodCliqueSet changes or its operator starts: restart that"
+            "Grove omits it while the topology or the level is missing, and before v0.1.0-alpha.9 adds it only when "
+            "the PodCliqueSet changes or its operator starts: restart the operator"
         ),
-        "pods that run already stay where they are",
+        "running pods stay on their nodes",
     ]
 
 
@@ -479,6 +479,9 @@ def test_grove_scaled_replica_may_run_in_another_rack_than_its_set(explain: Expl
                     }
                 ],
                 "unread": [],
+                "changed": [],
+                "sharedWith": [],
+                "brokenBy": None,
             },
         }
     ]
@@ -534,8 +537,8 @@ def test_kueue_replaces_a_cordoned_node_once_no_pod_runs_there(explain: Explain)
         "availability",
         "Kueue assigned 1 pod of pod set main to node h200-4, which is cordoned",
         FAILED_NODE,
-        "pods that run there stay; for those that cannot start there, Kueue 0.19 replaces the node once none "
-        "of the Workload's pods runs on it: uncordon it, or delete them",
+        "running pods stay; for pods that cannot start there, Kueue 0.19 replaces the node once none of the "
+        "Workload's pods runs on it: uncordon it, or delete those pods",
     )
 
 
@@ -604,8 +607,8 @@ def test_volcano_job_names_a_tier_of_no_hyper_node(explain: Explain) -> None:
     assert explained.code == 1
     assert explained.answer.name == "levels"
     assert explained.answer.message == (
-        "spec.networkTopology.highestTierName: failed to find hypernode tier name rak: "
-        "so the scheduler logs, and places the pods anywhere"
+        "spec.networkTopology.highestTierName: failed to find hypernode tier name rak: the scheduler logs this and "
+        "places the pods anywhere"
     )
 
 
@@ -618,8 +621,8 @@ def test_volcano_holds_jobs_back_where_a_hyper_node_has_two_parents(explain: Exp
     assert explained.code == 1
     assert explained.answer.name == "room"
     assert explained.answer.message == (
-        "does not fit now: HyperNode r3 has 2 parents, and Volcano holds back all jobs with a topology: "
-        "take it out of all but one"
+        "does not fit now: HyperNode r3 has 2 parents, so Volcano schedules no jobs with a topology: remove it from "
+        "all but one"
     )
     assert explained.step("features").outcome == "failed"
 

@@ -50,7 +50,7 @@ class Cluster:
         for kind in (*SUBJECTS, *AROUND):
             if self._needs_stand_in(kind):
                 api.install_crd(
-                    stand_in(kind.group, kind.versions[0], kind.kind, kind.plural, namespaced=kind.namespaced)
+                    stand_in(kind.group, kind.versions[0], kind.kind, kind.plural, is_namespaced=kind.is_namespaced)
                 )
         create_namespace(api, "ml")
         create_service_account(api, "ml", "default")

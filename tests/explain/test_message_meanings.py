@@ -36,7 +36,7 @@ MESSAGES = [
             "Resources were not found for pod ml/hp-0 due to: no nodes with enough resources were found: "
             "2 node(s) didn't have free ports for the requested pod ports."
         ),
-        "no node takes pod ml/hp-0; nodes: 2 where a port of the node that the pod asks for (hostPort) is taken",
+        "no node fits pod ml/hp-0; nodes: 2 where a host port of the pod is taken",
         id="kai-host-port",
     ),
     pytest.param(
@@ -116,7 +116,7 @@ MESSAGES = [
         ),
         (
             "no domain of example.com/block takes 7 pods at once, each counted as the largest: the best of 2, "
-            "b1, takes 4; free nodes in one of them, ask for fewer pods or for a broader level"
+            "b1, takes 4; free nodes in one of them, or request fewer pods or a broader level"
         ),
         id="kai-no-domain-for-pods",
     ),
@@ -126,8 +126,8 @@ MESSAGES = [
             "cluster, requirement  couldn't be satisfied for job <ml/pg-train>, subgroup a."
         ),
         (
-            "no domain takes a pod: the best of 1, b0, takes 0; free nodes in one of them, ask for fewer pods "
-            "or for a broader level"
+            "no domain takes a pod: the best of 1, b0, takes 0; free nodes in one of them, or request fewer pods or "
+            "a broader level"
         ),
         id="kai-no-domain-for-a-pod",
     ),
@@ -137,8 +137,8 @@ MESSAGES = [
             "job <ml/train>, subgroup m0: not enough resources in the cluster to allocate the job."
         ),
         (
-            "the cluster has too little room for sub-group m0, wherever its pods go (KAI counts each as the "
-            "largest): free nodes, or ask for fewer pods"
+            "the cluster has too little room for sub-group m0 on any of its nodes (KAI counts each pod as the "
+            "largest): free nodes, or request fewer pods"
         ),
         id="kai-cluster-too-small",
     ),
@@ -172,19 +172,19 @@ MESSAGES = [
             "schedule pod"
         ),
         (
-            "sub-group s0 needs 32 pods at once, and KAI finds nodes for 21 pods in all until then: free "
+            "sub-group s0 needs 32 pods at once, but KAI finds nodes for only 21 pods in total: free "
             "nodes, or lower its minMember"
         ),
         id="kai-sub-group",
     ),
     pytest.param(
         "Resources were not found for pod ml/train-3 due to: no nodes with enough resources were found: 4 reasons.",
-        "no node takes pod ml/train-3",
+        "no node fits pod ml/train-3",
         id="kai-pod-reasons",
     ),
     pytest.param(
         "Job is not ready for scheduling. Waiting for 5 pods, currently 4 exist, 0 are gated",
-        "the gang needs 5 pods and has 4: create the others, or lower minMember",
+        "the gang needs 5 pods and has 4: create the missing pods, or lower minMember",
         id="kai-too-few-pods",
     ),
     pytest.param(

@@ -63,25 +63,25 @@ SCALING_GROUP = inner_group("scaling group", "decode")
 
 
 def test_copies_of_a_grove_set_are_its_replicas() -> None:
-    copies = copies_of("Grove", GROVE_SET, GROVE_PODS, whole=True)
+    copies = copies_of("Grove", GROVE_SET, GROVE_PODS, is_whole_workload=True)
     assert names(copies) == {"0": ["a", "b", "d"], "1": ["c"]}
 
 
 def test_copies_of_a_grove_scaling_group_are_its_replicas() -> None:
-    copies = copies_of("Grove", SCALING_GROUP, GROVE_PODS, whole=False)
+    copies = copies_of("Grove", SCALING_GROUP, GROVE_PODS, is_whole_workload=False)
     assert names(copies) == {"llm-0-decode-0": ["a"], "llm-0-decode-1": ["b"]}
 
 
 def test_grove_gang_of_a_set_has_only_the_first_copies_of_a_scaling_group() -> None:
     """Of the scaling group only `copies` are in the gang of the set, the others are gangs of their own."""
     grove_set = replace(GROVE_SET, groups=(SCALING_GROUP,))
-    copies = copies_of("Grove", grove_set, GROVE_PODS, whole=True)
+    copies = copies_of("Grove", grove_set, GROVE_PODS, is_whole_workload=True)
     assert names(copies) == {"0": ["a", "d"], "1": ["c"]}
 
 
 def test_grove_clique_has_one_copy() -> None:
     router = inner_group("clique", "router")
-    copies = copies_of("Grove", router, GROVE_PODS, whole=False)
+    copies = copies_of("Grove", router, GROVE_PODS, is_whole_workload=False)
     assert names(copies) == {"": ["c"]}
 
 
@@ -94,20 +94,20 @@ LWS_PODS = [
 
 def test_copies_of_a_leader_worker_set_are_its_groups() -> None:
     group = Group("group", PODS, required=RACK, copies=2, anti_affinity=GROUP_KEY)
-    copies = copies_of("LeaderWorkerSet", group, LWS_PODS, whole=True)
+    copies = copies_of("LeaderWorkerSet", group, LWS_PODS, is_whole_workload=True)
     assert names(copies) == {"a": ["a1", "a2"], "b": ["b1"]}
 
 
 def test_copies_of_a_leader_worker_set_group_are_its_sub_groups() -> None:
     inner = Group("sub-group", PODS, required=RACK, copies=2, anti_affinity=SUBGROUP_KEY)
-    copies = copies_of("LeaderWorkerSet", inner, LWS_PODS, whole=False)
+    copies = copies_of("LeaderWorkerSet", inner, LWS_PODS, is_whole_workload=False)
     assert names(copies) == {"a1": ["a1"], "a2": ["a2"], "b1": ["b1"]}
 
 
 def test_kueue_pod_set_has_the_pods_of_its_label() -> None:
     pods = [labelled(name, {"kueue.x-k8s.io/podset": name}) for name in ("leader", "worker")]
     group = inner_group("pod set", "worker")
-    copies = copies_of("Kueue", group, pods, whole=False)
+    copies = copies_of("Kueue", group, pods, is_whole_workload=False)
     assert names(copies) == {"": ["worker"]}
 
 
@@ -116,9 +116,9 @@ def test_unlabelled_pods_are_the_whole_or_unknown() -> None:
     one_copy = Group("train", PODS, required=RACK)
     two_copies = Group("train", PODS, required=RACK, copies=2)
     two_segments = Group("segment", PODS, required=RACK, copies=2)
-    assert names(copies_of("KAI", one_copy, pods, whole=True)) == {"": ["a", "b"]}
-    assert copies_of("KAI", two_copies, pods, whole=True) is None
-    assert copies_of("KAI", two_segments, pods, whole=False) is None
+    assert names(copies_of("KAI", one_copy, pods, is_whole_workload=True)) == {"": ["a", "b"]}
+    assert copies_of("KAI", two_copies, pods, is_whole_workload=True) is None
+    assert copies_of("KAI", two_segments, pods, is_whole_workload=False) is None
 
 
 BEFORE_V1BETA2 = {

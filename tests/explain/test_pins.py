@@ -81,7 +81,7 @@ def test_kueue_pins_a_pod_to_a_node_that_another_workload_fills(explain: Explain
         "h200-2: the pod needs 8 GPUs, and none of 8 GPUs is free; ml/other-0 holds 8 GPUs",
         "h200-3, h200-4, h200-5, h200-6, h200-7 and 1 more have room, but the pod must not go there",
         "Kueue assigned h200-2 to workload/job-other -n ml (1 pod), too",
-        "Kueue keeps an assignment while its Workload is admitted; to have it assign again, set spec.active of "
+        "Kueue keeps an assignment while its Workload is admitted; to make Kueue assign it again, set spec.active of "
         "workload/job-train -n ml to false, and to true again",
     )
     room = explained.step("room")

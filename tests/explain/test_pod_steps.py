@@ -288,7 +288,7 @@ def test_stopped_queue_is_named_with_how_to_resume_it(
     kind, name = queue.split("/")
     assert explained.answer == failed(
         "scheduler",
-        f"{kind} {name}: stopped (spec.stopPolicy: {policy}), so Kueue admits no Workload of it",
+        f"{kind} {name}: stopped (spec.stopPolicy: {policy}), so Kueue admits no Workload in it",
         "to resume it, set spec.stopPolicy to None; first ask who stopped it",
     )
     assert explained.document["answer"]["next"] == [next_command]

@@ -1,7 +1,7 @@
 """The text of all nodes' paths, which an admission policy looks up."""
 
 import pytest
-from toposcope.integrations.binding_paths import LARGEST, EncodedPaths, encode, path_text
+from toposcope.integrations.binding_paths import LARGEST, EncodedPaths, encode, path_text, shared_path
 from toposcope.integrations.node_path import PathStep
 
 
@@ -32,11 +32,39 @@ def test_level_name_with_a_separator_is_refused() -> None:
         path_text([PathStep("rack,x", "", "r1")])
 
 
-def test_nodes_of_a_rack_share_a_path_up_to_their_name() -> None:
+@pytest.mark.parametrize(("level", "is_refused"), [("l" * 58, False), ("l" * 59, True)])
+def test_level_name_must_fit_behind_path_in_a_label(level: str, is_refused: bool) -> None:
+    step = PathStep(level, "", "r1")
+    if not is_refused:
+        assert path_text([step]) == f"{level}=r1"
+        return
+    with pytest.raises(ValueError, match="is not the name of a level"):
+        path_text([step])
+
+
+def test_shared_path_has_no_name_of_the_node() -> None:
+    assert shared_path("n1", steps(rack="r1", host="n1")) == "rack=r1,host="
+
+
+@pytest.mark.regression
+def test_nvlink_domain_that_ends_at_the_node_is_shared_too() -> None:
+    path = {"rack": "r1", "nvlink-domain": "n1", "host": "n1"}
+    assert shared_path("n1", steps(**path)) == "rack=r1,nvlink-domain=,host="
+
+
+def test_name_that_ends_another_value_is_not_cut_off() -> None:
+    assert shared_path("1", steps(rack="r1", host="node-1")) == "rack=r1,host=node-1"
+
+
+def test_shared_path_without_levels_is_empty() -> None:
+    assert shared_path("n1", []) == ""
+
+
+def test_nodes_of_a_rack_have_the_number_of_one_path() -> None:
     paths = {
-        "n2": steps(rack="r1", host="n2"),
-        "n1": steps(rack="r1", host="n1"),
-        "n3": steps(rack="r2", host="n3"),
+        "n2": "rack=r1,host=",
+        "n1": "rack=r1,host=",
+        "n3": "rack=r2,host=",
     }
     data = {
         "0": "\nn1=0\nn2=0\n",
@@ -47,27 +75,12 @@ def test_nodes_of_a_rack_share_a_path_up_to_their_name() -> None:
     assert encode(paths, shards=2) == EncodedPaths(data)
 
 
-def test_host_label_that_differs_from_the_name_stays_in_the_path() -> None:
-    encoded = encode({"n1.example.com": steps(rack="r1", host="n1")})
-    data = {
-        "0": "\nn1.example.com=0\n",
-        "starts": "n1.example.com",
-        "paths": "\n0:rack=r1,host=n1\n",
-    }
-    assert encoded == EncodedPaths(data)
-
-
-def test_name_that_ends_another_value_is_not_cut_off() -> None:
-    encoded = encode({"1": steps(rack="r1")})
-    assert encoded.data["paths"] == "\n0:rack=r1\n"
-
-
 def test_node_without_a_path_is_not_named() -> None:
-    assert encode({"n1": []}) == EncodedPaths({"starts": "", "paths": "\n"})
+    assert encode({"n1": ""}) == EncodedPaths({"starts": "", "paths": "\n"})
 
 
-def test_node_with_a_hostile_value_is_left_out_and_counted() -> None:
-    paths = {"n1": steps(rack="r1\nn2=0"), "n2": steps(rack="r2")}
+def test_node_with_a_hostile_name_is_left_out_and_counted() -> None:
+    paths = {"n1\nn2=0": "rack=r1", "n2": "rack=r2"}
     data = {
         "0": "\nn2=0\n",
         "starts": "n2",
@@ -76,11 +89,11 @@ def test_node_with_a_hostile_value_is_left_out_and_counted() -> None:
     assert encode(paths) == EncodedPaths(data, unusable=1)
 
 
-def racks_of_16(count: int) -> dict[str, list[PathStep]]:
+def racks_of_16(count: int) -> dict[str, str]:
     paths = {}
     for number in range(count):
         name = f"gpu-node-{number:06d}.cluster.example.com"
-        paths[name] = steps(block=f"b{number // 256}", rack=f"r{number // 16}", host=name)
+        paths[name] = f"block=b{number // 256},rack=r{number // 16},nvlink-domain=,host="
     return paths
 
 

@@ -184,7 +184,7 @@ def _in_rack(rack: str) -> list[NodeFacts]:
 
 @pytest.mark.parametrize("value", ["z Nodes=evil", "a=b", "\u00fc", "-a", "x" * 64, "a,b", "a[1-2]"])
 def test_value_that_is_no_label_is_no_name_for_slurm(value: str) -> None:
-    with pytest.raises(ExportError, match="cannot be the value of a label, so no switch or block gets its name"):
+    with pytest.raises(ExportError, match="is not a valid label value, so it cannot name a switch or block"):
         tree([Level("zone", "z"), Level("rack", "r")], Table(_in_rack(value)))
 
 

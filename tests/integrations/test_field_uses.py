@@ -84,7 +84,7 @@ def test_kind_when_versions_differ_has_lists_of_its_version(uses: FieldUses) -> 
 
 
 def test_kind_when_on_no_list_is_unread(uses: FieldUses) -> None:
-    why = "Toposcope knows no list of the fields of this kind"
+    why = "Toposcope has no list of the fields of this kind"
     assert uses.unread({"apiVersion": "v1", "kind": "Pod"}) == (UnreadField("kind", why, is_known=False),)
 
 

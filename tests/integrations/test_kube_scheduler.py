@@ -11,7 +11,7 @@ pytestmark = pytest.mark.regression
 KEY = "spec.schedulingConstraints.topology[0].key"
 MIN_COUNT = "spec.scheduling.schedulingPolicy.gang.minCount"
 POLICY = "spec.schedulingPolicy"
-NO_PODS = "no pods of the PodGroup are known: room is not checked; give the files of its pods, too"
+NO_PODS = "no pods of the PodGroup are known, so room is not checked; also give the files of its pods"
 KEY_OF_TEMPLATE = "spec.compositePodGroupTemplates[0].podGroupTemplates[0].schedulingConstraints.topology[0].key"
 NO_PLACEMENTS = "no feasible placements found"
 
@@ -44,7 +44,7 @@ def test_parent_of_a_pod_group_is_left_aside() -> None:
         kube-scheduler podgroup/train -n ml, not placeable
           train
     """)
-    assert answer.notes == [NO_PODS, "what CompositePodGroup all asks for is left aside"]
+    assert answer.notes == [NO_PODS, "the request of CompositePodGroup all is not checked"]
 
 
 def test_misspelt_key_is_refused() -> None:
@@ -66,7 +66,7 @@ def test_domain_instead_of_key_is_refused() -> None:
             "kube-scheduler/label-exists",
             KEY,
             NO_PLACEMENTS,
-            fix="no node carries the label 'rack'; label keys are taken here: write 'example.com/rack'",
+            fix="no node carries the label 'rack'; a label key is required here: write 'example.com/rack'",
         )
     ]
 
@@ -168,7 +168,7 @@ def test_only_min_count_pods_of_a_job_need_room() -> None:
         kube-scheduler job/train -n ml on labels example.com/rack
           train: required rack; 2 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["room is for the 2 pods of minCount, of 4"]
+    assert answer.notes == ["room is counted for the 2 pods of minCount, of 4"]
 
 
 def test_min_count_above_parallelism_is_refused() -> None:
@@ -178,7 +178,7 @@ def test_min_count_above_parallelism_is_refused() -> None:
             "kube-scheduler/min-count",
             MIN_COUNT,
             "must not be greater than parallelism (4)",
-            fix="write at most 4, or leave it out for all pods",
+            fix="set at most 4, or remove it for all pods",
         )
     ]
 
@@ -203,7 +203,7 @@ def test_pods_of_an_unknown_group_are_not_placeable() -> None:
         kube-scheduler statefulset/train -n ml, not placeable
           train: 4 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["PodGroup train is not known: room is not checked; give its file, too"]
+    assert answer.notes == ["PodGroup train is unknown, so room is not checked; also give its file"]
 
 
 def test_pod_group_where_none_are_served_is_refused() -> None:
@@ -213,11 +213,11 @@ def test_pod_group_where_none_are_served_is_refused() -> None:
             "kube-scheduler/served",
             "",
             (
-                "the cluster does not serve podgroups.scheduling.k8s.io, and the API server silently drops "
-                "fields that ask for it"
+                "the cluster does not serve podgroups.scheduling.k8s.io, so the API server silently drops fields "
+                "that request it"
             ),
             fix=(
-                "switch on the feature gates GenericWorkload and TopologyAwareWorkloadScheduling (and GangScheduling "
+                "enable the feature gates GenericWorkload and TopologyAwareWorkloadScheduling (and GangScheduling "
                 "in 1.36) of kube-apiserver and kube-scheduler, and serve the API: "
                 "--runtime-config=scheduling.k8s.io/v1beta1=true (v1alpha2 in 1.36)"
             ),

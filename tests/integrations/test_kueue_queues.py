@@ -73,8 +73,8 @@ def test_fewer_pods_are_admitted_without_a_topology(kueue: CheckedCluster) -> No
 def test_room_for_fewer_pods_without_a_topology_is_unclear(kueue: CheckedCluster) -> None:
     answer = check_partly_admitted(kueue, pods=4, quota="16")
     assert answer.verdict == (
-        "unclear: Kueue 0.19 admits fewer pods than the workload asks for (job-min-parallelism), "
-        "and whether these find room is not checked"
+        "unclear: Kueue 0.19 admits fewer pods than the workload requests (job-min-parallelism), and it is not "
+        "checked whether they fit"
     )
 
 

@@ -327,7 +327,7 @@ def test_malformed_slice_layers_ask_for_nothing_and_say_why() -> None:
     annotations = {"kueue.x-k8s.io/podset-slice-required-topology-constraints": "[3]"}
     template = {"metadata": {"annotations": annotations}}
     asked = read(DEPLOYMENT, an_object(spec={"template": template}))
-    assert "is no JSON list" in asked.problem
+    assert "is not a JSON list" in asked.problem
     assert asked.requests == ()
     assert asked.workload.name == "train"
 
@@ -438,7 +438,7 @@ def test_only_the_first_64_levels_of_a_workload_count() -> None:
     assert len(asked.requests) == MAX_LEVEL_REQUESTS
     for number, request in enumerate(asked.requests):
         assert request == required(f"level-{number}")
-    assert asked.problem == "asks for 1000 levels; only the first 64 count"
+    assert asked.problem == "requests 1000 levels; only the first 64 count"
 
 
 def test_names_may_be_in_any_script() -> None:

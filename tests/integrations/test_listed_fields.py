@@ -183,7 +183,7 @@ def test_affinity_of_a_volcano_queue_is_said_of_the_field_that_names_it() -> Non
     affinity = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["a"]}}
     cluster.edit("Queue/all", "spec.affinity", affinity)
     assert cluster.check().unread_lines == [
-        "spec.queue: queue all sets spec.affinity: its pods run on groups of nodes",
+        "spec.queue: queue all sets spec.affinity, which restricts its pods to groups of nodes",
     ]
 
 

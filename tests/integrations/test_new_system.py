@@ -90,7 +90,11 @@ def cluster(path: Path, *objects: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(
     ("replicas", "within", "code", "words"),
-    [(4, RACK, 0, "fits"), (4, "rack", 1, f"label keys are taken here: write '{RACK}'"), (4000, RACK, 1, "slotwise")],
+    [
+        (4, RACK, 0, "fits"),
+        (4, "rack", 1, f"a label key is required here: write '{RACK}'"),
+        (4000, RACK, 1, "slotwise"),
+    ],
 )
 def test_new_system_is_read_and_checked(
     program: Path, tmp_path: Path, replicas: int, within: str, code: int, words: str
@@ -126,7 +130,7 @@ def test_waiting_pods_of_a_new_system_are_explained(program: Path, tmp_path: Pat
 
 def test_resource_of_a_new_system_is_published(program: Path, api: ApiUnderTest) -> None:
     share_crd(api)
-    api.install_crd(stand_in("slotwise.example.com", "v1", "Fabric", "fabrics", namespaced=False))
+    api.install_crd(stand_in("slotwise.example.com", "v1", "Fabric", "fabrics", is_namespaced=False))
     for number in range(3):
         make_node(api, f"n{number}", {RACK: f"rack-{number}"})
     make_topology(api)

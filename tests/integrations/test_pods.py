@@ -92,7 +92,7 @@ FIRST_EXPRESSION = (
         ),
         pytest.param(
             {"containers": [container(requests={"cpu": "-1"}, limits=None)]},
-            f"{CPU}: '-1' is below zero",
+            f"{CPU}: '-1' is negative",
             id="below-zero",
         ),
         pytest.param(
@@ -104,7 +104,7 @@ FIRST_EXPRESSION = (
         pytest.param("nothing", "spec: is 'nothing', expected an object", id="spec"),
         pytest.param(
             with_node_affinity([{"key": "a", "operator": "Like"}]),
-            f"{FIRST_EXPRESSION}.operator: 'Like' is none of In, NotIn, Exists, DoesNotExist, Gt, Lt",
+            f"{FIRST_EXPRESSION}.operator: 'Like' is not one of In, NotIn, Exists, DoesNotExist, Gt, Lt",
             id="operator",
         ),
     ],
@@ -121,7 +121,7 @@ def test_pods_with_claims_never_fit_by_their_requests_alone() -> None:
     (checked,) = Checker(Snapshot("test", None, (node,), ())).check(pod)
     assert checked.verdict
     assert answer(checked.verdict) == (
-        "unclear: it is unknown which devices its pods get: resourceclaimtemplate/t -n default is not known"
+        "unclear: it is unknown which devices its pods get: resourceclaimtemplate/t -n default is unknown"
     )
 
 

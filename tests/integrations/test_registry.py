@@ -8,8 +8,8 @@ import pytest
 import yaml
 from tests.support.paths import FIXTURES
 from tests.support.workloads import (
+    CLUSTER_FACTS,
     GPU,
-    KNOWN,
     RACK,
     ZONE,
     Object,
@@ -32,13 +32,13 @@ EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": RACK.key}
 
 def systems(document: Object) -> list[str]:
     """The systems that find something to place in the document."""
-    return [reading.workload.system for reading in readings(document, KNOWN) if reading.workload]
+    return [reading.workload.system for reading in readings(document, CLUSTER_FACTS) if reading.workload]
 
 
 def findings(document: Object) -> list[Finding]:
     """Of all systems that read the document."""
     found: list[Finding] = []
-    for reading in readings(document, KNOWN):
+    for reading in readings(document, CLUSTER_FACTS):
         found += reading.findings
     return found
 
@@ -70,13 +70,13 @@ def test_document_is_read_by_the_systems_that_claim_it(document: Object, expecte
 
 
 def test_each_of_two_readings_notes_that_it_ignores_the_other() -> None:
-    kueue, exclusive = readings(jobset(TWO_JOBS_OF_KUEUE, annotations=EXCLUSIVE), KNOWN)
+    kueue, exclusive = readings(jobset(TWO_JOBS_OF_KUEUE, annotations=EXCLUSIVE), CLUSTER_FACTS)
     assert understood(kueue).notes[-1].startswith("JobSet asks for a placement of these pods too")
     assert understood(exclusive).notes[-1].startswith("Kueue asks for a placement of these pods too")
 
 
 def test_only_reading_notes_nothing_of_others() -> None:
-    (kai,) = readings(job(4, KAI), KNOWN)
+    (kai,) = readings(job(4, KAI), CLUSTER_FACTS)
     assert understood(kai).notes == ()
 
 
@@ -91,14 +91,14 @@ def test_finding_on_a_pod_template_is_reported_once() -> None:
 def test_items_of_a_list_are_read_each(kind: str | None) -> None:
     wrong = job(4, {**KAI, "kai.scheduler/topology": "other"})
     items = [job(2), 7, workload("v1", "ConfigMap", {}), wrong]
-    plain, kai = readings({"apiVersion": "v1", "kind": kind, "items": items}, KNOWN)
+    plain, kai = readings({"apiVersion": "v1", "kind": kind, "items": items}, CLUSTER_FACTS)
     assert understood(plain).topology is None
     (finding,) = kai.findings
     assert finding.field == "items[3].metadata.annotations[kai.scheduler/topology]"
 
 
 def test_plain_workload_asks_for_room_and_nothing_else() -> None:
-    (reading,) = readings(leader_worker_set(3, 5), KNOWN)
+    (reading,) = readings(leader_worker_set(3, 5), CLUSTER_FACTS)
     plain = accepted(reading)
     assert plain.topology is None
     assert plain.handle == "leaderworkerset/train -n ml"
@@ -130,7 +130,7 @@ def test_malformed_value_anywhere_in_a_document_raises_nothing(number: int) -> N
             malformed = copy.deepcopy(valid)
             parent, key = list(places(malformed))[place]
             parent[key] = value
-            known = with_documents(KNOWN, [malformed])
+            known = with_documents(CLUSTER_FACTS, [malformed])
             readings(malformed, known, valid)
             readings(valid, known, malformed)
 

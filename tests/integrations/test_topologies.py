@@ -16,7 +16,7 @@ LEVELS = "spec.levels"
 FIRST_LEVEL = "spec.levels[0].nodeLabel"
 NO_NODES = "no node carries this label, so the topology has no nodes"
 DID_YOU_MEAN_RACK = "did you mean 'example.com/rack'?"
-CREATE_ANEW = "delete the Topology and create it again; nothing may use it meanwhile"
+CREATE_ANEW = "delete the Topology and create it again, while nothing uses it"
 BOTH_SYSTEMS = pytest.mark.parametrize("system", ["kai", "kueue"])
 
 
@@ -61,7 +61,7 @@ def test_topology_of_more_than_sixteen_levels_is_refused(system: str) -> None:
         f"{system}/topology-levels",
         LEVELS,
         "must have at most 16 items",
-        fix="leave out levels that no workload requests",
+        fix="remove levels that no workload requests",
     )
     assert len(not_carried) == 17
     for number, finding in enumerate(not_carried):
@@ -133,7 +133,7 @@ def test_changed_levels_above_the_host_depend_on_kueues_version() -> None:
         warning(
             "kueue/topology-immutable",
             LEVELS,
-            "Kueue before 0.20 refuses it: field is immutable; later ones keep kubernetes.io/hostname last",
+            "Kueue before 0.20 rejects it: field is immutable; later versions keep kubernetes.io/hostname last",
             fix=f"before 0.20 {CREATE_ANEW}",
         )
     ]
@@ -235,7 +235,7 @@ def test_changed_nodes_of_a_flavor_with_topology_depend_on_kueues_version(edits:
         warning(
             "kueue/flavor-immutable",
             f"spec.{field}",
-            f"Kueue before 0.20 refuses it: {field} are immutable when topologyName is set",
+            f"Kueue before 0.20 rejects it: {field} are immutable when topologyName is set",
             fix="before 0.20 make a new ResourceFlavor",
         )
     ]

@@ -16,7 +16,7 @@ from toposcope.integrations.framework.system import ClusterFacts
 pytestmark = pytest.mark.regression
 
 QUOTA_IGNORED = "Volcano queue quota (default) is not checked"
-PODS_UNKNOWN = "which pods it has is not read; check the Job that they come from"
+PODS_UNKNOWN = "its pods are unknown; check the Job that creates them"
 IN_ONE_RACK = text("""
     Volcano job/train -n ml on cluster
       train: required rack; 4 pods (nvidia.com/gpu=8)
@@ -94,8 +94,8 @@ def test_network_topology_without_tier_is_warned_of() -> None:
         warning(
             "volcano/no-tier",
             "spec.networkTopology",
-            "names no tier: the pods may go anywhere (Volcano 1.14 and later)",
-            fix="write highestTierAllowed or highestTierName",
+            "sets no tier, so the pods may go anywhere (Volcano 1.14 and later)",
+            fix="set highestTierAllowed or highestTierName",
         )
     ]
 
@@ -108,7 +108,7 @@ def test_only_pods_of_min_available_need_room() -> None:
           train: required rack; 3 pods (nvidia.com/gpu=8)
     """)
     assert answer.notes == [
-        "room is for the 3 pods of minAvailable, of 4",
+        "room is counted for the 3 pods of minAvailable, of 4",
         "Volcano queue quota (gold) is not checked",
     ]
 
@@ -120,7 +120,7 @@ def test_min_available_of_a_task_counts_too() -> None:
         Volcano job/train -n ml on cluster
           train: required rack; 2 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["room is for the 2 pods of minAvailable, of 4", QUOTA_IGNORED]
+    assert answer.notes == ["room is counted for the 2 pods of minAvailable, of 4", QUOTA_IGNORED]
 
 
 def test_min_available_across_tasks_needs_the_smallest_pods_at_least() -> None:
@@ -148,12 +148,12 @@ def test_pods_of_different_resources_need_the_least_of_each() -> None:
         pytest.param(
             5,
             "job 'minAvailable' should not be greater than total replicas in tasks: 5 of 4",
-            "write at most 4",
+            "set at most 4",
             id="more-than-replicas",
         ),
         pytest.param(
             3,
-            "is 3, and only 2 pods are created before those of b, which wait for a to run: the gang never starts",
+            "is 3, but only 2 pods are created before those of b, which wait for a to run, so the gang never starts",
             "set minAvailable to 2 or less, or remove dependsOn",
             id="more-than-are-created",
         ),
@@ -176,7 +176,7 @@ def test_only_tasks_that_wait_for_none_start_together() -> None:
         Volcano job/train -n ml on cluster
           train: required rack; 2 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["room is for the 2 pods of minAvailable, of 4", QUOTA_IGNORED]
+    assert answer.notes == ["room is counted for the 2 pods of minAvailable, of 4", QUOTA_IGNORED]
 
 
 def test_tasks_that_wait_for_each_other_are_refused() -> None:
@@ -188,7 +188,7 @@ def test_tasks_that_wait_for_each_other_are_refused() -> None:
             "volcano/depends-on",
             "spec.tasks[0].dependsOn",
             "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)",
-            fix="take one of the dependencies out of the circle",
+            fix="remove one dependency of the cycle",
         )
     ]
 
@@ -200,7 +200,7 @@ def test_task_that_waits_for_no_task_is_refused() -> None:
         error(
             "volcano/depends-on",
             "spec.tasks[0].dependsOn",
-            "there is no task bb: the pods of a are never created",
+            "there is no task bb, so the pods of a are never created",
             fix="there are: a, b",
         )
     ]
@@ -213,7 +213,7 @@ def test_task_minimum_above_its_replicas_is_refused() -> None:
             "volcano/min-available",
             "spec.tasks[0].minAvailable",
             "'minAvailable' is greater than 'replicas' in task: worker",
-            fix="write at most 4",
+            fix="set at most 4",
         )
     ]
 
@@ -244,7 +244,7 @@ def test_only_min_partitions_need_room() -> None:
           train: required zone
             3 x partition of worker: required rack; 2 worker (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["room is for the 6 pods of minAvailable, of 8", QUOTA_IGNORED]
+    assert answer.notes == ["room is counted for the 6 pods of minAvailable, of 8", QUOTA_IGNORED]
 
 
 def test_replicas_that_differ_from_partitions_are_refused() -> None:
@@ -279,7 +279,7 @@ def test_replicas_that_differ_from_partitions_are_refused() -> None:
 def test_partition_numbers_of_zero_are_refused(edits: Edits, field: str, message: str) -> None:
     answer = read_volcano("partitioned-job", edits)
     assert answer.findings == [
-        error("volcano/partitions", field, message, fix="say how many there are, and of how many pods")
+        error("volcano/partitions", field, message, fix="set the number of partitions, and their size in pods")
     ]
 
 
@@ -323,7 +323,7 @@ def test_unknown_tier_name_is_refused() -> None:
         error(
             "volcano/level-exists",
             "spec.networkTopology.highestTierName",
-            "failed to find hypernode tier name rak: so the scheduler logs, and places the pods anywhere",
+            "failed to find hypernode tier name rak: the scheduler logs this and places the pods anywhere",
             fix="did you mean 'rack'?",
         )
     ]
@@ -335,7 +335,7 @@ def test_tier_below_the_lowest_is_refused() -> None:
         error(
             "volcano/level-exists",
             "spec.networkTopology.highestTierAllowed",
-            "no HyperNode has tier 0 or a lower one, so that no place is ever found",
+            "no HyperNode has tier 0 or lower, so the pods can never be placed",
             fix="the lowest tier is 1",
         )
     ]
@@ -347,8 +347,8 @@ def test_tier_above_the_highest_is_warned_of() -> None:
         warning(
             "volcano/tier-above-all",
             "spec.networkTopology.highestTierAllowed",
-            "is above all HyperNodes, the highest of which have tier 2: the pods may go anywhere",
-            fix="name a tier that there is",
+            "is above the highest tier of the HyperNodes (2), so the pods may go anywhere",
+            fix="use a tier that exists",
         )
     ]
 
@@ -359,8 +359,8 @@ def test_tier_without_any_hyper_node_is_refused() -> None:
         error(
             "volcano/topology-exists",
             "spec.networkTopology",
-            "there is no HyperNode, and without any the whole cluster counts as one: the pods may go anywhere",
-            fix="have Toposcope make them: spec.publish.volcano: Auto in a ClusterTopology",
+            "there are no HyperNodes, so the whole cluster counts as one and the pods may go anywhere",
+            fix="let Toposcope create them: set spec.publish.volcano: Auto in a ClusterTopology",
         )
     ]
 
@@ -372,5 +372,5 @@ def test_hyper_nodes_of_no_known_level_leave_room_unchecked() -> None:
         Volcano job/train -n ml, not placeable
           train: 4 pods (nvidia.com/gpu=8)
     """)
-    assert answer.unknown == "which level its tier is, is not known"
+    assert answer.unknown == "the level of its tier is unknown"
     assert answer.notes == [QUOTA_IGNORED]

@@ -7,7 +7,7 @@ from toposcope.kube.backoff import Backoff, Schedule
 from toposcope.kube.errors import ApiError, UnreachableError
 
 LOST = UnreachableError("connection reset")
-SCHEDULE = Schedule(first=1.0, longest=10.0)
+SCHEDULE = Schedule(first_seconds=1.0, longest_seconds=10.0)
 
 
 class Highest(random.Random):
@@ -58,7 +58,7 @@ def test_the_server_may_ask_for_more_and_not_for_less() -> None:
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_for_lack_of_rights_has_a_longest_pause_of_its_own(status: int) -> None:
-    schedule = SCHEDULE._replace(longest_denied=60.0)
+    schedule = SCHEDULE._replace(longest_denied_seconds=60.0)
     chance = Highest()
     denied = ApiError(status, "Forbidden", "no")
     conflict = ApiError(409, "Conflict", "no")
@@ -74,7 +74,7 @@ def test_jitter_may_lengthen_and_has_a_least_pause() -> None:
     assert longest == [1.5, 3, 6]
     shortest = [stretched.pause(failures, Lowest()) for failures in range(3)]
     assert shortest == [1, 2, 4]
-    floored = SCHEDULE._replace(jitter=(0.0, 1.0), shortest=0.5)
+    floored = SCHEDULE._replace(jitter=(0.0, 1.0), shortest_seconds=0.5)
     assert floored.pause(3, Lowest()) == 0.5
 
 

@@ -63,8 +63,8 @@ class TestErrors:
         assert error.status == 409
         assert error.reason == "Conflict"
         assert error.message == "Apply failed with 1 conflict"
-        assert error.conflict
-        assert not error.not_found
+        assert error.is_conflict
+        assert not error.is_not_found
         assert error.retry_after is None
         assert str(error) == "409 Conflict: Apply failed with 1 conflict"
 

@@ -56,7 +56,7 @@ class Course:
         reason: str | None = None
         if news is not None:
             _, reason, _ = news
-        return self._confinement.confined, reason
+        return self._confinement.is_confined, reason
 
     def waits(self, seconds: float) -> bool:
         """Whether the next check is due in so many seconds, give or take the jitter."""
@@ -160,7 +160,7 @@ def test_a_right_too_much_is_a_problem_as_an_accepted_write_is() -> None:
     confinement = Confinement(server, lambda: WRITES, rights, runtime)  # type: ignore[arg-type]
     server.codes = [403, 403]
     assert confinement.check() is None  # no Event yet: an installation takes a moment
-    assert confinement.confined is False
+    assert confinement.is_confined is False
     ready = confinement.ready()
     assert "may do more than the program needs: get secrets, patch nodes/status" in ready
     assert "admission policies" not in ready

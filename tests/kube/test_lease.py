@@ -88,7 +88,7 @@ def test_a_malformed_lease_says_nothing_and_can_be_taken(spec: dict[str, Any], h
     )
     assert found.holder == holder
     assert found.seconds == seconds
-    assert found.released is False
+    assert found.is_released is False
     now = "2026-01-02T03:04:05.000000Z"
     assert claimed_by("a", found).spec == {
         "holderIdentity": "a",

@@ -49,7 +49,7 @@ def test_apply_is_one_patch_by_one_manager() -> None:
         body,
         "toposcope-agent",
         force=True,
-        metadata_only=True,
+        is_metadata_only=True,
     )
     assert request.method == "PATCH"
     assert request.content_type == "application/apply-patch+yaml"
@@ -72,7 +72,7 @@ def test_create_refuses_unknown_fields() -> None:
 
 def test_get_is_a_get() -> None:
     assert get("/x") == Request("GET", "/x", {})
-    request = get("/x", metadata_only=True)
+    request = get("/x", is_metadata_only=True)
     assert request.accept == METADATA
 
 
@@ -90,7 +90,7 @@ def label(
         node("n1", labels=labels),
         manager,
         force=force,
-        metadata_only=metadata_only,
+        is_metadata_only=metadata_only,
     )
     answer: dict[str, Any] = client.call(request)
     return answer
@@ -101,7 +101,7 @@ def test_what_an_apply_no_longer_names_goes(api: ApiUnderTest, clients: Clients)
     client = clients()
     label(client, "m", metadata_only=True, a="1", b="2")
     label(client, "m", metadata_only=True, b="3")
-    found = client.call(get(f"{NODES}/n1", metadata_only=True))
+    found = client.call(get(f"{NODES}/n1", is_metadata_only=True))
     assert found["kind"] == "PartialObjectMetadata"
     labels = found["metadata"]["labels"]
     assert "a" not in labels

@@ -16,11 +16,11 @@ FEW_LABELS = "the agent may keep at most 64 labels under gpu.topology/ on its No
 SMALL_ANNOTATIONS = "the agent may keep at most 4 annotations under gpu.topology/ on its Node"
 NO_SPEC = "the agent may not write Node.spec"
 NO_OWNERS = "the agent may not write finalizers or ownerReferences"
-ONLY_ITS_MANAGER = "the agent may only write Nodes as the field manager toposcope-agent, and own only its"
+ONLY_ITS_MANAGER = "the agent may only write Nodes as field manager toposcope-agent, and may only own its"
 NO_OTHER_MANAGERS = "the agent may not write managedFields of other managers"
 ONLY_ITS_NODE = "the agent on node confined-own may not write node confined-other"
-ITS_EVENTS = "the agent may only write Events of its own"
-PLAIN_EVENTS = "Events of the agent name no related object"
+ITS_EVENTS = "the agent may only write its own Events"
+PLAIN_EVENTS = "the agent's Events may only have the fields that it writes"
 TWO_DIGITS = "two hexadecimal digits"
 
 NUMERIC = {
@@ -116,7 +116,7 @@ REST_OF_ITS_NODE = (
     rights.delete("delete", OWN, 'cannot delete resource "nodes"'),
     rights.get("reach through the kubelet", f"{OWN}/proxy/", 'cannot get resource "nodes/proxy"'),
     rights.merge_metadata(
-        "name its Node's generator", OWN, "the agent may write no other metadata of a Node", generateName="x"
+        "name its Node's generator", OWN, "the agent may not write other metadata of a Node", generateName="x"
     ),
 )
 
@@ -143,7 +143,10 @@ FORGED_MANAGERS = (
         managedFields=owning("toposcope-agent", {"f:labels": {"f:example.com/pool": {"f:x": {}}}}),
     ),
     rights.merge_metadata(
-        "clear managedFields", AS_AGENT, "the agent may not take fields from other managers", managedFields=[{}]
+        "clear managedFields",
+        AS_AGENT,
+        "the agent may not remove fields from other managers' managedFields",
+        managedFields=[{}],
     ),
     rights.merge_metadata(
         "make a manager up",
@@ -237,7 +240,7 @@ ANY_NUMBER_OF_EVENTS = (
         "report under a long name",
         EVENTS,
         rights.event("confined-own.1f0"),
-        "the agent may only write Events whose name is that of its node, a dot and two hexadecimal digits",
+        "the agent may only write Events named after its node, a dot and two hexadecimal digits",
     ),
     rights.post("report under a short name", EVENTS, rights.event("confined-own.1"), TWO_DIGITS),
     rights.post("report under another's name", EVENTS, rights.event("confined-other.1f"), TWO_DIGITS),

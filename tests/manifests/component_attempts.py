@@ -17,7 +17,7 @@ LABELLED = f"{NODES}/labelled?dryRun=All&fieldManager=toposcope-agent"
 
 ONLY_LABELS = "only write labels under gpu.topology/"
 ONLY_ANNOTATIONS = "only write annotations under gpu.topology/"
-NOT_OF_OTHERS = "may not take fields from other managers"
+NOT_OF_OTHERS = "may not remove fields from other managers' managedFields"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,15 @@ SLINKY_ANNOTATION = ComponentRights(
         annotate("write a key that begins alike", "x", key=f"{SLINKY}2", says=ONLY_ANNOTATIONS),
         annotate("write of another node", path=ELSEWHERE, says="may not write node"),
     ),
+)
+
+NODE_ENDPOINT = ComponentRights(
+    node="described",
+    present=(make_node("described"),),
+    refused_without=(CANNOT_READ_PLAN,),
+    in_force=(READ_PLAN,),
+    work=(READ_PLAN, WATCH_PLAN),
+    forbidden=OTHER_CONFIG_MAPS,
 )
 
 UNIQUE_RACK = "gpu.topology/unique-rack"

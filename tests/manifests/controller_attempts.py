@@ -8,9 +8,9 @@ from tests.manifests.rights import AGENTS, EVENTS, HOME, LEASES, NODES, OTHER, O
 UID = "11111111-2222-3333-4444-555555555555"
 LEASE = f"{LEASES}/toposcope-controller"
 
-ONLY_SEGMENTS = "the controller may only write ClusterTopologies that it made for segments of another"
-ITS_EVENTS = "the controller may only write Events of its own"
-PLAIN_EVENTS = "Events of the controller name no related object"
+ONLY_SEGMENTS = "the controller may only write ClusterTopologies that it created for segments"
+ITS_EVENTS = "the controller may only write its own Events"
+PLAIN_EVENTS = "the controller's Events may only have the fields that it writes"
 AGENT_PODS = "/api/v1/namespaces/toposcope-system/pods"
 NO_NODES = 'cannot patch resource "nodes"'
 
@@ -170,7 +170,7 @@ TOPOLOGIES_OF_ADMINS = (
         "make one with segments of its own",
         f"{TOPOLOGIES}/c",
         segment("c", spec={"segments": "Auto"}),
-        "the ClusterTopology of a segment has no segments",
+        "the ClusterTopology of a segment may not have segments of its own; set its spec.segments to Off",
     ),
     rights.json_patch(
         "give one to another",
@@ -178,7 +178,7 @@ TOPOLOGIES_OF_ADMINS = (
         "replace",
         "/metadata/ownerReferences/0/uid",
         "99999999-2222-3333-4444-555555555555",
-        says="the controller may not give a ClusterTopology another owner",
+        says="the controller may not change the owner of a ClusterTopology",
     ),
     rights.delete("delete all topologies", TOPOLOGIES, 'cannot deletecollection resource "clustertopologies"'),
 )

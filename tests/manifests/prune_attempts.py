@@ -3,17 +3,17 @@
 from typing import Any
 
 from tests.manifests import rights
-from tests.manifests.rights import AGENTS, CONTROLLERS, FLAVORS, GHOST, HOME, NODES, OTHER, OWN, PLAN, TOPOLOGIES
+from tests.manifests.rights import AGENTS, CONTROLLERS, FLAVORS, GHOST, HOME, NODES, OTHER, OWN, PATHS, PLAN, TOPOLOGIES
 from tests.support.publishing import PUBLISHED, published
 
 SLINKY = "topology.slinky.slurm.net/spec"
 CONFIG_MAPS = f"{HOME}/configmaps"
 
-ONLY_OUR_LABELS = "the prune Job may only remove labels of Toposcope"
-ONLY_OUR_ANNOTATIONS = "the prune Job may only remove annotations of Toposcope"
+ONLY_OUR_LABELS = "the prune Job may only remove Toposcope's labels"
+ONLY_OUR_ANNOTATIONS = "the prune Job may only remove Toposcope's annotations"
 ONLY_PUBLISHED = "the prune Job may only delete topologies that Toposcope published"
-ONLY_OUR_PROGRAMS = "the prune Job may only stop agents, switches and controllers of Toposcope"
-NOT_OF_OTHERS = "the prune Job may not take fields from other managers"
+ONLY_OUR_PROGRAMS = "the prune Job may only delete Toposcope's agent, switches and controller"
+NOT_OF_OTHERS = "the prune Job may not remove fields from other managers' managedFields"
 NO_SPEC = "the prune Job may not write Node.spec"
 NO_OWNERS = "the prune Job may not write finalizers or ownerReferences"
 
@@ -58,6 +58,7 @@ WORK = (
     rights.get("list flavors", FLAVORS),
     rights.get("list pods at home", f"{HOME}/pods"),
     rights.delete("delete the agents' plan", PLAN),
+    rights.delete("delete the paths of nodes", PATHS),
     rights.get("look at the agents", f"{AGENTS}/toposcope-agent"),
     rights.get("look at the controllers", f"{CONTROLLERS}/toposcope-controller"),
     LIST_PROGRAMS,
@@ -89,7 +90,7 @@ LABELS_AND_ANNOTATIONS = (
 REST_OF_NODES = (
     rights.merge_metadata("clear managedFields", OWN, "the prune Job may not write managedFields", managedFields=[{}]),
     rights.merge_metadata(
-        "name a Node's generator", OWN, "the prune Job may write no other metadata of a Node", generateName="x"
+        "name a Node's generator", OWN, "the prune Job may not write other metadata of a Node", generateName="x"
     ),
     rights.merge("cordon", OWN, {"spec": {"unschedulable": True}}, NO_SPEC),
     rights.merge("taint", OWN, {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}, NO_SPEC),
@@ -108,7 +109,10 @@ OTHER_OBJECTS = (
     rights.delete("delete a flavor", f"{FLAVORS}/h200", "cannot delete"),
     rights.delete("stop all programs", AGENTS, 'cannot deletecollection resource "daemonsets"'),
     rights.delete("delete a pod", f"{HOME}/pods/a", 'cannot delete resource "pods"'),
-    *(rights.delete(f"stop {name}", f"{AGENTS}/{name}", "may only stop agents") for name in OTHER_DAEMON_SETS),
+    *(
+        rights.delete(f"stop {name}", f"{AGENTS}/{name}", "may only delete Toposcope's agent")
+        for name in OTHER_DAEMON_SETS
+    ),
 )
 
 UNPUBLISHED_TOPOLOGIES = (

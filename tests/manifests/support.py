@@ -62,9 +62,12 @@ class Manifests:
         return self.pod_template(program)["spec"]
 
     def container(self, program: str) -> dict[str, Any]:
-        """The only container of a program's pods."""
-        (container,) = self.pod_spec(program)["containers"]
-        return container
+        """The container of a program's pods that is named like it."""
+        containers = {}
+        for container in self.pod_spec(program)["containers"]:
+            containers[container["name"]] = container
+        found: dict[str, Any] = containers[program]
+        return found
 
     def pod(self, program: str, name: str, **spec: Any) -> dict[str, Any]:
         """A pod as the controller of DaemonSets, Deployments or Jobs would make it, with some of its spec given."""

@@ -11,7 +11,7 @@ from toposcope.switches.publish import MANAGER
 AS_SWITCHES = f"{OWN}?fieldManager={MANAGER}"
 
 ONLY_ITS_ANNOTATION = "toposcope switches may only write the annotation gpu.topology/switches"
-ONLY_ITS_MANAGER = "toposcope switches may only write Nodes as the field manager toposcope-switches, and own only its"
+ONLY_ITS_MANAGER = "toposcope switches may only write Nodes as field manager toposcope-switches, and may only own its"
 NO_LABELS = "may not write labels"
 NO_OTHER_MANAGERS = "toposcope switches may not write managedFields of other managers"
 
@@ -54,7 +54,7 @@ FORBIDDEN = (
         "fill the Node with managers", OWN, NO_OTHER_MANAGERS, "toposcope-controller", annotations={SWITCHES: "{}"}
     ),
     rights.merge_metadata(
-        "name its Node's generator", OWN, "toposcope switches may write no other metadata of a Node", generateName="x"
+        "name its Node's generator", OWN, "toposcope switches may not write other metadata of a Node", generateName="x"
     ),
     forge("make a field up", ONLY_ITS_MANAGER, managed(MANAGER, {"f:x": {}})),
     forge("make a field of metadata up", ONLY_ITS_MANAGER, managed(MANAGER, {"f:metadata": {"f:x": {}}})),

@@ -70,7 +70,7 @@ def test_memory_is_limited_and_cpu_is_not(base: Manifests, program: str) -> None
 def test_controller_has_time_to_give_its_lease_back(base: Manifests) -> None:
     spec = base.pod_spec("controller")
     # The elector's last request and the one that gives back, both at their slowest, leave time for a pass.
-    assert spec["terminationGracePeriodSeconds"] > 3 * Timing().request
+    assert spec["terminationGracePeriodSeconds"] > 3 * Timing().request_seconds
 
 
 def test_controller_may_elect_only_where_it_runs(base: Manifests) -> None:

@@ -20,11 +20,13 @@ NAMESPACE = "toposcope-system"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 CHART = MANIFESTS / "chart"
 SWITCHES = {
+    "binding-labels": "components.bindingLabels",
     "default-runtime": "components.defaultRuntime",
     "dra-claim": "components.draClaim",
     "grafana-dashboard": "components.grafanaDashboard",
     "host-sysfs": "components.hostSysfs",
     "network-policy": "components.networkPolicy",
+    "node-endpoint": "components.nodeEndpoint",
     "nvidia-labels": "components.nvidiaLabels",
     "pod-monitor": "components.podMonitor",
     "privileged-runtime": "components.privilegedRuntime",
@@ -43,7 +45,8 @@ PLATFORMS = ("aks", "bottlerocket", "eks", "gke", "openshift")
 OPTIONS = (*SWITCHES, *PLATFORMS)
 # Where two of these change the same object it is the DaemonSet; the others add objects and change none.
 ON_THE_AGENT = (
-    *("default-runtime", "dra-claim", "host-sysfs", "nvidia-labels", "privileged-runtime", "slice-audit"),
+    *("default-runtime", "dra-claim", "host-sysfs", "node-endpoint", "nvidia-labels", "privileged-runtime"),
+    "slice-audit",
     "vital-product-data",
 )
 EVERYTHING_ON = [tuple(SWITCHES), *((*SWITCHES, platform) for platform in PLATFORMS)]
@@ -85,7 +88,9 @@ def helm() -> Helm:
 def template_of(helm: Helm, chart: Path) -> Helm:
     """What helm renders of the chart with some values."""
 
-    def run(values: dict[str, Any], *, namespace: str = NAMESPACE) -> subprocess.CompletedProcess[str]:
+    def run(
+        values: dict[str, Any], *, namespace: str = NAMESPACE, kubernetes: str = "1.30.0"
+    ) -> subprocess.CompletedProcess[str]:
         return helm(
             "template",
             "toposcope",
@@ -93,7 +98,7 @@ def template_of(helm: Helm, chart: Path) -> Helm:
             "--namespace",
             namespace,
             "--kube-version",
-            "1.30.0",
+            kubernetes,
             "-f",
             "-",
             stdin=json.dumps(values),
@@ -171,7 +176,7 @@ def assert_quiet(done: subprocess.CompletedProcess[str]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen", SETS, ids=lambda chosen: "+".join(chosen) or "base")
 def test_helm_renders_as_kustomize(template_of: Helm, kustomized: Callable[..., str], chosen: tuple[str, ...]) -> None:
-    done = template_of(switched_on(chosen))
+    done = template_of(switched_on(chosen), kubernetes="1.36.0" if "binding-labels" in chosen else "1.30.0")
     assert_quiet(done)
     assert objects(done.stdout) == objects(kustomized(*chosen))
 
@@ -306,6 +311,13 @@ def test_wrong_value_is_refused_by_its_name(template_of: Helm, path: str, value:
     assert name in done.stderr
 
 
+def test_binding_labels_are_refused_on_an_older_kubernetes(template_of: Helm) -> None:
+    done = template_of({"components": {"bindingLabels": True}}, kubernetes="1.35.4")
+    assert done.returncode != 0
+    assert "components.bindingLabels needs Kubernetes 1.36 (MutatingAdmissionPolicy v1)" in done.stderr
+    assert "this is v1.35.4; set it to false" in done.stderr
+
+
 def test_wrong_operator_of_a_toleration_is_refused(template_of: Helm) -> None:
     toleration = {"operator": "exists"}
     done = template_of({"agent": {"tolerations": [toleration]}})
@@ -317,7 +329,7 @@ def test_wrong_operator_of_a_toleration_is_refused(template_of: Helm) -> None:
 def test_any_namespace_will_do_but_default(template_of: Helm, kustomized: Callable[..., str]) -> None:
     chosen = EVERYTHING_ON[-1]
     moved = kustomized(*chosen).replace(NAMESPACE, "gpu-fleet")
-    done = template_of(switched_on(chosen), namespace="gpu-fleet")
+    done = template_of(switched_on(chosen), namespace="gpu-fleet", kubernetes="1.36.0")
     assert objects(done.stdout) == objects(moved)
 
     done = template_of({}, namespace="default")

@@ -168,7 +168,7 @@ def render(chart: Path) -> Helm:
             "--namespace",
             NAMESPACE,
             "--kube-version",
-            "1.30.0",
+            "1.36.0",
             "-f",
             "-",
         ]
@@ -342,7 +342,7 @@ def test_release_goes_into_a_namespace_that_can_exist(chart: Path, name: str) ->
     )
     assert done.returncode != 0
     # Without a name helm takes `default`.
-    expected = "add --namespace toposcope-system" if not name else "cannot be the name of a namespace"
+    expected = "add --namespace toposcope-system" if not name else "is not a namespace name"
     assert expected in done.stderr
 
 

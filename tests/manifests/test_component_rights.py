@@ -5,13 +5,20 @@ from typing import Any
 import pytest
 import yaml
 from tests.manifests import rights
-from tests.manifests.component_attempts import NVIDIA_LABELS, SLINKY_ANNOTATION, UNIQUE_VALUES, ComponentRights
+from tests.manifests.component_attempts import (
+    NODE_ENDPOINT,
+    NVIDIA_LABELS,
+    SLINKY_ANNOTATION,
+    UNIQUE_VALUES,
+    ComponentRights,
+)
 from tests.manifests.support import NAMESPACE, Manifests, Render, changed, run_kubectl
 from tests.support.api import ApiUnderTest, pod_token
 
 pytestmark = pytest.mark.slow
 
 RIGHTS: dict[str, ComponentRights] = {
+    "node-endpoint": NODE_ENDPOINT,
     "nvidia-labels": NVIDIA_LABELS,
     "slinky": SLINKY_ANNOTATION,
     "unique-values": UNIQUE_VALUES,

@@ -23,6 +23,15 @@ AGENT = ("DaemonSet", "toposcope-agent")
 NAMESPACE_OBJECT = ("Namespace", "toposcope-system")
 TOUCHED: dict[str, set[tuple[str, str]]] = {
     "aks": {AGENT},
+    "binding-labels": {
+        ("Deployment", "toposcope-controller"),
+        ("MutatingAdmissionPolicy", "toposcope-binding-labels.gpu.topology"),
+        ("MutatingAdmissionPolicyBinding", "toposcope-binding-labels.gpu.topology"),
+        ("Role", "toposcope-controller-node-paths"),
+        ("RoleBinding", "toposcope-controller-node-paths"),
+        ("ValidatingAdmissionPolicy", "toposcope-path-labels.gpu.topology"),
+        ("ValidatingAdmissionPolicyBinding", "toposcope-path-labels.gpu.topology"),
+    },
     "bottlerocket": {AGENT, NAMESPACE_OBJECT},
     "default-runtime": {AGENT},
     "dra-claim": {AGENT, NAMESPACE_OBJECT, ("ResourceClaimTemplate", "toposcope-agent-gpus")},
@@ -31,6 +40,13 @@ TOUCHED: dict[str, set[tuple[str, str]]] = {
     "grafana-dashboard": {("ConfigMap", "toposcope-dashboard")},
     "host-sysfs": {AGENT, NAMESPACE_OBJECT},
     "network-policy": {("NetworkPolicy", "toposcope")},
+    "node-endpoint": {
+        AGENT,
+        ("NetworkPolicy", "toposcope-node-endpoint"),
+        ("Role", "toposcope-agent-node-endpoint"),
+        ("RoleBinding", "toposcope-agent-node-endpoint"),
+        ("Service", "toposcope-node"),
+    },
     "nvidia-labels": {AGENT, ("ValidatingAdmissionPolicy", "toposcope-agent.gpu.topology")},
     "openshift": {("RoleBinding", "toposcope-nonroot-v2")},
     "pod-monitor": {

@@ -62,7 +62,7 @@ class Program:
         confinement = Confinement(self.client, self.writes, self.rights)
         confinement.check()
         problem = confinement.ready()
-        assert confinement.confined == (problem == "")
+        assert confinement.is_confined == (problem == "")
         return problem
 
     def is_confined(self) -> bool:

@@ -170,7 +170,7 @@ def test_domain_inside_a_node_is_refused_at_any_place(served_once: ApiUnderTest)
         pytest.param("example.com/", "not a label key", id="no-name"),
         pytest.param("a/" + "k" * 62, "may not be more than 63 bytes", id="too-long-for-grove"),
         # What agents write because of a ClusterTopology must not decide what they write.
-        pytest.param(UNIQUE_RACK, "is written from the levels", id="unique-values"),
+        pytest.param(UNIQUE_RACK, "is derived from the levels", id="unique-values"),
     ],
 )
 def test_key_that_some_scheduler_refuses_is_refused(served_once: ApiUnderTest, key: str, message: str) -> None:
@@ -319,7 +319,7 @@ def test_unique_values_of_nodes_selected_by_unique_values_are_refused(
     served_once: ApiUnderTest, selector: Spec
 ) -> None:
     spec = selector | {"uniqueValues": ["rack"]}
-    assert_refused(served_once, spec, "spec.nodeSelector", "select them by another label")
+    assert_refused(served_once, spec, "spec.nodeSelector", "select by another label")
 
 
 def selector_with_values(*counts: int) -> Spec:

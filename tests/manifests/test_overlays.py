@@ -189,7 +189,7 @@ def becomes(proof: Confinement, *, confined: bool) -> None:
 
     def is_so() -> bool:
         proof.check()
-        return proof.confined is confined
+        return proof.is_confined is confined
 
     wait_until(is_so, f"confined: {confined}")
 

@@ -34,12 +34,9 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     serve_all(api)
     apply_folder(api, kubectl, MANIFESTS / "prune")
     label_nodes(api)
-    plan = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "toposcope-node-plan"},
-    }
-    api.create(f"{NAMESPACE}/configmaps", plan)
+    for name in ("toposcope-node-plan", "toposcope-node-paths"):
+        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        api.create(f"{NAMESPACE}/configmaps", config_map)
     for path in PUBLISHED:
         for name, metadata in UNPUBLISHED.items():
             topology = published(path, name, **metadata)

@@ -14,7 +14,7 @@ from toposcope.cli.main import main
 pytestmark = pytest.mark.slow
 
 ONLY_OURS = "the controller may only write topologies that it published from a ClusterTopology"
-NO_OTHER_OWNER = "the controller may not give what it published another owner"
+NO_OTHER_OWNER = "the controller may not change the owner of a published topology"
 UID = "11111111-2222-3333-4444-555555555555"
 
 

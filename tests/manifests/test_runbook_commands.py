@@ -39,8 +39,8 @@ def incident(installed: ApiUnderTest) -> ApiUnderTest:
     installed.create(leases, lease)
     for crd in (
         stand_in("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
-        stand_in("kai.scheduler", "v1alpha1", "Topology", "topologies", namespaced=False),
-        stand_in("kueue.x-k8s.io", "v1beta2", "Topology", "topologies", namespaced=False),
+        stand_in("kai.scheduler", "v1alpha1", "Topology", "topologies", is_namespaced=False),
+        stand_in("kueue.x-k8s.io", "v1beta2", "Topology", "topologies", is_namespaced=False),
     ):
         installed.install_crd(crd)
     return installed

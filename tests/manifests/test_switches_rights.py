@@ -123,7 +123,7 @@ def test_switches_write_one_annotation_of_their_own_node(
     publisher = SwitchesPublisher(client, "confined-own")
     confinement = Confinement(client, publisher.foreign_writes)
     confinement.check()
-    assert confinement.confined
+    assert confinement.is_confined
     assert publisher.publish('{"mlx5_0":null}')
     assert rights.untouched(api) == before
     metadata = api.get(rights.OWN)["metadata"]

@@ -127,7 +127,7 @@ def test_token_reads_what_the_page_shows_and_nothing_else(
     facts = Facts("the real one", EXPECTED, lambda: None)
     source = LiveSource(cluster, facts)
     source.start()
-    wait_until(lambda: facts.complete, "everything was read")
+    wait_until(lambda: facts.is_complete, "everything was read")
     snapshot = facts.snapshot()
     assert facts.stale() is None
     assert snapshot.warnings == ()

@@ -51,7 +51,7 @@ def topologies_crd(group: str, version: str, most: int) -> dict[str, Any]:
         version,
         "Topology",
         "topologies",
-        namespaced=False,
+        is_namespaced=False,
     )
     anything = {
         "type": "object",

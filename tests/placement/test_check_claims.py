@@ -15,8 +15,7 @@ SECOND_JOB = "spec.replicatedJobs[1].template.spec"
 DRAIN_N0 = ["would fit if 1 node of the cluster were drained: n0"]
 DEPENDS_ON_CHOICE = "unclear: whether its pods get their devices depends on which ones the scheduler takes for each"
 SHARED_CLAIM = (
-    "unclear: it is unknown which devices its pods get: "
-    "resourceclaim/own -n ml is shared by pods, or has its devices already"
+    "unclear: it is unknown which devices its pods get: resourceclaim/own -n ml is shared by pods or already allocated"
 )
 OWN_CLAIM = [{"name": "g", "resourceClaimName": "own"}]
 ONE_OF_TEMPLATE = [{"name": "g", "resourceClaimTemplateName": "one"}]

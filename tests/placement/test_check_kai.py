@@ -26,7 +26,7 @@ FITS_ON_SHELF = "fits: shelf r1 (2 nodes, 16 free GPUs)"
 NEVER_16_OF_8 = "cannot fit: train needs 16 GPUs, the nodes it may use have 8"
 NOT_NOW_16_OF_8 = "does not fit now: train needs 16 GPUs, the nodes it may use have 8"
 POOL_NOTE = (
-    "which nodes the platforms of the pool may use is set in OSMO's pod templates and not known here: all nodes count"
+    "OSMO's pod templates may restrict the pool's platforms to some nodes; they are unknown here, so all nodes count"
 )
 
 
@@ -106,7 +106,7 @@ def test_what_the_parent_queue_has_allocated_counts(queue: CheckedCluster) -> No
 
     assert answer.findings == []
     assert answer.verdict == (
-        "does not fit now: KAI's queue all has a limit of 16 GPUs, 2 GPUs of it allocated, and this asks for 16 GPUs"
+        "does not fit now: KAI's queue all has a limit of 16 GPUs, 2 GPUs of it allocated, and this requests 16 GPUs"
     )
 
 
@@ -117,7 +117,7 @@ def test_limit_of_the_parent_queue_binds(queue: CheckedCluster) -> None:
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: KAI's queue all has a limit of 12 GPUs, 0 GPUs of it allocated, and this asks for 16 GPUs"
+        "cannot fit: KAI's queue all has a limit of 12 GPUs, 0 GPUs of it allocated, and this requests 16 GPUs"
     )
 
 
@@ -131,7 +131,7 @@ def test_queue_with_queues_below_it_takes_no_pods(queue: CheckedCluster) -> None
         error(
             "kai/queue-leaf",
             QUEUE_LABEL,
-            "queue all has children: KAI schedules nothing that is in it",
+            "queue all has child queues, so KAI schedules nothing in it",
             fix="name one of the queues below it: team",
         )
     ]
@@ -158,7 +158,7 @@ def test_parts_of_gpus_count_towards_the_limit_of_a_queue(queue: CheckedCluster)
     queue.edit("Queue/all", "spec.resources.gpu.limit", 1)
 
     assert queue.check().verdict == (
-        "cannot fit: KAI's queue all has a limit of 1 GPU, 0 GPUs of it allocated, and this asks for 1.5 GPUs"
+        "cannot fit: KAI's queue all has a limit of 1 GPU, 0 GPUs of it allocated, and this requests 1.5 GPUs"
     )
 
 
@@ -187,8 +187,8 @@ def test_parts_of_gpus_of_several_sizes_are_unclear_without_gpus_for_all(queue: 
     queue.run("other/r", on="n1", requests={GPU: "1"})
 
     assert queue.check().verdict == (
-        "unclear: which GPUs its pods share is not known: they ask for different parts of GPUs, "
-        "and there is no room for all of them on GPUs of their own"
+        "unclear: it is unknown which GPUs its pods share: they request different fractions of GPUs, and there is "
+        "no room for each on its own GPU"
     )
 
 
@@ -199,8 +199,8 @@ def test_limit_of_memory_is_in_megabytes(queue: CheckedCluster) -> None:
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: KAI's queue team has a limit of 7.5 GiB of memory, 0 bytes of memory of it "
-        "allocated, and this asks for 8 GiB of memory"
+        "cannot fit: KAI's queue team has a limit of 7.5 GiB of memory, 0 bytes of memory of it allocated, and this "
+        "requests 8 GiB of memory"
     )
 
 
@@ -211,7 +211,7 @@ def test_queue_without_resources_has_a_limit_of_none(queue: CheckedCluster) -> N
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: KAI's queue team has a limit of 0 GPUs, 0 GPUs of it allocated, and this asks for 16 GPUs"
+        "cannot fit: KAI's queue team has a limit of 0 GPUs, 0 GPUs of it allocated, and this requests 16 GPUs"
     )
 
 
@@ -233,8 +233,8 @@ def test_build_priority_is_bound_by_the_quota(queue: CheckedCluster) -> None:
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: KAI's queue team has a quota of 8 GPUs, 0 GPUs of it allocated, and this asks for "
-        "16 GPUs; preemptible workloads may go beyond it"
+        "cannot fit: KAI's queue team has a quota of 8 GPUs, 0 GPUs of it allocated, and this requests 16 GPUs; "
+        "preemptible workloads may go beyond it"
     )
 
 
@@ -247,8 +247,8 @@ def test_allocated_non_preemptible_counts_against_the_quota(queue: CheckedCluste
 
     assert answer.findings == []
     assert answer.verdict == (
-        "does not fit now: KAI's queue team has a quota of 20 GPUs, 5 GPUs of it allocated, and this "
-        "asks for 16 GPUs; preemptible workloads may go beyond it"
+        "does not fit now: KAI's queue team has a quota of 20 GPUs, 5 GPUs of it allocated, and this requests 16 "
+        "GPUs; preemptible workloads may go beyond it"
     )
 
 
@@ -296,7 +296,7 @@ def test_queue_whose_parent_is_missing_does_not_exist(queue: CheckedCluster) -> 
 
     answer = queue.check()
 
-    assert answer.findings == [no_queue("team", fix="its parent all does not exist, so KAI leaves it out")]
+    assert answer.findings == [no_queue("team", fix="its parent all does not exist, so KAI ignores the queue")]
     assert answer.verdict == TWO_PODS_FIT
 
 
@@ -308,7 +308,7 @@ def test_label_project_names_a_queue(queue: CheckedCluster) -> None:
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: KAI's queue team has a limit of 8 GPUs, 0 GPUs of it allocated, and this asks for 16 GPUs"
+        "cannot fit: KAI's queue team has a limit of 8 GPUs, 0 GPUs of it allocated, and this requests 16 GPUs"
     )
 
 
@@ -342,7 +342,7 @@ def test_osmo_without_the_topology_of_its_pool_is_an_error(osmo: CheckedCluster)
     assert answer.findings == [
         osmo_topology(
             "KAI has no Topology of pool p (osmo-pool-p-topology)",
-            fix="OSMO makes it of the pool's topology_keys: osmo config show POOL NAME",
+            fix="OSMO creates it from the pool's topology_keys: osmo config show POOL NAME",
         )
     ]
     assert answer.verdict == ""
@@ -366,7 +366,7 @@ def test_osmo_topology_that_lacks_a_level_is_an_error(osmo: CheckedCluster) -> N
     assert answer.findings == [
         osmo_topology(
             "KAI's Topology osmo-pool-ns-p-topology lacks example.com/rack",
-            fix="OSMO makes it anew when the pool's topology_keys change: osmo config show POOL NAME",
+            fix="OSMO creates it again when the pool's topology_keys change: osmo config show POOL NAME",
         )
     ]
     assert answer.verdict == ""
@@ -416,8 +416,8 @@ def test_osmo_on_one_host_needs_a_preferred_level(osmo: CheckedCluster) -> None:
     """)
     assert answer.notes == [POOL_NOTE]
     assert answer.verdict == (
-        "cannot fit: KAI 0.17 finds no shelf for shelf group default: all nodes that it looks at are in "
-        "one host (n0), and without a preferred level it looks no higher; prefer example.com/rack, too"
+        "cannot fit: KAI 0.17 finds no shelf for shelf group default: all nodes that it considers are in one host "
+        "(n0), and without a preferred level it looks no higher; also prefer example.com/rack"
     )
 
 
@@ -433,7 +433,7 @@ def test_dynamo_replicas_beyond_the_minimum_need_no_room(dynamo: CheckedCluster)
                      component decode: 1 decode (nvidia.com/gpu=8)
     """)
     assert answer.notes == [
-        "room is checked for 1 of 3 pods: KAI starts these together, the others where there is room left"
+        "room is checked for 1 of 3 pods: KAI starts these together, and the others if there is room"
     ]
     assert answer.verdict == FITS_IN_RACK
 
@@ -489,7 +489,10 @@ def test_grove_without_the_topology_of_kai_is_an_error(grove: CheckedCluster) ->
     assert answer.findings == [
         grove_topology(
             "KAI has no Topology cluster",
-            fix=("Grove's operator makes it of the binding with KAI v0.12 or later; else Toposcope (spec.publish.kai)"),
+            fix=(
+                "Grove's operator creates it from the binding with KAI v0.12 or later; otherwise let Toposcope "
+                "create it (spec.publish.kai)"
+            ),
         )
     ]
     assert answer.verdict == FITS_IN_RACK
@@ -536,7 +539,10 @@ def test_grove_binding_that_refers_to_another_topology_is_an_error(grove: Checke
     assert answer.findings == [
         grove_topology(
             "KAI has no Topology other",
-            fix=("Grove's operator makes it of the binding with KAI v0.12 or later; else Toposcope (spec.publish.kai)"),
+            fix=(
+                "Grove's operator creates it from the binding with KAI v0.12 or later; otherwise let Toposcope "
+                "create it (spec.publish.kai)"
+            ),
         )
     ]
     assert answer.verdict == FITS_IN_RACK
@@ -971,8 +977,8 @@ POD_GROUP = """
 def test_pod_of_an_unknown_pod_group_is_unclear(queue: CheckedCluster) -> None:
     queue.submit(GROUPED)
     assert queue.check().verdict == (
-        "unclear: KAI schedules these pods with PodGroup train, which is not in the files: neither its queue nor its "
-        "other pods are known"
+        "unclear: KAI schedules these pods with PodGroup train, which is not in the files, so its queue and its "
+        "other pods are unknown"
     )
 
 
@@ -1010,6 +1016,6 @@ def test_quota_binds_grove_in_its_queue_by_priority_class(grove: CheckedCluster)
     grove.edit_workload("spec.template.priorityClassName", "inference")
 
     assert grove.check().verdict == (
-        "cannot fit: KAI's queue default-queue has a quota of 8 GPUs, 0 GPUs of it allocated, and this asks for "
-        "16 GPUs; preemptible workloads may go beyond it"
+        "cannot fit: KAI's queue default-queue has a quota of 8 GPUs, 0 GPUs of it allocated, and this requests 16 "
+        "GPUs; preemptible workloads may go beyond it"
     )

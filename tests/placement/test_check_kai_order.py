@@ -20,12 +20,12 @@ FITS_IN_ZONE_A = "fits: zone a (3 nodes, 24 free GPUs)"
 FITS_IN_ZONE_B = "fits: zone b (8 nodes, 64 free GPUs)"
 FITS_IN_RACK = "fits: rack a/r1 (2 nodes, 16 free GPUs)"
 NO_ZONE = (
-    "cannot fit: KAI 0.17 finds no zone for train: all nodes that it looks at are in one example.com/rack (r1), "
-    "and without a preferred level it looks no higher; prefer topology.kubernetes.io/zone, too"
+    "cannot fit: KAI 0.17 finds no zone for train: all nodes that it considers are in one example.com/rack (r1), "
+    "and without a preferred level it looks no higher; also prefer topology.kubernetes.io/zone"
 )
 TWO_OF_EIGHT = (
     "does not fit now: KAI 0.17 starts the pods of train one by one: it binds 2 of 8 in zone a, "
-    "where the first one goes, and the other 6 wait; as a gang all of them fit now"
+    "where the first pod goes, and the other 6 wait; as a gang all of them fit now"
 )
 
 
@@ -62,8 +62,8 @@ def starts_one_by_one(pods: int, *, kind: str = "Job", annotation: str = REQUIRE
     return warning(
         "kai/min-member",
         f"metadata.annotations[{annotation}]",
-        f"KAI 0.17 does not treat a {kind} as a gang: it starts the {pods} pods one by one, "
-        "the first one picks the domain, and those without room there wait",
+        f"KAI 0.17 does not treat a {kind} as a gang: it starts the {pods} pods one by one, the first chooses the "
+        "domain, and pods without room there wait",
         fix=f'set kai.scheduler/batch-min-member: "{pods}" on the Job, and recreate it',
     )
 
@@ -169,7 +169,7 @@ def test_cordoned_node_is_left_out_of_pods_one_by_one(two_zones: CheckedCluster)
     assert answer.findings == [starts_one_by_one(7)]
     assert answer.verdict == (
         "does not fit now: KAI 0.17 starts the pods of train one by one: it binds 2 of 7 in zone a, "
-        "where the first one goes, and the other 5 wait; as a gang all of them fit now"
+        "where the first pod goes, and the other 5 wait; as a gang all of them fit now"
     )
     assert answer.explanation == [
         "train must stay in one zone: 1 of 2 zones has room for it alone",
@@ -212,8 +212,8 @@ def test_stateful_set_is_no_gang_whatever_its_annotation(two_zones: CheckedClust
             "kai/min-member",
             "metadata.annotations[kai.scheduler/topology-required-placement]",
             (
-                "KAI 0.17 does not treat a StatefulSet as a gang: it starts the 8 pods one by one, the first one "
-                "picks the domain, and those without room there wait"
+                "KAI 0.17 does not treat a StatefulSet as a gang: it starts the 8 pods one by one, the first "
+                "chooses the domain, and pods without room there wait"
             ),
             fix=(
                 "use a LeaderWorkerSet, JobSet or Job; or write a PodGroup with minMember: 8, name it in the "
@@ -233,8 +233,8 @@ def test_pods_one_by_one_never_fit_where_all_do_not(two_zones: CheckedCluster) -
 
     assert answer.findings == [starts_one_by_one(9)]
     assert answer.verdict == (
-        "cannot fit: KAI 0.17 starts the pods of train one by one: it binds 2 of 9 in zone a, where the "
-        "first one goes, and the other 7 wait"
+        "cannot fit: KAI 0.17 starts the pods of train one by one: it binds 2 of 9 in zone a, where the first pod "
+        "goes, and the other 7 wait"
     )
 
 
@@ -253,8 +253,8 @@ def test_gang_on_one_host_needs_a_preferred_level(one_rack: CheckedCluster) -> N
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: KAI 0.17 finds no zone for train: all nodes that it looks at are in one host (n0), "
-        "and without a preferred level it looks no higher; prefer topology.kubernetes.io/zone, too"
+        "cannot fit: KAI 0.17 finds no zone for train: all nodes that it considers are in one host (n0), and "
+        "without a preferred level it looks no higher; also prefer topology.kubernetes.io/zone"
     )
 
 
@@ -339,8 +339,8 @@ def test_every_pod_counts_as_the_largest_in_a_required_rack(pod_group: CheckedCl
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: KAI 0.17 counts every pod of train as its largest: by this count the best "
-        "example.com/rack takes 2 of 3 pods; request the same for every pod"
+        "cannot fit: KAI 0.17 counts every pod of train as its largest, so the best example.com/rack has room for 2 "
+        "of 3 pods; request the same for every pod"
     )
 
 
@@ -381,8 +381,8 @@ def test_every_pod_counts_as_the_largest_in_a_preferred_rack(pod_group: CheckedC
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: KAI 0.17 counts every pod of train as its largest: by this count the whole topology "
-        "takes 2 of 3 pods; request the same for every pod"
+        "cannot fit: KAI 0.17 counts every pod of train as its largest, so the whole topology has room for 2 of 3 "
+        "pods; request the same for every pod"
     )
 
 
@@ -410,8 +410,8 @@ def test_sub_groups_are_placed_by_name_and_move_none(pod_group: CheckedCluster) 
 
     assert answer.findings == []
     assert answer.verdict == (
-        "does not fit now: KAI 0.17 takes sub-groups by their names and pods by their age, and moves "
-        "none to make room: sub-group large finds room for 1 of 2 pods"
+        "does not fit now: KAI 0.17 places sub-groups by name and pods by age, and moves none to make room: "
+        "sub-group large has room for 1 of 2 pods"
     )
 
 
@@ -440,8 +440,8 @@ def test_grove_cliques_of_two_sizes_count_as_the_largest(clique_set: CheckedClus
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: KAI 0.17 counts every pod of train as its largest: by this count the best rack "
-        "takes 2 of 3 pods; request the same for every pod"
+        "cannot fit: KAI 0.17 counts every pod of train as its largest, so the best rack has room for 2 of 3 pods; "
+        "request the same for every pod"
     )
 
 

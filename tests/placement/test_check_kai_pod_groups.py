@@ -108,7 +108,7 @@ def test_pods_that_are_not_known_are_taken_to_be_alike(pod_group: CheckedCluster
         KAI podgroup/pg -n ml on cluster, a gang
           pg: required rack; 4 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["2 of 4 pods of the PodGroup are known; the others are assumed alike"]
+    assert answer.notes == ["2 of 4 pods of the PodGroup are known; the others are assumed identical"]
     assert answer.verdict == TWO_RACKS_FIT
 
 
@@ -124,7 +124,7 @@ def test_more_pods_than_a_rack_holds_never_fit(pod_group: CheckedCluster) -> Non
         KAI podgroup/pg -n ml on cluster, a gang
           pg: required rack; 5 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["2 of 5 pods of the PodGroup are known; the others are assumed alike"]
+    assert answer.notes == ["2 of 5 pods of the PodGroup are known; the others are assumed identical"]
     assert answer.verdict == "cannot fit: pg needs 40 GPUs in one rack, largest has 32 (rack-3)"
 
 
@@ -165,8 +165,8 @@ def test_pods_of_a_job_with_a_group_of_its_own_do_not_count(pod_group: CheckedCl
     """)
     assert answer.notes == [
         (
-            "no pods of the PodGroup are known, so what they request is not known: room is not checked; "
-            "check the workload that its pods come from"
+            "no pods of the PodGroup are known, so their requests are unknown, so room is not checked; check the "
+            "workload that creates its pods"
         )
     ]
     assert answer.verdict == NOT_CHECKED
@@ -210,8 +210,8 @@ def test_sub_group_without_known_pods_is_not_checked(pod_group: CheckedCluster) 
     """)
     assert answer.notes == [
         (
-            "no pods of sub-group b are known, so what they request is not known: room is not checked; check "
-            "the workload that its pods come from"
+            "no pods of sub-group b are known, so their requests are unknown, so room is not checked; check the "
+            "workload that creates its pods"
         )
     ]
     assert answer.verdict == NOT_CHECKED
@@ -264,8 +264,8 @@ def test_fewer_pods_than_known_of_two_sizes_are_not_checked(pod_group: CheckedCl
     """)
     assert answer.notes == [
         (
-            "the PodGroup needs 2 pods and 3 of several sizes are known: which of them count is not known: "
-            "room is not checked; check the workload that its pods come from"
+            "the PodGroup needs 2 of 3 known pods of several sizes; it is unknown which of them count, so room is "
+            "not checked; check the workload that creates its pods"
         )
     ]
     assert answer.verdict == NOT_CHECKED

@@ -20,14 +20,14 @@ TREE = "spec.parentCompositePodGroupName"
 TWO_RACKS_FIT = "fits: 2 racks could take it now, best r1 (4 nodes, 32 free GPUs)"
 NEVER_40_OF_32 = "cannot fit: train needs 40 GPUs in one rack, largest has 32 (r1)"
 MAY_MISS_A_PLACE = (
-    "unclear: kube-scheduler takes pods of different sizes one by one and takes none back, "
-    "so it may miss a valid placement"
+    "unclear: kube-scheduler places pods of different sizes one by one without backtracking, so it may miss a valid "
+    "placement"
 )
 OTHER_PRIORITY = (
-    "unclear: its pods have another priorityClassName than their PodGroup, and kube-scheduler 1.37 schedules no "
-    "group whose pods have another priority than the group"
+    "unclear: its pods have a different priorityClassName from their PodGroup, and kube-scheduler 1.37 never "
+    "schedules a group whose pods differ in priority from the group"
 )
-NO_PODS_NOTE = "no pods of the PodGroup are known: room is not checked; give the files of its pods, too"
+NO_PODS_NOTE = "no pods of the PodGroup are known, so room is not checked; also give the files of its pods"
 NAMES_MIXED = warning(
     "levels/names-mixed",
     "",
@@ -176,8 +176,8 @@ def test_pod_groups_that_are_not_served_are_an_error(gang: CheckedCluster) -> No
             "kube-scheduler/served",
             "",
             (
-                "the cluster does not serve podgroups.scheduling.k8s.io, and the API server silently drops "
-                "fields that ask for it"
+                "the cluster does not serve podgroups.scheduling.k8s.io, so the API server silently drops fields "
+                "that request it"
             ),
             fix=GATES,
         ),
@@ -369,8 +369,8 @@ def test_basic_policy_may_take_a_domain_for_some_pods_only(gang: CheckedCluster)
 
     assert answer.findings == [NAMES_MIXED]
     assert answer.verdict == (
-        "unclear: with schedulingPolicy.basic kube-scheduler may take a domain that has room for some of "
-        "the pods only, and the others wait for it: say gang with minCount"
+        "unclear: with schedulingPolicy.basic kube-scheduler may choose a domain with room for only some of the "
+        "pods, and the others wait for it: use gang with minCount"
     )
 
 
@@ -509,7 +509,7 @@ def test_jobset_whose_pod_group_is_missing_is_an_error(jobset: CheckedCluster) -
         kube-scheduler jobset/set -n ml, not placeable
           other: 9 other (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["room is not checked before there is its PodGroup"]
+    assert answer.notes == ["room is not checked until its PodGroup exists"]
     assert answer.verdict == "fits: rack r1 (2 nodes, 16 free GPUs)"
 
 
@@ -544,7 +544,8 @@ def test_tree_with_an_unconstrained_group_is_unclear(tree: CheckedCluster) -> No
 
     assert answer.findings == []
     assert answer.verdict == (
-        "unclear: kube-scheduler places groups of a CompositePodGroup one by one, and one may take the place of another"
+        "unclear: kube-scheduler places groups of a CompositePodGroup one by one, and one may use the only place of "
+        "another"
     )
 
 
@@ -561,7 +562,7 @@ def test_tree_with_fewer_groups_than_it_needs_is_not_checked(tree: CheckedCluste
             w0: required rack; 1 pods (nvidia.com/gpu=8)
             w1: required rack; 1 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["CompositePodGroup all needs 3 of its groups, and 2 are known: room is not checked"]
+    assert answer.notes == ["CompositePodGroup all needs 3 of its groups, but only 2 are known: room is not checked"]
     assert answer.verdict == NOT_CHECKED
 
 
@@ -572,7 +573,7 @@ def test_tree_that_needs_fewer_of_its_equal_groups_fits(tree: CheckedCluster) ->
     answer = tree.check()
 
     assert answer.findings == []
-    assert answer.notes == ["room is for 1 of 2 groups of all, as its minGroupCount says"]
+    assert answer.notes == ["room is counted for 1 of 2 groups of all, its minGroupCount"]
     assert answer.verdict == "fits: 3 blocks could take it now, best a (1 node, 8 free GPUs)"
 
 
@@ -591,7 +592,7 @@ def test_tree_whose_groups_go_by_different_labels_is_not_checked(tree: CheckedCl
             w0: required rack; 1 pods (nvidia.com/gpu=8)
             w1: required block; 1 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["its groups go by different labels: room is not checked"]
+    assert answer.notes == ["its groups use different labels: room is not checked"]
     assert answer.verdict == NOT_CHECKED
 
 
@@ -624,7 +625,7 @@ def test_group_of_a_missing_tree_is_an_error(group_of_tree: CheckedCluster) -> N
         error(
             "kube-scheduler/parent",
             TREE,
-            "there is no tree with CompositePodGroup al, and nothing is bound without",
+            "CompositePodGroup al does not exist, and kube-scheduler binds no pods until it does",
             fix="did you mean 'all'?",
         )
     ]
@@ -643,7 +644,7 @@ def test_group_of_a_tree_is_checked_with_the_tree(group_of_tree: CheckedCluster)
     """)
     assert answer.notes == [
         NO_PODS_NOTE,
-        "CompositePodGroup all needs 2 of its groups, and 1 are known: room is not checked",
+        "CompositePodGroup all needs 2 of its groups, but only 1 are known: room is not checked",
     ]
     assert answer.verdict == NOT_CHECKED
 
@@ -658,8 +659,8 @@ def test_group_of_a_tree_that_contains_itself_is_an_error(group_of_tree: Checked
         error(
             "kube-scheduler/parent",
             TREE,
-            "CompositePodGroup all is inside itself, and nothing of it is bound",
-            fix="name a parent outside of it, or none",
+            "CompositePodGroup all contains itself, so none of its pods is bound",
+            fix="name a parent outside of it, or remove the parent",
         )
     ]
     assert answer.verdict == ""

@@ -829,8 +829,8 @@ def test_minimum_that_finds_no_room_now_does_not_fit(kueue: CheckedCluster) -> N
 
     assert answer.findings == []
     assert answer.verdict == (
-        "does not fit now: Kueue 0.19 finds no nodes for pod set pods: there is room for 1 of 4 pods, "
-        "and at least 2 have to start (job-min-parallelism)"
+        "does not fit now: Kueue 0.19 finds no nodes for pod set pods: there is room for 1 of 4 pods, and at least "
+        "2 must start (job-min-parallelism)"
     )
 
 
@@ -845,7 +845,7 @@ def test_minimum_of_all_pods_is_an_error(kueue: CheckedCluster) -> None:
             "kueue/min-parallelism",
             "metadata.annotations[kueue.x-k8s.io/job-min-parallelism]",
             "should be between 0 and 3",
-            fix="write how many pods would do, in quotes",
+            fix="set the fewest pods that the job can run with, in quotes",
         )
     ]
     assert answer.workload == text("""
@@ -868,7 +868,7 @@ def test_minimum_that_is_no_number_is_an_error(kueue: CheckedCluster) -> None:
             "kueue/min-parallelism",
             "metadata.annotations[kueue.x-k8s.io/job-min-parallelism]",
             "should be between 0 and 3",
-            fix="write how many pods would do, in quotes",
+            fix="set the fewest pods that the job can run with, in quotes",
         )
     ]
     assert answer.verdict == "cannot fit: pod set pods needs 32 GPUs in one example.com/rack, largest has 16 (r1)"
@@ -884,8 +884,8 @@ def test_fewer_pods_than_a_slice_are_never_admitted(kueue: CheckedCluster) -> No
 
     assert answer.findings == []
     assert answer.verdict == (
-        "cannot fit: Kueue 0.19 would admit pod set pods with 3 pods, which is less than a slice, and "
-        "its own API refuses that: raise job-min-parallelism to the slice size"
+        "cannot fit: Kueue 0.19 would admit pod set pods with 3 pods, which is less than a slice, so its own API "
+        "rejects it: raise job-min-parallelism to the slice size"
     )
 
 
@@ -970,8 +970,8 @@ def test_pod_sets_are_placed_one_after_the_other(kueue: CheckedCluster) -> None:
 
     assert answer.findings == []
     assert answer.verdict == (
-        "does not fit now: Kueue 0.19 assigns pod sets one after the other and takes none back: when it "
-        "comes to pod set b there is room for 1 of 2 pods"
+        "does not fit now: Kueue 0.19 assigns pod sets one after the other without backtracking: at pod set b there "
+        "is room for 1 of 2 pods"
     )
     assert answer.explanation == [
         "pod set a must stay in one example.com/rack: 2 of 2 example.com/racks have room for it alone",
@@ -1034,7 +1034,7 @@ def test_leader_with_another_selector_than_its_workers_is_warned_of(kueue: Check
                 "Kueue 0.19 looks for the leader's node by the node selector, affinity and tolerations of the "
                 "workers, and these differ"
             ),
-            fix="write the same as in spec.replicatedJobs[1].template.spec.template.spec",
+            fix="set the same as in spec.replicatedJobs[1].template.spec.template.spec",
         )
     ]
     assert answer.verdict == "cannot fit: flavor f doesn't match node affinity"
@@ -1096,12 +1096,12 @@ def test_leader_goes_where_the_selector_of_its_workers_allows(kueue: CheckedClus
                 "Kueue 0.19 looks for the leader's node by the node selector, affinity and tolerations of the "
                 "workers, and these differ"
             ),
-            fix="write the same as in spec.replicatedJobs[1].template.spec.template.spec",
+            fix="set the same as in spec.replicatedJobs[1].template.spec.template.spec",
         )
     ]
     assert answer.verdict == (
-        "does not fit now: Kueue 0.19 assigns pod sets one after the other and takes none back: when it "
-        "comes to pod set workers no domain has room for it with its leader"
+        "does not fit now: Kueue 0.19 assigns pod sets one after the other without backtracking: at pod set workers "
+        "no domain has room for it with its leader"
     )
 
 
@@ -1262,11 +1262,11 @@ def test_what_decides_and_is_not_read_makes_it_unclear(kueue: CheckedCluster) ->
             pod set pods: required example.com/rack; 2 pods (nvidia.com/gpu=8) on nodes with pool=a
     """)
     assert answer.notes == [
-        "the ClusterQueue preempts: where room or quota lacks, Kueue may evict workloads of lower priority for it"
+        "the ClusterQueue preempts: if room or quota is short, Kueue may evict workloads of lower priority for it"
     ]
     assert answer.verdict == (
-        "unclear: whether namespace ml has the labels of the ClusterQueue's namespaceSelector (team) is not read; "
-        "ClusterQueue cq has admission checks (prov), which decide after the quota and are not read"
+        "unclear: it is unknown whether namespace ml has the labels of the ClusterQueue's namespaceSelector (team); "
+        "ClusterQueue cq has admission checks (prov), which decide after the quota and are not checked"
     )
 
 
@@ -1285,7 +1285,7 @@ def test_misspelled_field_of_a_topology_is_an_error(kueue: CheckedCluster) -> No
             "kueue/field",
             "spec.levels[0].nodelabel",
             'unknown field "spec.levels[0].nodelabel"',
-            fix="did you mean 'nodeLabel'? Kueue 0.19 has no such field: kubectl refuses it, Helm loses it",
+            fix="did you mean 'nodeLabel'? Kueue 0.19 has no such field: kubectl rejects it, Helm drops it",
         ),
         error(
             "kueue/topology-levels",
@@ -1312,7 +1312,7 @@ def test_misspelled_field_of_a_flavor_is_an_error(kueue: CheckedCluster) -> None
             "kueue/field",
             "spec.topology",
             'unknown field "spec.topology"',
-            fix="did you mean 'topologyName'? Kueue 0.19 has no such field: kubectl refuses it, Helm loses it",
+            fix="did you mean 'topologyName'? Kueue 0.19 has no such field: kubectl rejects it, Helm drops it",
         )
     ]
     assert answer.verdict == ""
@@ -1326,7 +1326,7 @@ def test_misspelled_field_of_a_flavor_is_an_error(kueue: CheckedCluster) -> None
             "field": "spec.topology",
             "line": None,
             "message": 'unknown field "spec.topology"',
-            "fix": "did you mean 'topologyName'? Kueue 0.19 has no such field: kubectl refuses it, Helm loses it",
+            "fix": "did you mean 'topologyName'? Kueue 0.19 has no such field: kubectl rejects it, Helm drops it",
         }
     ]
     assert answer.json["notes"] == []
@@ -1348,7 +1348,7 @@ def test_misspelled_field_of_a_workload_is_an_error(kueue: CheckedCluster) -> No
             "kueue/field",
             "spec.podSets[0].topologyRequest.require",
             'unknown field "spec.podSets[0].topologyRequest.require"',
-            fix="did you mean 'required'? Kueue 0.19 has no such field: kubectl refuses it, Helm loses it",
+            fix="did you mean 'required'? Kueue 0.19 has no such field: kubectl rejects it, Helm drops it",
         )
     ]
     assert answer.verdict == (
@@ -1365,7 +1365,7 @@ def test_workload_without_queue_is_warned_of(kueue: CheckedCluster) -> None:
         warning(
             "kueue/queue-name",
             QUEUE_NAME,
-            "without a queue Kueue leaves the workload alone, and its annotations have no effect",
+            "Kueue does not manage a workload without a queue, so its annotations have no effect",
             fix=(
                 "label the Job with kueue.x-k8s.io/queue-name (not needed where Kueue manages jobs without a "
                 "queue name)"
@@ -1406,8 +1406,8 @@ def test_topology_that_ends_above_the_nodes_is_noted(kueue: CheckedCluster) -> N
     """)
     assert answer.notes == [
         (
-            "Topology t ends above the nodes: Kueue 0.19 takes each of its lowest domains for one node, "
-            "whatever taints and labels the nodes have, and may admit pods that no node has room for"
+            "Topology t ends above the nodes: Kueue 0.19 treats each of its lowest domains as one node, ignores "
+            "taints and labels of the nodes, and may admit pods that no node has room for"
         )
     ]
     assert answer.verdict == "cannot fit: pod set pods needs 16 GPUs in one example.com/rack, largest has none"

@@ -27,18 +27,18 @@ FLAVORS_NOTE = "the queue's flavors are not known: their nodes, taints and quota
 STARTS_ONE_BY_ONE = warning(
     "kai/min-member",
     f"metadata.annotations[{REQUIRED}]",
-    "KAI 0.17 does not treat a Job as a gang: it starts the 2 pods one by one, "
-    "the first one picks the domain, and those without room there wait",
+    "KAI 0.17 does not treat a Job as a gang: it starts the 2 pods one by one, the first chooses the domain, and "
+    "pods without room there wait",
     fix='set kai.scheduler/batch-min-member: "2" on the Job, and recreate it',
 )
 NO_REPLICAS = warning(
-    "grove/no-replicas", "spec.replicas", "is 0 unless it is set: Grove creates no pods", fix="set it to 1 or more"
+    "grove/no-replicas", "spec.replicas", "defaults to 0, so Grove creates no pods", fix="set it to 1 or more"
 )
 NO_QUEUE = warning(
     "grove/queue",
     "metadata.labels",
     "no KAI queue is configured on PodCliqueSet default/c or its PodClique templates",
-    fix="label the set with kai.scheduler/queue: Grove after v0.1.0-alpha.12 refuses it without",
+    fix="label the set with kai.scheduler/queue: Grove after v0.1.0-alpha.12 rejects it without a queue",
 )
 POD_CLIQUE_SET = """
     apiVersion: grove.io/v1alpha1
@@ -103,7 +103,9 @@ def no_kai_topology(fix: str) -> Finding:
 def no_kueue_topology(fix: str) -> Finding:
     """No topology of Kueue's exists."""
     field = f"spec.template.metadata.annotations[{KUEUE_REQUIRED}]"
-    return error("kueue/topology-exists", field, "there is no Topology that a ResourceFlavor could name", fix=fix)
+    return error(
+        "kueue/topology-exists", field, "there is no Kueue Topology, so no ResourceFlavor can use one", fix=fix
+    )
 
 
 def no_binding(fix: str) -> Finding:
@@ -124,7 +126,7 @@ def test_kai_job_that_requires_a_host_goes_by_the_topology(kai: CheckedCluster) 
     assert answer.findings == [STARTS_ONE_BY_ONE]
     assert answer.verdict == (
         "cannot fit: KAI 0.17 starts the pods of train one by one: it binds 1 of 2 in host n0, where the "
-        "first one goes, and the other 1 waits"
+        "first pod goes, and the other 1 waits"
     )
 
 

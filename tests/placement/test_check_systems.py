@@ -17,13 +17,13 @@ REQUIRED = "kai.scheduler/topology-required-placement"
 PREFERRED = "kai.scheduler/topology-preferred-placement"
 TWO_RACKS_FIT = "fits: 2 example.com/racks could take it now, best a/r1 (2 nodes, 16 free GPUs)"
 POOL_NOTE = (
-    "which nodes the platforms of the pool may use is set in OSMO's pod templates and not known here: all nodes count"
+    "OSMO's pod templates may restrict the pool's platforms to some nodes; they are unknown here, so all nodes count"
 )
-HARDEST_GROUP_NOTE = "OSMO places each group of tasks by itself; of several groups this is the hardest one to place"
+HARDEST_GROUP_NOTE = "OSMO places each group of tasks separately; this is the group that is hardest to place"
 WITHOUT_QUEUE = warning(
     "kueue/queue-name",
     "metadata.labels[kueue.x-k8s.io/queue-name]",
-    "without a queue Kueue leaves the workload alone, and its annotations have no effect",
+    "Kueue does not manage a workload without a queue, so its annotations have no effect",
     fix="label the Job with kueue.x-k8s.io/queue-name (not needed where Kueue manages jobs without a queue name)",
 )
 OSMO_POOL = """
@@ -571,7 +571,7 @@ def test_runai_preference_never_keeps_a_workload_out(cluster: CheckedCluster) ->
             leader: 1 pods (nvidia.com/gpu=8)
             workers: 4 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["Run:ai prefers the lowest level of topology t by itself (host), then goes upward"]
+    assert answer.notes == ["Run:ai prefers the lowest level of topology t by default (host), then broader levels"]
     assert answer.verdict == "fits: 5 pods on 5 nodes"
 
 

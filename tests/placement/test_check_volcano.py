@@ -19,7 +19,7 @@ NETWORK_TOPOLOGY = "spec.networkTopology"
 HIGHEST_TIER = "spec.networkTopology.highestTierAllowed"
 TWO_RACKS_FIT = "fits: 2 racks could take it now, best a/r1 (2 nodes, 16 free GPUs)"
 MAY_MISS_A_PLACE = (
-    "unclear: Volcano takes pods and parts that differ one by one and takes none back, so it may miss a valid placement"
+    "unclear: Volcano places differing pods and parts one by one without backtracking, so it may miss a valid placement"
 )
 QUOTA_NOTE = "Volcano queue quota (default) is not checked"
 STANDS_IN_NOTE = "the HyperNode that Volcano reads is unknown: ClusterTopology cluster is used instead"
@@ -111,8 +111,8 @@ def test_tier_above_all_hyper_nodes_is_warned_of(volcano: CheckedCluster) -> Non
         warning(
             "volcano/tier-above-all",
             HIGHEST_TIER,
-            "is above all HyperNodes, the highest of which have tier 2: the pods may go anywhere",
-            fix="name a tier that there is",
+            "is above the highest tier of the HyperNodes (2), so the pods may go anywhere",
+            fix="use a tier that exists",
         )
     ]
     assert answer.verdict == "fits: 5 pods on 5 nodes"
@@ -292,8 +292,8 @@ def test_partition_stays_below_the_hyper_node_of_the_job(hand_made: CheckedClust
 def test_hyper_node_with_two_parents_holds_jobs_back(hand_made: CheckedCluster) -> None:
     hand_made.add(hyper_node("other", 2, "s0"))
     assert hand_made.check().verdict == (
-        "does not fit now: HyperNode s0 has 2 parents, and Volcano holds back all jobs with a topology: "
-        "take it out of all but one"
+        "does not fit now: HyperNode s0 has 2 parents, so Volcano schedules no jobs with a topology: remove it from "
+        "all but one"
     )
 
 
@@ -302,8 +302,8 @@ def test_hyper_node_that_contains_itself_holds_jobs_back(hand_made: CheckedClust
         "HyperNode/s0", "spec.members[0]", {"type": "HyperNode", "selector": {"exactMatch": {"name": "top"}}}
     )
     assert hand_made.check().verdict == (
-        "does not fit now: HyperNode s0 contains itself, and Volcano holds back all jobs with a topology: "
-        "take it out of the HyperNodes below it"
+        "does not fit now: HyperNode s0 contains itself, so Volcano schedules no jobs with a topology: remove it "
+        "from the HyperNodes below it"
     )
 
 
@@ -316,7 +316,7 @@ def test_hyper_nodes_that_share_a_node_leave_a_refusal_unclear(hand_made: Checke
 def test_pattern_that_is_not_applied_leaves_a_refusal_unclear(hand_made: CheckedCluster) -> None:
     hand_made.edit("HyperNode/s1", "spec.members[0].selector", {"regexMatch": {"pattern": "((b|c)+)+$"}})
     hand_made.edit_workload(REPLICAS, 3)
-    assert hand_made.check().verdict == "unclear: which nodes the regexMatch of HyperNode s1 selects is not known"
+    assert hand_made.check().verdict == "unclear: it is unknown which nodes the regexMatch of HyperNode s1 selects"
 
 
 def test_any_pods_of_min_available_fit_where_all_do(volcano: CheckedCluster) -> None:
@@ -329,7 +329,7 @@ def test_any_pods_of_min_available_fit_where_all_do(volcano: CheckedCluster) -> 
 def test_any_pods_of_min_available_are_unclear_where_only_some_fit(volcano: CheckedCluster) -> None:
     volcano.edit_workload(TASKS, [task("v", pods=4), task("w", pods=2, gpus=2)])
     volcano.edit_workload("spec.minAvailable", 3)
-    assert volcano.check().verdict == "unclear: which 3 of its 6 pods start together is not known"
+    assert volcano.check().verdict == "unclear: which 3 of its 6 pods start together is unknown"
 
 
 def queue(name: str, *, capability: int = 0, allocated: int = 0, state: str = "Open", parent: str = "root") -> Object:
@@ -357,7 +357,7 @@ def test_open_queue_without_capability_changes_nothing(volcano: CheckedCluster) 
 def test_shares_of_other_queues_are_noted(volcano: CheckedCluster) -> None:
     volcano.add(queue("default"), queue("gold"))
     assert volcano.check().notes == [
-        "what other Volcano queues leave to default by weight, deserved and guarantee is not checked"
+        "the share that weight, deserved and guarantee of other Volcano queues leave to default is not checked"
     ]
 
 
@@ -469,7 +469,7 @@ def test_autoscaled_ray_cluster_starts_with_its_minimum(ray: CheckedCluster) -> 
         Volcano raycluster/rc -n ml on cluster
           rc: required rack; 2 pods
     """)
-    assert answer.verdict == "unclear: which 2 of its 4 pods start together is not known"
+    assert answer.verdict == "unclear: which 2 of its 4 pods start together is unknown"
 
 
 def test_tier_label_without_mode_is_warned_of(ray: CheckedCluster) -> None:
@@ -491,15 +491,15 @@ def test_tier_label_without_mode_is_warned_of(ray: CheckedCluster) -> None:
         pytest.param(
             "volcano.sh/network-topology-mode",
             "hrd",
-            "'hrd' is none of hard, soft: KubeRay cannot make a PodGroup",
+            "'hrd' is not one of hard, soft, so KubeRay cannot create a PodGroup",
             "did you mean 'hard'?",
             id="mode",
         ),
         pytest.param(
             "volcano.sh/network-topology-highest-tier-allowed",
             "one",
-            "'one' is not a whole number: KubeRay makes no PodGroup, and no pod starts",
-            "write the number of a tier, in quotes",
+            "'one' is not a whole number, so KubeRay creates no PodGroup and no pod starts",
+            "set the number of a tier, in quotes",
             id="tier",
         ),
     ],
@@ -614,7 +614,7 @@ def test_tier_name_that_no_cluster_topology_publishes_is_an_error(volcano: Check
         error(
             "volcano/level-exists",
             "spec.networkTopology.highestTierName",
-            ("failed to find hypernode tier name nvlink-domain: so the scheduler logs, and places the pods anywhere"),
+            ("failed to find hypernode tier name nvlink-domain: the scheduler logs this and places the pods anywhere"),
             fix="there are: block, rack",
         )
     ]
@@ -630,7 +630,7 @@ def test_no_hyper_node_where_they_are_served_is_an_error(volcano: CheckedCluster
         error(
             "volcano/topology-exists",
             NETWORK_TOPOLOGY,
-            "there is no HyperNode, and without any the whole cluster counts as one: the pods may go anywhere",
+            "there are no HyperNodes, so the whole cluster counts as one and the pods may go anywhere",
             fix="ClusterTopology cluster sets spec.publish.volcano: Never; set it to Auto to publish the HyperNode",
         )
     ]

@@ -10,9 +10,9 @@ CLIQUE = "nvidia.com/gpu.clique"
 NOTHING_KEEPS = warning(
     "dra/compute-domain",
     "",
-    "nothing keeps the 4 pods of train in one NVLink domain, of which the largest has 2 nodes: a ComputeDomain chooses "
-    "no nodes, and pods in different domains share no memory, without an error",
-    fix="require the level of the NVLink domain for them, such as nvidia.com/gpu.clique",
+    "nothing keeps the 4 pods of train in one NVLink domain, of which the largest has 2 nodes: a ComputeDomain does "
+    "not choose nodes, and pods in different domains share no memory, without any error",
+    fix="require the NVLink domain's level for them, such as nvidia.com/gpu.clique",
 )
 
 

@@ -12,7 +12,7 @@ Object = dict[str, Any]
 SPEC = "spec.template.spec"
 RESOURCES = f"{SPEC}.containers[0].resources"
 FITS = "fits: 2 pods on 2 nodes"
-REFUSED = "cannot fit: the API server refuses its pods"
+REFUSED = "cannot fit: the API server rejects its pods"
 SUSPENDED = "does not fit now: spec.suspend is true: no pods are created until it is set to false"
 
 
@@ -122,7 +122,7 @@ def test_quota_of_cpu_wants_each_container_to_name_it(cluster: CheckedCluster) -
     cluster.add(quota({"limits.memory": "1Ti"}))
 
     assert cluster.check().verdict == (
-        "cannot fit: the API server refuses its pods: failed quota: team: must specify limits.memory for: main"
+        "cannot fit: the API server rejects its pods: failed quota: team: must specify limits.memory for: main"
     )
 
 
@@ -197,7 +197,7 @@ def test_limit_range_refuses_what_is_over_its_maximum(cluster: CheckedCluster) -
         "pods/limit-range",
         RESOURCES,
         "maximum nvidia.com/gpu usage per Container is 4, but limit is 8",
-        fix="LimitRange bounds of namespace ml says so",
+        fix="LimitRange bounds of namespace ml requires this",
     )
     assert answer.findings == [refusal]
     assert answer.verdict == REFUSED
@@ -307,12 +307,12 @@ def test_missing_class_refuses_the_pods(
     [
         pytest.param(
             "runtimeClassName",
-            "RuntimeClass any was not read, so the overhead, node selector and tolerations that it adds are not known",
+            "RuntimeClass any was not read, so the overhead, node selector and tolerations that it adds are unknown",
             id="runtime-class",
         ),
         pytest.param(
             "priorityClassName",
-            "PriorityClass any was not read: the API server refuses the pods if it is missing",
+            "PriorityClass any was not read: the API server rejects the pods if it is missing",
             id="priority-class",
         ),
     ],
@@ -448,7 +448,7 @@ def test_overhead_without_runtime_class_is_warned_of(cluster: CheckedCluster) ->
             "pods/overhead",
             f"{SPEC}.overhead",
             "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
-            fix="leave it out: the RuntimeClass sets it",
+            fix="remove it: the RuntimeClass sets it",
         )
     ]
 

@@ -71,7 +71,7 @@ def test_kai_places_random_gangs_only_where_it_is_possible(seed: int) -> None:
             assert alone.kind in ({"fits"} if alone.placed else {"full", "never"})
             if some := re.search(r"it binds (\d+) of (\d+) (.*), and the other (\d+) wait", alone.limitation):
                 assert int(some[1]) + int(some[4]) == int(some[2])
-                assert some[3] == "now" if gang.required is None else some[3].endswith(", where the first one goes")
+                assert some[3] == "now" if gang.required is None else some[3].endswith(", where the first pod goes")
         if failure:
             assert answer.kind in {"full", "never"}
             assert (found.kind, bool(found.limitation)) == (answer.kind, True)

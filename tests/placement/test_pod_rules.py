@@ -360,8 +360,8 @@ def test_kai_does_not_go_by_spread_constraints() -> None:
         warning(
             "kai/spread",
             "",
-            "KAI 0.17 does not go by topologySpreadConstraints",
-            fix="keep pods apart by podAntiAffinity",
+            "KAI 0.17 ignores topologySpreadConstraints",
+            fix="use podAntiAffinity to keep pods apart",
         )
         in answer.findings
     )
@@ -377,8 +377,8 @@ def test_kai_gang_that_may_start_in_a_clique_that_is_too_small_is_unclear() -> N
     nodes = [node("a1", gpus=2, clique="a"), node("b1", clique="b"), node("b2", clique="b")]
     together = template(APP, affinity=near(term(CLIQUE, APP)))
     assert verdict(kai_job(together), nodes) == (
-        "unclear: KAI 0.17 places pods one by one: by one order the rules between them leave no node for the last "
-        "ones, and whether it takes another one is not known"
+        "unclear: KAI 0.17 places pods one by one: in one order the rules between them leave no node for the last "
+        "pods, and it is unknown whether it uses another order"
     )
 
 

@@ -95,7 +95,7 @@ def test_unread_claim_is_unclear(cluster: CheckedCluster) -> None:
     cluster.delete("PersistentVolumeClaim/data")
 
     assert cluster.check().verdict == (
-        "unclear: PersistentVolumeClaim data was not read: which nodes can use it is not known"
+        "unclear: PersistentVolumeClaim data was not read, so it is unknown which nodes can use it"
     )
 
 
@@ -179,7 +179,8 @@ def test_new_volume_of_one_node_for_many_pods_is_unclear(cluster: CheckedCluster
     cluster.pods(2)
 
     assert cluster.check().verdict == (
-        "unclear: PersistentVolumeClaim data gets its volume where the first of 2 pods goes, and the others follow"
+        "unclear: PersistentVolumeClaim data gets its volume on the node of the first of 2 pods, and the others "
+        "must follow"
     )
 
 
@@ -213,9 +214,7 @@ def test_claim_beside_the_workload_is_new(cluster: CheckedCluster) -> None:
     assert cluster.check().verdict == FITS
 
     cluster.add(storage_class("Immediate"))
-    assert cluster.check().verdict == (
-        "unclear: PersistentVolumeClaim data gets its volume first: on which nodes is not known"
-    )
+    assert cluster.check().verdict == ("unclear: PersistentVolumeClaim data gets its volume first, on unknown nodes")
 
 
 def test_ephemeral_volume_is_made_where_the_pod_goes(cluster: CheckedCluster) -> None:
@@ -241,8 +240,8 @@ def test_stateful_set_with_volumes_of_its_own_is_unclear(cluster: CheckedCluster
     cluster.edit("PersistentVolumeClaim/data", "metadata.name", "data-db-0")
 
     assert cluster.check().verdict == (
-        "unclear: 1 of its pods have a volume of data already, and whether each of them fits where its own volume is "
-        "is not checked"
+        "unclear: 1 of its pods already have a volume of data; it is not checked whether each pod fits on the node "
+        "of its volume"
     )
 
 

@@ -1,10 +1,12 @@
-"""Whether gangs share the domains that their pods, or objects for them, require."""
+"""Whether gangs share the domains that annotations of their pods require."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import pytest
 from tests.planning.clusters import BLOCK, RACK, RACKS, cluster, node, node_without_levels, pods
+from toposcope.api.cluster_topology import read
 from toposcope.integrations.kai.api import REQUIRED as KAI
 from toposcope.integrations.kueue.api import POD_SET_OF
 from toposcope.integrations.kueue.api import REQUIRED as KUEUE
@@ -31,8 +33,8 @@ def requiring(running: Sequence[PodView], annotation: str, level: str, **labels:
     return annotated
 
 
-def kept(snapshot: Snapshot, required: dict[tuple[str, str, str], str] | None = None) -> list[KeptGang]:
-    gangs = gangs_of(snapshot, required or {})
+def kept(snapshot: Snapshot) -> list[KeptGang]:
+    gangs = gangs_of(snapshot)
     return list(kept_gangs(snapshot, select_scope(snapshot).levels, gangs))
 
 
@@ -99,13 +101,43 @@ def test_kueue_pod_sets_are_each_kept_together() -> None:
     ]
 
 
-def test_gang_whose_object_requires_a_block_is_judged_by_it() -> None:
-    snapshot = cluster(RACKS, pods("train", "n0", "n2"))
-    (in_block,) = kept(snapshot, {("Job", "ml", "train"): BLOCK})
-    (in_rack,) = kept(snapshot, {("Job", "ml", "train"): RACK})
-    assert in_block.result is KeptResult.MATCH
-    assert in_rack.result is KeptResult.VIOLATION
-
-
 def test_gang_that_requires_nothing_is_left_out() -> None:
     assert kept(cluster(RACKS, pods("train", "n0", "n4"))) == []
+
+
+def bound_to(running: Sequence[PodView], path: str) -> list[PodView]:
+    """The pods with the path that they had when they were bound."""
+    bound = []
+    for pod in running:
+        annotations = {**pod.annotations, "gpu.topology/path": path}
+        bound.append(msgspec.structs.replace(pod, annotations=annotations))
+    return bound
+
+
+def test_pod_without_a_path_says_nothing_of_labels_that_changed() -> None:
+    running = requiring(pods("train", "n0", "n1"), KAI, RACK)
+    (gang,) = kept(cluster([RACKS[0], node("n1", "b0", "r9"), *RACKS[2:]], running))
+    assert gang.parts[0].placement.changed == ()
+
+
+def test_label_that_is_gone_since_binding_is_said() -> None:
+    running = bound_to(requiring(pods("train", "n0", "n1"), KAI, RACK), "block=b0,rack=r0,host=n0")
+    nodes = [RACKS[0], node_without_levels("n1"), *RACKS[2:]]
+    (gang,) = kept(cluster(nodes, running))
+    placement = gang.parts[0].placement
+
+    assert placement.result is KeptResult.UNOBSERVABLE
+    assert [(label.key, label.value_then, label.value_now) for label in placement.changed] == [
+        (BLOCK, "b0", ""),
+        (RACK, "r0", ""),
+    ]
+
+
+def test_path_says_nothing_where_topologies_differ_about_the_key() -> None:
+    """It is the path of the oldest ClusterTopology, whose racks may be those of another label."""
+    running = bound_to(requiring(pods("train", "n0", "n1"), KAI, RACK), "rack=other")
+    snapshot = cluster(RACKS, running)
+    levels = [{"domain": "rack", "key": "example.com/cage"}]
+    other = read({"metadata": {"name": "other", "uid": "2"}, "spec": {"levels": levels}})
+    (gang,) = kept(replace(snapshot, topologies=(*snapshot.topologies, other)))
+    assert gang.parts[0].placement.changed == ()

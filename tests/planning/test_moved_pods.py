@@ -22,7 +22,7 @@ def drained(*running: PodView, nodes: int = 2, also: str = "n0") -> Rehomed:
 
 def test_pod_finds_another_node_without_rules() -> None:
     rehomed = drained(pod("g", 0, "n0", 4), pod("other", 0, "n1", 1))
-    assert (rehomed.broken, rehomed.worse) == ((), False)
+    assert (rehomed.broken, rehomed.is_worse) == ((), False)
 
 
 def with_port(view: PodView) -> PodView:
@@ -38,7 +38,7 @@ def moved_to(rehomed: Rehomed) -> list[str]:
 def test_pod_waits_where_its_port_is_taken_on_all_nodes() -> None:
     rehomed = drained(with_port(pod("g", 0, "n0", 4)), with_port(pod("other", 0, "n1", 1)))
     assert (rehomed.outcome, rehomed.broken) == (RehomingOutcome.WAITS, (Rule.PORTS,))
-    assert rehomed.worse
+    assert rehomed.is_worse
     assert rehomed.sentence == (
         "ml/g (Job, 4 GPUs, 1 of 1 pod): waits, as hostPort keeps pods from the nodes that have room"
     )
@@ -71,7 +71,7 @@ def test_gang_with_room_that_no_order_tried_gets_is_unclear() -> None:
     running = [with_port(pod("g", 0, "n0", 4)), with_port(pod("g", 1, "n2", 4))]
     rehomed = drained(*running, nodes=3, also="n2")
     assert (rehomed.outcome, rehomed.broken) == (RehomingOutcome.UNCLEAR, (Rule.PORTS,))
-    assert rehomed.worse
+    assert rehomed.is_worse
     assert rehomed.sentence == (
         "ml/g (Job, 8 GPUs, 2 of 2 pods): unclear: there is room, "
         "but hostPort keeps pods from the nodes that were tried"

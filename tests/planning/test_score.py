@@ -43,7 +43,7 @@ def test_gang_in_two_racks_that_fits_into_one_could_be_closer() -> None:
         "host": (2, 2, 2),
     }
     assert score.value == 0.5
-    assert score.better_now
+    assert score.can_improve
 
 
 def test_gang_that_finds_no_room_closer_together_is_not_better_now() -> None:
@@ -55,7 +55,7 @@ def test_gang_that_finds_no_room_closer_together_is_not_better_now() -> None:
 
     assert spans(score)["rack"] == (2, 2, 1)
     assert score.value == 0.75
-    assert not score.better_now
+    assert not score.can_improve
 
 
 def test_level_without_a_choice_does_not_count() -> None:

@@ -130,7 +130,7 @@ def test_gang_of_a_drained_node_goes_where_there_is_room(
     result = drain(snapshot, "n0")
 
     assert outcomes(result) == {"g": (outcome, domain)}
-    assert result.well == (outcome in ("stays", "moves"))
+    assert result.is_harmless == (outcome in ("stays", "moves"))
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_gang_on_whole_gpus_could_not_be_closer_on_shares() -> None:
 
     (score,) = drawn.scores
     assert score.value == 1.0
-    assert not score.better_now
+    assert not score.can_improve
 
 
 def test_pods_on_shares_are_not_moved_to_free_gpus() -> None:

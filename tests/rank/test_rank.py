@@ -330,6 +330,23 @@ def test_command_that_fails_ends_with_its_code(job: RankedJob) -> None:
     assert said(job.pod(0, 1, "--", "/no/such/program", path="rack=a"))[0] == 127
 
 
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [("hostfile", "10.0.0.1 slots=8\n10.0.0.0 slots=8\n"), ("machinefile", "10.0.0.1:8\n10.0.0.0:8\n")],
+    ids=["Open MPI", "Intel MPI"],
+)
+def test_launcher_without_slots_is_not_in_the_hostfile(job: RankedJob, style: str, expected: str) -> None:
+    flags = ("--no-keep", "--format", style)
+    started = [
+        job.pod(0, 3, *flags, "--slots", "8", path="rack=r2"),
+        job.pod(1, 3, *flags, "--slots", "8", path="rack=r1"),
+        job.pod(2, 3, *flags, "--slots", "0"),
+    ]
+    said_by_workers = [said(process) for process in started[:2]]
+    assert said_by_workers == [(0, expected, ""), (0, expected, "")]
+    assert said(started[2])[1] == expected
+
+
 def test_ray_labels_need_no_meeting(job: RankedJob) -> None:
     code, out, _ = said(job.pod(0, 9, "--format", "ray-labels", path="block=b1,rack=r2"))
     assert code == 0

@@ -169,9 +169,9 @@ def _gpus(rng: random.Random, spec: Object) -> None:
 _CHANGES: Final = (_runtime_class, _priority, _gate, _scheduler, _claim, _memory, _gpus)
 
 
-def on_api_server_and_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
+def on_api_server_and_scheduler(api: ApiUnderTest, workload: Object, lasting: float = 0.0) -> tuple[Answer, str]:
     """The same as `play` has it, with the quota as before."""
-    answer = play.on_api_server_and_scheduler(api, workload)
+    answer = play.on_api_server_and_scheduler(api, workload, lasting)
     api.patch(f"{QUOTA}/status", {"status": {"used": {"pods": "0"}}})  # as a controller that is not here would do
     return answer
 

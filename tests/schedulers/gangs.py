@@ -2,10 +2,22 @@
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tests.schedulers.admission import of_kind
 from tests.schedulers.clusters import HOST, LEVELS, Object, made, pod_template
-from tests.schedulers.play import PATHS, PATIENCE, SETTLED, Answer, conditions_of, create, path_of, pods_of, remove
+from tests.schedulers.play import (
+    PATHS,
+    PATIENCE,
+    SETTLED,
+    Answer,
+    Lasting,
+    conditions_of,
+    create,
+    path_of,
+    pods_of,
+    remove,
+)
 from tests.support.api import ApiUnderTest
 from tools.apiserver.client import MERGE, wait_until
 
@@ -162,11 +174,47 @@ def job(rng: random.Random, name: str) -> Object:
     return made("Job", name, spec)
 
 
-def on_gang_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
-    """What kube-scheduler does with a PodGroup, or a tree of them, and its pods, which are gone afterwards.
+@dataclass(frozen=True)
+class Look:
+    """How far kube-scheduler is with a gang."""
 
-    Its first looks may miss pods, so it counts as pending when that has not changed a while.
+    has_started: bool
+    """Whether as many pods have a node as the gang asks for."""
+    bound: int
+    """Pods that have one."""
+    refusal: str
+    """What the conditions say that are not true; empty while nothing is refused."""
+
+
+class Looks:
+    """Looks at a gang until kube-scheduler has answered and nothing of it is under way.
+
+    Its first looks may miss pods, so what does not change for a while is an answer. It binds pods after their group is
+    scheduled, so a gang that has started may still be under way.
     """
+
+    def __init__(self, lasting: float) -> None:
+        self._looks: list[Look] = []
+        self._refusal = Lasting(lasting)
+
+    def decide(self, look: Look, *, pods: int) -> bool:
+        """Whether this look at a gang of some pods is the last one that is needed."""
+        self._looks.append(look)
+        if pods and look.bound == pods:
+            return True
+        is_settled = self._looks[-SETTLED:].count(look) == SETTLED
+        if look.has_started:
+            return is_settled
+        return self._refusal.has_lasted(is_so=is_settled and bool(look.refusal))
+
+    @property
+    def answer(self) -> tuple[Answer, str]:
+        last = self._looks[-1]
+        return ("placed", "") if last.has_started else ("pending", last.refusal)
+
+
+def on_gang_scheduler(api: ApiUnderTest, workload: Object, lasting: float = 0.0) -> tuple[Answer, str]:
+    """What kube-scheduler does with a PodGroup, or a tree of them, and its pods, which are gone afterwards."""
     groups = [item for item in workload["items"] if item["kind"] != "Pod"]
     pods = [item for item in workload["items"] if item["kind"] == "Pod"]
     top, *others = groups
@@ -174,75 +222,104 @@ def on_gang_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]
     if code != 201:
         return "refused", answer["message"]
     create(api, [*pods, *others])
-    messages: list[str] = []
+    looks = Looks(lasting)
 
     def is_decided() -> bool:
-        if _has_started(top, groups, _missing(api, groups)):
-            messages.append("")
-            return True
-        seen = []
+        members = {}
         for group in groups:
-            current = api.get(path_of(group))
-            for condition in conditions_of(current).values():
-                seen.append(f"{condition['status']} {condition['message']}")
-        if seen:
-            messages.append("\n".join(sorted(set(seen))))
-        last_messages = set(messages[-SETTLED:])
-        return len(messages) > SETTLED and len(last_messages) == 1
+            name = group["metadata"]["name"]
+            members[name] = pods_of(api, name)
+        current_pods = [pod for group_pods in members.values() for pod in group_pods]
+        look = Look(
+            has_started=_has_started(top, groups, _missing(groups, members)),
+            bound=_bound(current_pods),
+            refusal=_refusal([api.get(path_of(group)) for group in groups], current_pods),
+        )
+        return looks.decide(look, pods=len(pods))
 
     name = top["metadata"]["name"]
     wait_until(is_decided, f"kube-scheduler's answer to {name}", PATIENCE)
     # A controller that is not here would take the finalizers off when the pods are gone.
     for group in groups:
         api.patch(path_of(group), {"metadata": {"finalizers": None}})
-    remove(api, [*pods, *groups])
-    return ("pending", messages[-1]) if messages[-1] else ("placed", "")
+    _remove_pods(api, [pod for group in groups for pod in pods_of(api, group["metadata"]["name"])])
+    remove(api, groups)
+    return looks.answer
 
 
-def on_job_gangs(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
+def on_job_gangs(api: ApiUnderTest, workload: Object, lasting: float = 0.0) -> tuple[Answer, str]:
     """What the Job controller and kube-scheduler do with a Job that is a gang, which is gone afterwards."""
     code, answer = api.request("POST", PATHS["Job"], workload)
     if code != 201:
         return "refused", answer["message"]
     name = workload["metadata"]["name"]
     pods_path = f"{PATHS['Pod']}?labelSelector=batch.kubernetes.io/job-name%3D{name}"
-    messages: list[str] = []
+    least = workload["spec"]["scheduling"]["schedulingPolicy"]["gang"]["minCount"]
+    looks = Looks(lasting)
 
     def is_decided() -> bool:
         pods = api.get(pods_path)["items"]
-        placed = [pod for pod in pods if "nodeName" in pod["spec"]]
-        if len(placed) >= workload["spec"]["scheduling"]["schedulingPolicy"]["gang"]["minCount"]:
-            messages.append("")
-            return True
-        for group in api.get(PATHS["PodGroup"])["items"]:
-            for condition in conditions_of(group).values():
-                messages.append(f"{condition['status']} {condition['message']}")
-        last_messages = set(messages[-SETTLED:])
-        return len(messages) > SETTLED and len(last_messages) == 1
+        bound = _bound(pods)
+        refusal = _refusal(api.get(PATHS["PodGroup"])["items"], pods)
+        look = Look(has_started=bound >= least, bound=bound, refusal=refusal)
+        return looks.decide(look, pods=workload["spec"]["parallelism"])
 
     wait_until(is_decided, f"kube-scheduler's answer to {name}", PATIENCE)
     remove(api, [workload])
     # No kubelet ends its pods, and no controller takes the finalizers off.
-    for kind, path in (("Pod", pods_path), ("PodGroup", PATHS["PodGroup"])):
-        left = [made(kind, item["metadata"]["name"], {}) for item in api.get(path)["items"]]
-        for item in left:
-            api.request("PATCH", path_of(item), {"metadata": {"finalizers": None}}, content_type=MERGE)
-        remove(api, left)
-    return ("pending", messages[-1]) if messages[-1] else ("placed", "")
+    pods = api.get(pods_path)["items"]
+    groups = [made("PodGroup", group["metadata"]["name"], {}) for group in api.get(PATHS["PodGroup"])["items"]]
+    for item in (*[made("Pod", pod["metadata"]["name"], {}) for pod in pods], *groups):
+        api.request("PATCH", path_of(item), {"metadata": {"finalizers": None}}, content_type=MERGE)
+    _remove_pods(api, pods)
+    remove(api, groups)
+    return looks.answer
 
 
-def _missing(api: ApiUnderTest, groups: Iterable[Object]) -> dict[str, int]:
+def _remove_pods(api: ApiUnderTest, pods: Sequence[Object]) -> None:
+    """Remove pods of a gang, those that wait first.
+
+    They would get the room of the others, and kube-scheduler 1.36 never forgets one that is deleted while it is bound:
+    its GPUs stay taken.
+    """
+    waiting: list[Object] = []
+    bound: list[Object] = []
+    for pod in pods:
+        same_kind = bound if "nodeName" in pod["spec"] else waiting
+        same_kind.append(made("Pod", pod["metadata"]["name"], {}))
+    remove(api, waiting)
+    remove(api, bound)
+
+
+def _bound(pods: Iterable[Object]) -> int:
+    return sum("nodeName" in pod["spec"] for pod in pods)
+
+
+def _refusal(groups: Iterable[Object], pods: Iterable[Object]) -> str:
+    """What the conditions of groups say that are not true; of pods only why, as their messages change all the time."""
+    refusals = set()
+    for group in groups:
+        for condition in conditions_of(group).values():
+            if condition["status"] != "True":
+                refusals.add(f"{condition['status']} {condition['message']}")
+    for pod in pods:
+        scheduled = conditions_of(pod).get("PodScheduled", {})
+        if scheduled.get("status") == "False":
+            refusals.add(scheduled["reason"])
+    return "\n".join(sorted(refusals))
+
+
+def _missing(groups: Iterable[Object], members: Mapping[str, Sequence[Object]]) -> dict[str, int]:
     """How many pods of each PodGroup lack a node beyond those that its policy lets wait."""
     missing = {}
     for group in groups:
         name = group["metadata"]["name"]
-        pods = pods_of(api, name)
+        pods = members[name]
         policy = group["spec"]["schedulingPolicy"]
         least = len(pods)
         if group["kind"] == "PodGroup" and "gang" in policy:
             least = policy["gang"]["minCount"]
-        placed = sum("nodeName" in pod["spec"] for pod in pods)
-        missing[name] = max(least - placed, 0)
+        missing[name] = max(least - _bound(pods), 0)
     return missing
 
 

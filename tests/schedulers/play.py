@@ -1,6 +1,7 @@
 """One cluster after the other on a real scheduler: what it does with a workload, and what `check` says of it."""
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,11 +16,14 @@ from toposcope.placement.check import Checker
 from toposcope.snapshot.files import load_files
 
 Answer = Literal["placed", "pending", "refused"]
-Ask = Callable[[ApiUnderTest, Object], tuple[Answer, str]]
+Ask = Callable[[ApiUnderTest, Object, float], tuple[Answer, str]]
+"""Who is asked about a workload, and for how many seconds its refusal has to last."""
 _NOW: Final = "?gracePeriodSeconds=0&propagationPolicy=Background"
 PATIENCE: Final = 30.0
 SETTLED: Final = 30
 """Answers in a row."""
+LASTING: Final = 15.0
+"""Seconds in which kube-scheduler tries again at least three times: its back-off is 1, 2 and 4 s."""
 PATHS: Final = {
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/namespaces/default/pods",
@@ -144,7 +148,31 @@ def _verdict(folder: Path, cluster: Cluster, others: list[Object], whole: Object
     raise AssertionError(f"check says nothing of {workload['metadata']['name']}")
 
 
-def on_kueue(api: ApiUnderTest, workload: Object, *, flavors: int = 1, stays: bool = False) -> tuple[Answer, str]:
+class Lasting:
+    """Whether something has been so for some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._since: float | None = None
+
+    def has_lasted(self, *, is_so: bool) -> bool:
+        now = time.monotonic()
+        if not is_so:
+            self._since = None
+            return False
+        if self._since is None:
+            self._since = now
+        return now - self._since >= self._seconds
+
+
+def on_kueue(
+    api: ApiUnderTest,
+    workload: Object,
+    lasting: float = 0.0,
+    *,
+    flavors: int = 1,
+    stays: bool = False,
+) -> tuple[Answer, str]:
     """What Kueue does with a workload, which is gone afterwards unless it `stays`.
 
     Of several flavors it tries one a cycle and reports each, so it counts as pending when that has not changed a while.
@@ -155,6 +183,7 @@ def on_kueue(api: ApiUnderTest, workload: Object, *, flavors: int = 1, stays: bo
         return "refused", answer["message"]
     answers: list[tuple[Answer, str]] = []
     enough = 1 if flavors == 1 else SETTLED
+    refusal = Lasting(lasting)
 
     def is_decided() -> bool:
         for item in _owned(api, name):
@@ -166,7 +195,9 @@ def on_kueue(api: ApiUnderTest, workload: Object, *, flavors: int = 1, stays: bo
         if not answers:
             return False
         last, _ = answers[-1]
-        return last == "placed" or answers.count(answers[-1]) >= enough
+        if last == "placed":
+            return True
+        return refusal.has_lasted(is_so=True) and answers.count(answers[-1]) >= enough
 
     wait_until(is_decided, f"Kueue's answer to {name}", PATIENCE)
     if not stays:
@@ -218,16 +249,16 @@ def remove_owned(api: ApiUnderTest, workload: Object) -> None:
         _wait_until_gone(api, path)
 
 
-def on_kube_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
+def on_kube_scheduler(api: ApiUnderTest, workload: Object, lasting: float = 0.0) -> tuple[Answer, str]:
     """What kube-scheduler does with the pods of a Job, which are gone afterwards."""
     pods = pods_made_of(workload)
     create(api, pods)
-    answer = answer_of_scheduler(api, workload)
+    answer = answer_of_scheduler(api, workload, lasting)
     remove(api, pods)
     return answer
 
 
-def on_api_server_and_scheduler(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
+def on_api_server_and_scheduler(api: ApiUnderTest, workload: Object, lasting: float = 0.0) -> tuple[Answer, str]:
     """What the API server, then kube-scheduler do with the pods of a Job, which are gone afterwards."""
     pods = pods_made_of(workload)
     for index, pod in enumerate(pods):
@@ -235,7 +266,7 @@ def on_api_server_and_scheduler(api: ApiUnderTest, workload: Object) -> tuple[An
         if code != 201:
             remove(api, pods[:index])
             return "refused", said["message"]
-    answer = answer_of_scheduler(api, workload)
+    answer = answer_of_scheduler(api, workload, lasting)
     remove(api, pods)
     return answer
 
@@ -250,12 +281,13 @@ def pods_made_of(job: Object) -> list[Object]:
     return pods
 
 
-def answer_of_scheduler(api: ApiUnderTest, job: Object) -> tuple[Answer, str]:
+def answer_of_scheduler(api: ApiUnderTest, job: Object, lasting: float = 0.0) -> tuple[Answer, str]:
     """What kube-scheduler does with the pods of a Job that were created."""
     if "schedulerName" in job["spec"]["template"]["spec"]:
         return "pending", "nobody schedules it"
     name = job["metadata"]["name"]
     waiting: list[str] = []
+    refusal = Lasting(lasting)
 
     def is_decided() -> bool:
         waiting.clear()
@@ -266,7 +298,7 @@ def answer_of_scheduler(api: ApiUnderTest, job: Object) -> tuple[Answer, str]:
             if scheduled.get("reason") not in ("Unschedulable", "SchedulerError", "SchedulingGated"):
                 return False
             waiting.append(scheduled["message"])
-        return True
+        return not waiting or refusal.has_lasted(is_so=True)
 
     wait_until(is_decided, f"kube-scheduler's answer to {name}", PATIENCE)
     return ("pending", waiting[0]) if waiting else ("placed", "")
@@ -277,11 +309,11 @@ def pods_of(api: ApiUnderTest, job: str) -> list[Object]:
     return pods
 
 
-def on_claims(api: ApiUnderTest, workload: Object) -> tuple[Answer, str]:
+def on_claims(api: ApiUnderTest, workload: Object, lasting: float = 0.0) -> tuple[Answer, str]:
     """What kube-scheduler does with a Job of one pod and its claim, which are gone afterwards."""
     job, claim = workload["items"]
     create(api, [claim])
-    answer = on_kube_scheduler(api, job)
+    answer = on_kube_scheduler(api, job, lasting)
     remaining = []
     for item in api.get(PATHS["ResourceClaim"])["items"]:
         if not item["metadata"]["name"].startswith("held-"):
@@ -324,11 +356,11 @@ def play(
             for holder in holders:
                 remove_owned(api, holder)
         for workload, verdict in asked:
-            answer, message = ask(api, workload)
+            answer, message = ask(api, workload, 0.0)
             comparison = Comparison(seed, workload, answer, message, verdict, emptied)
             if comparison.contradiction:
                 # A scheduler that is short of CPU may not have looked at everything yet.
-                answer, message = ask(api, workload)
+                answer, message = ask(api, workload, LASTING)
                 comparison = Comparison(seed, workload, answer, message, verdict, emptied)
             yield comparison
     remove(api, cluster.nodes)

@@ -156,7 +156,7 @@ def active_links(gpu: SimulatedGpu) -> str:
     """Of each link whether it is active: + or -."""
     signs = ""
     for link in gpu.links:
-        signs += "+" if link.active else "-"
+        signs += "+" if link.is_active else "-"
     return signs
 
 

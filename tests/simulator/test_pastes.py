@@ -90,7 +90,7 @@ def assert_is_the_pairs(machine: Machine) -> None:
     near, far = machine.numa_nodes
     assert near.cpulist == "0-15,32-47"
     assert far.cpulist == "16-31,48-63"
-    assert machine.nvlinks_known
+    assert machine.has_known_nvlinks
 
 
 def prefixed(text: str, prefix: str) -> str:
@@ -456,7 +456,7 @@ UNREAD = {
 @pytest.mark.parametrize("text", UNREAD.values(), ids=UNREAD)
 def test_nvlinks_that_are_not_in_the_text_are_unknown(text: str) -> None:
     machine = machine_from_capture(text)
-    assert not machine.nvlinks_known
+    assert not machine.has_known_nvlinks
     for gpu in machine.gpus:
         assert gpu.links == ()
     assert any(note.startswith("NVLinks unknown: ") for note in machine.notes)
@@ -480,10 +480,10 @@ P2P_FIRST = f"$ nvidia-smi topo -p2p r\n{P2P}\n{ROWS.format('NODE')}"
 def test_command_above_another_matrix_says_nothing_of_this_one() -> None:
     machine = machine_from_capture(P2P_FIRST)
     assert len(machine.gpus) == 4
-    assert machine.nvlinks_known
+    assert machine.has_known_nvlinks
 
     wired = machine_from_capture(P2P_FIRST + WIRED)
-    assert not wired.nvlinks_known
+    assert not wired.has_known_nvlinks
 
 
 def test_one_gpu_by_p2p_is_no_matrix() -> None:
@@ -495,7 +495,7 @@ def test_one_gpu_by_p2p_is_no_matrix() -> None:
 
 @pytest.mark.parametrize("text", READ.values(), ids=READ)
 def test_nvlinks_that_the_text_would_show_are_none(text: str) -> None:
-    assert machine_from_capture(text).nvlinks_known
+    assert machine_from_capture(text).has_known_nvlinks
 
 
 # NUMA nodes

@@ -47,9 +47,9 @@ def test_rest_of_the_ports_is_inactive(tmp_path: Path) -> None:
     machine = load(tmp_path, text)
     for gpu in machine.gpus:
         inactive, active, *rest = gpu.links
-        assert not inactive.active
-        assert active.active
-        assert [link.active for link in rest] == [False, False]
+        assert not inactive.is_active
+        assert active.is_active
+        assert [link.is_active for link in rest] == [False, False]
     assert len(machine.gpus) == 2
     assert [link.remote for link in machine.gpus[0].links] == [
         Remote.GPU,
@@ -259,9 +259,9 @@ def test_faults_come_with_a_profile_or_from_a_file(tmp_path: Path) -> None:
     name, count = faults.calls
     assert name == CallFault("nvmlDeviceGetName", 15, 1)
     assert count == CallFault("nvmlDeviceGetCount", hang=True)
-    assert faults.link_down(0, 3)
-    assert not faults.link_down(0, 2)
-    assert faults.link_down(1, 2)
+    assert faults.is_link_down(0, 3)
+    assert not faults.is_link_down(0, 2)
+    assert faults.is_link_down(1, 2)
 
 
 @pytest.mark.regression

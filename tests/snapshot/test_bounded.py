@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from tests.snapshot.clusters import names
 from tests.support.saved import Object, demo_nodes, pod, saved
-from toposcope.kube.pod_resources import MOST, amount, pod_requests
+from toposcope.kube.pod_resources import MOST_AMOUNT, amount, pod_requests
 from toposcope.snapshot import packed
 from toposcope.snapshot.decode import keep_degraded
 from toposcope.snapshot.documents import documents
@@ -318,10 +318,10 @@ def test_saved_file_that_nests_too_deeply_is_damage(
 
 @pytest.mark.parametrize("quantity", ["1e30", "9" * 39, "16E", "9223372036854775807Ei"])
 def test_quantities_have_62_bits(quantity: str) -> None:
-    assert amount("cpu", quantity) == MOST
-    assert amount("cpu", f"-{quantity}") == -MOST
-    two_containers = [{"cpu": MOST}, {"cpu": MOST}]
-    assert pod_requests(two_containers) == {"cpu": MOST}
+    assert amount("cpu", quantity) == MOST_AMOUNT
+    assert amount("cpu", f"-{quantity}") == -MOST_AMOUNT
+    two_containers = [{"cpu": MOST_AMOUNT}, {"cpu": MOST_AMOUNT}]
+    assert pod_requests(two_containers) == {"cpu": MOST_AMOUNT}
 
 
 def save_and_read(*objects: dict[str, Any]) -> Snapshot:
@@ -334,7 +334,7 @@ def save_and_read(*objects: dict[str, Any]) -> Snapshot:
 def test_node_with_a_quantity_beyond_all_bounds_can_be_saved() -> None:
     node = {**NODE, "status": {"allocatable": {"cpu": "1e30"}}}
     (again,) = save_and_read(node).nodes
-    assert again.allocatable["cpu"] == MOST
+    assert again.allocatable["cpu"] == MOST_AMOUNT
 
 
 @pytest.mark.regression
@@ -343,7 +343,7 @@ def test_pods_with_a_quantity_beyond_all_bounds_can_be_saved() -> None:
     pods = [pod(name, "a", 0, containers=[container]) for name in ("p", "q", "r", "s")]
     node = {**NODE, "status": {"allocatable": {}}}
     again = save_and_read(node, *pods)
-    assert again.by_pods["a"]["cpu"] == MOST
+    assert again.by_pods["a"]["cpu"] == MOST_AMOUNT
 
 
 def test_whole_number_of_any_size_in_an_object_can_be_saved() -> None:

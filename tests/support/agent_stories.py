@@ -43,7 +43,7 @@ def _held_by_nouveau(node: SimulatedNode) -> None:
 
 
 def _is_not_confined(node: SimulatedNode) -> None:
-    node.confined = False
+    node.is_confined = False
 
 
 def _driver_loaded_late(node: SimulatedNode) -> None:

@@ -83,11 +83,11 @@ class ApiUnderTest(AdminApi):
         self.install_crd(crd | {"metadata": labelled})
 
 
-def error_of(said: str | list[Any]) -> KubeError:
+def error_of(answer: str | list[Any]) -> KubeError:
     """By status, reason, message and perhaps seconds to wait; a text alone: the server cannot be reached."""
-    if isinstance(said, str):
-        return UnreachableError(said)
-    return ApiError(*said)
+    if isinstance(answer, str):
+        return UnreachableError(answer)
+    return ApiError(*answer)
 
 
 def node(name: str, **metadata: Any) -> dict[str, Any]:

@@ -117,8 +117,8 @@ class Read:
         for workload in self._workloads():
             for line in _lines_of_workload(workload):
                 lines += _wrapped(line)
-        for other in self.reading.alternatives if self.reading else ():
-            lines.append(f"or on {other.topology}")
+        for alternative in self.reading.alternatives if self.reading else ():
+            lines.append(f"or on {alternative.topology}")
         return "\n".join(lines)
 
     @property

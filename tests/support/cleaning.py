@@ -39,8 +39,8 @@ _BROUGHT_ALONG = re.compile(r"system:.*|cluster-admin|admin|edit|view")
 _CRD = "apiextensions.k8s.io/customresourcedefinitions"
 
 
-def clean(api: ApiUnderTest, *, unshare: bool = False) -> None:
-    """Remove what a test made: the real server outlives it; with `unshare` also the CRDs that its module shared.
+def clean(api: ApiUnderTest, *, is_module_over: bool = False) -> None:
+    """Remove what a test made: the real server outlives it; where the module is over, also the CRDs that it shared.
 
     One look at what is stored tells what to ask for: most tests leave little.
     """
@@ -58,7 +58,7 @@ def clean(api: ApiUnderTest, *, unshare: bool = False) -> None:
         if folder in folders:
             _delete_collection(api, path)
     if _CRD in folders:
-        _clean_crds(api, folders, unshare=unshare)
+        _clean_crds(api, folders, is_module_over=is_module_over)
     _empty_namespaces(api, stored)
 
 
@@ -73,13 +73,13 @@ def _delete_collection(api: ApiUnderTest, path: str) -> None:
     assert not held, f"these stay in the way of other tests: take their finalizers off, {held}"
 
 
-def _clean_crds(api: ApiUnderTest, folders: set[str], *, unshare: bool) -> None:
+def _clean_crds(api: ApiUnderTest, folders: set[str], *, is_module_over: bool) -> None:
     removed = []
     for crd in api.ask("GET", CRDS, accept=METADATA_LIST).body["items"]:
         metadata = crd["metadata"]
         name = metadata["name"]
         owner = metadata.get("labels", {}).get(KEPT)
-        is_kept = owner == ALL or (owner and not unshare)
+        is_kept = owner == ALL or (owner and not is_module_over)
         if is_kept:
             _delete_objects_of_crd(api, name, folders)
             continue

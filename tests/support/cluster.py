@@ -36,13 +36,13 @@ def gpu_node(
     name: str,
     labels: Mapping[str, str | None] | None = None,
     *,
-    ready: bool = True,
-    schedulable: bool = True,
+    is_ready: bool = True,
+    is_schedulable: bool = True,
     chassis: str = "",
     state: str = "ok",
 ) -> NodeFacts:
     """A node of 8 GPUs with an agent; `zone`, `block` and `rack` are short for their keys, None leaves one out."""
-    found: dict[str, str | None] = {
+    all_labels: dict[str, str | None] = {
         GPUS: "8",
         NVLINK_DOMAIN: name,
         HOSTNAME: name,
@@ -50,8 +50,8 @@ def gpu_node(
         "block": "b",
         "rack": "r",
     }
-    found |= labels or {}
-    kept = {_SHORT.get(key, key): value for key, value in found.items() if value is not None}
+    all_labels |= labels or {}
+    kept = {_SHORT.get(key, key): value for key, value in all_labels.items() if value is not None}
     domain = kept.get(NVLINK_DOMAIN)
     counted = count_of(kept.get(GPUS))
     hardware = Hardware(
@@ -62,8 +62,8 @@ def gpu_node(
         f"uid-{name}",
         tuple(kept),
         tuple(kept.values()),
-        is_ready=ready,
-        is_schedulable=schedulable,
+        is_ready=is_ready,
+        is_schedulable=is_schedulable,
         gpus=8,
         hardware=hardware,
     )
@@ -135,26 +135,28 @@ class History:
             preferred=self.preferred,
             bound=self.bound,
             by_value=self.by_value,
-            held=self.held_labels.table(table, current.grace),
+            held=self.held_labels.table(table, current.grace_seconds),
             rebuilds=rebuilds,
             catalogue=self.catalogue,
         )
-        found = assess(current, evidence, self.memory)
-        conditions = conditions_of(current, found, [], anything_served=True, children=children)
-        fresh = fresh_rebuilds(current, found, self.told)
-        self.status = status_of(current, found, [], START, conditions, children=children, told=self.told)
+        assessment = assess(current, evidence, self.memory)
+        conditions = conditions_of(current, assessment, [], is_any_served=True, children=children)
+        fresh = fresh_rebuilds(current, assessment, self.reported_rebuilds)
+        self.status = status_of(
+            current, assessment, [], START, conditions, children=children, told=self.reported_rebuilds
+        )
         self.events += condition_events(current, self.status) + rebuild_events(current, fresh)
-        self.told.intersection_update(rebuild.pair for rebuild in rebuilds)
-        self.told.update(rebuild.pair for rebuild in fresh)
+        self.reported_rebuilds.intersection_update(rebuild.pair for rebuild in rebuilds)
+        self.reported_rebuilds.update(rebuild.pair for rebuild in fresh)
         self.fabric_history.report(fresh)
-        return found
+        return assessment
 
-    def restart(self, *, single_look: bool = False) -> None:
-        """Forget what is not in the status; `single_look`: nobody looks again, as with `controller --once`."""
-        self.memory = Memory(single_look=single_look)
+    def restart(self, *, is_single_look: bool = False) -> None:
+        """Forget what is not in the status; `is_single_look`: nobody looks again, as with `controller --once`."""
+        self.memory = Memory(is_single_look=is_single_look)
         self.held_labels = HeldLabels()
         self.fabric_history = FabricHistory()
-        self.told: set[tuple[str, str]] = set()
+        self.reported_rebuilds: set[tuple[str, str]] = set()
 
     def condition(self, kind: str) -> dict[str, Any]:
         """A condition of the status; empty when it is not there."""
@@ -196,16 +198,16 @@ class History:
 class Turns:
     """Begins and ends when a test says so."""
 
-    def __init__(self, *, leads: bool = False) -> None:
-        self.term = int(leads)
-        self._leads = leads
+    def __init__(self, *, is_leading: bool = False) -> None:
+        self.term = int(is_leading)
+        self._is_leading = is_leading
 
-    def may_write(self) -> bool:
-        return self._leads
+    def can_write(self) -> bool:
+        return self._is_leading
 
     def begin(self) -> None:
         self.term += 1
-        self._leads = True
+        self._is_leading = True
 
     def end(self) -> None:
-        self._leads = False
+        self._is_leading = False

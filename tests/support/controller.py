@@ -30,7 +30,7 @@ READY = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "la
 class NoWorkloads:
     """Nothing asks for a level."""
 
-    synced = True
+    is_synced = True
 
     def level_requests(self) -> Mapping[Any, Any]:
         return {}
@@ -144,9 +144,9 @@ def status_of(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
 def condition(api: ApiUnderTest, kind: str, name: str = "cluster") -> dict[str, Any]:
     """A condition of a ClusterTopology, empty before it has it."""
     status = status_of(api, name)
-    for found in status.get("conditions", ()):
-        if found["type"] == kind:
-            return dict(found)
+    for entry in status.get("conditions", ()):
+        if entry["type"] == kind:
+            return dict(entry)
     return {}
 
 

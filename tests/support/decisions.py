@@ -103,17 +103,17 @@ def _verdict(result: Checked) -> Any:
     return [kind, len(result.verdict.excluded)]
 
 
-def documents_read(asked: Questions) -> Cases:
+def documents_read(questions: Questions) -> Cases:
     """What each system makes of a document."""
-    for name, question in asked.items():
+    for name, question in questions.items():
         if isinstance(question, ReadQuestion):
             reading = reading_of(question.systems, question.document, question.cluster, question.before)
             yield name, _understood(reading)
 
 
-def documents_without_a_cluster(asked: Questions) -> Cases:
+def documents_without_a_cluster(questions: Questions) -> Cases:
     """What `check` says of a document alone."""
-    for name, question in asked.items():
+    for name, question in questions.items():
         if isinstance(question, ReadQuestion) and isinstance(question.document, dict):
             document = question.document
             alone = WithoutCluster(BUILT_IN, [document])
@@ -121,9 +121,9 @@ def documents_without_a_cluster(asked: Questions) -> Cases:
             yield name, _checked(results)
 
 
-def workloads_checked(asked: Questions) -> Cases:
+def workloads_checked(questions: Questions) -> Cases:
     """Verdicts on workloads, on the clusters of their tests."""
-    for name, question in asked.items():
+    for name, question in questions.items():
         if isinstance(question, CheckQuestion):
             checker = checker_of(question)
             results = checker.check(question.workload)
@@ -231,15 +231,15 @@ def _choices(mark: pytest.Mark) -> list[tuple[str, dict[str, Any]]]:
 
 def _explained_by(test: Callable[..., None], folder: Path) -> Explained:
     """What a test is told that asks once; it fails where it expects a sentence."""
-    told: list[Explained] = []
+    explanations: list[Explained] = []
 
     def explain(cluster: WaitingCluster, subject: str) -> Explained:
-        told.append(explain_in(folder, cluster, subject))
-        return told[-1]
+        explanations.append(explain_in(folder, cluster, subject))
+        return explanations[-1]
 
     with contextlib.suppress(AssertionError):
         test(explain=explain)
-    (explained,) = told
+    (explained,) = explanations
     return explained
 
 
@@ -250,15 +250,15 @@ def messages_of_schedulers() -> Cases:
         yield str(parameter.id), bool(meaning(message))
 
 
-def _looked(history: History, found: Any) -> Any:
+def _looked(history: History, assessment: Any) -> Any:
     return [
-        found.effective.path,
-        _keys_of(found.publishable),
-        _keys_of(found.bindable),
-        found.unavailable,
-        found.missed,
+        assessment.effective.path,
+        _keys_of(assessment.publishable),
+        _keys_of(assessment.bindable),
+        assessment.unavailable,
+        assessment.missed,
         history.status,
-        [[event.warning, event.reason] for event in history.events],
+        [[event.is_warning, event.reason] for event in history.events],
     ]
 
 
@@ -270,9 +270,9 @@ def nodes_assessed() -> Cases:
             for number, look in enumerate(looks):
                 repeat_changes(history, look)
                 if restarting:
-                    history.restart(single_look=look.is_single)
-                found = history.look(look.nodes, look.after, look.children)
-                yield f"{name} {number} {restarting}", _looked(history, found)
+                    history.restart(is_single_look=look.is_single)
+                assessment = history.look(look.nodes, look.after, look.children)
+                yield f"{name} {number} {restarting}", _looked(history, assessment)
 
 
 def _keys_of(levels: Any) -> Any:
@@ -285,8 +285,8 @@ def _keys_of(levels: Any) -> Any:
 class _DaemonSets:
     """A cluster whose agents' DaemonSet has pods on one of two nodes, and why it creates no more."""
 
-    def __init__(self, *, refused: bool) -> None:
-        self._refused = refused
+    def __init__(self, *, is_refused: bool) -> None:
+        self._is_refused = is_refused
 
     def call(self, request: Request) -> dict[str, Any]:
         """Answer a list of DaemonSets or of Events."""
@@ -297,7 +297,7 @@ class _DaemonSets:
             }
             return {"items": [daemon_set], "metadata": {}}
         events = []
-        if self._refused:
+        if self._is_refused:
             refusal = {
                 "message": "Error creating: forbidden",
                 "lastTimestamp": "2026-01-01T00:00:00Z",
@@ -311,12 +311,12 @@ def agents_without_pods() -> Cases:
     for name, looks in recorded_looks().items():
         for number, look in enumerate(looks):
             reports = agent_reports(table_of(look.nodes, look.catalogue.placeholders))
-            for refused in (False, True):
-                yield f"{name} {number} {refused}", _with_pods(reports, refused=refused)
+            for is_refused in (False, True):
+                yield f"{name} {number} {is_refused}", _with_pods(reports, is_refused=is_refused)
 
 
-def _with_pods(reports: AgentReports, *, refused: bool) -> Any:
-    daemon_sets = _DaemonSets(refused=refused)
+def _with_pods(reports: AgentReports, *, is_refused: bool) -> Any:
+    daemon_sets = _DaemonSets(is_refused=is_refused)
     pods = AgentPodsSeen(AgentPods(daemon_sets, ManualRuntime(), "home").look())
     plain = agents_condition(reports)
     explained = agents_condition(reports, pods)
@@ -325,11 +325,11 @@ def _with_pods(reports: AgentReports, *, refused: bool) -> Any:
 
 
 def _described(description: Description) -> Any:
-    known = dict(sorted(description.labels.known.items()))
-    kept = sorted(description.labels.unknown)
+    labels = dict(sorted(description.labels.by_key.items()))
+    unknown = sorted(description.labels.unknown)
     topology = description.topology
     reasons = len(topology.reasons) if topology else bool(description.problem)
-    return [known, kept, sorted(description.annotations), reasons]
+    return [labels, unknown, sorted(description.annotations), reasons]
 
 
 def machines_described() -> Cases:
@@ -391,12 +391,12 @@ DECISIONS: tuple[Callable[[], Cases], ...] = (
 )
 
 
-def decide(file: str, questions: str) -> None:
+def decide(file: str, question_file: str) -> None:
     """Write all decisions to a file as JSON, by function and case; an error ends its function and is its last case."""
-    asked = recorded(Path(questions))
+    questions = recorded(Path(question_file))
     decided: dict[str, dict[str, Any]] = {}
     for on_questions in DECISIONS_ON_QUESTIONS:
-        decided[on_questions.__name__] = _decided(on_questions(asked))
+        decided[on_questions.__name__] = _decided(on_questions(questions))
     for decision in DECISIONS:
         decided[decision.__name__] = _decided(decision())
     text = json.dumps(decided)
@@ -406,8 +406,8 @@ def decide(file: str, questions: str) -> None:
 def _decided(cases: Cases) -> dict[str, Any]:
     decided: dict[str, Any] = {}
     try:
-        for case, found in cases:
-            encoded = msgspec.json.encode(found, enc_hook=str)
+        for case, decision in cases:
+            encoded = msgspec.json.encode(decision, enc_hook=str)
             decided[case] = blanked(json.loads(encoded))
     except Exception as error:  # noqa: BLE001 - whatever it is, it shows what went by a sentence
         decided["ended by"] = type(error).__name__

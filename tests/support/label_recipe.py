@@ -50,7 +50,7 @@ def _missing_of_label(key: str) -> Iterator[tuple[int, str]]:
 
 def _is_shown(key: str) -> bool:
     for profile in tables.EXAMPLES.values():
-        if key in tables.described(profile).labels.known:
+        if key in tables.described(profile).labels.by_key:
             return True
     return False
 

@@ -74,7 +74,7 @@ class Recorded:
     text: str
     devices: tuple[str, ...]
     cells: Cells
-    numbered: bool
+    is_numbered: bool
     """Whether its columns are NIC0, NIC1 ...: drivers that do so order NICs by name."""
 
 
@@ -110,8 +110,8 @@ def _read(text: str) -> Recorded:
         if row is header or row[0] not in columns:
             continue
         device = legend.get(row[0], row[0])
-        for other, cell in zip(devices, row[1:], strict=False):
-            cells[device, other] = cell
+        for peer, cell in zip(devices, row[1:], strict=False):
+            cells[device, peer] = cell
     has_nics = any(not device.startswith("GPU") for device in devices)
     is_numbered = bool(legend) or not has_nics
     return Recorded(text, devices, cells, is_numbered)

@@ -16,7 +16,7 @@ SHARED = Path(os.environ.get("TOPOSCOPE_SHARED") or ROOT.parent / "shared")
 """Captures of machines and other projects' CRDs beside the repository: where they are, tests cover them as well."""
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - what is made in it has names of its own
-_NEEDED = 2 << 30  # bytes; a run has a quarter of it in use
+_NEEDED_BYTES = 2 << 30  # bytes; a run has a quarter of it in use
 
 
 def use_memory() -> None:
@@ -34,5 +34,5 @@ def _is_good(folder: Path) -> bool:
     """Whether there is room, and programs in it may be run: containers often have neither."""
     if not os.access(folder, os.W_OK):
         return False
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize >= _NEEDED and not found.f_flag & os.ST_NOEXEC
+    statistics = os.statvfs(folder)
+    return statistics.f_bavail * statistics.f_frsize >= _NEEDED_BYTES and not statistics.f_flag & os.ST_NOEXEC

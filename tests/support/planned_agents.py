@@ -10,20 +10,20 @@ PLAN = f"/api/v1/namespaces/toposcope-system/configmaps/{CONFIG_MAP}"
 
 def follow_the_plan(api: ApiUnderTest) -> None:
     """Have each Node carry what the plan wants, as its agent would; nothing happens where there is no plan."""
-    status, found = api.request("GET", PLAN)
+    status, config_map = api.request("GET", PLAN)
     if status != 200:
         return
-    plan = decode(found["data"][FIELD])
-    for there in api.get(NODES)["items"]:
-        metadata = there["metadata"]
+    plan = decode(config_map["data"][FIELD])
+    for item in api.get(NODES)["items"]:
+        metadata = item["metadata"]
         name = metadata["name"]
-        planner = Planner(name, unique=True, slinky=True)
+        planner = Planner(name, can_write_unique=True, can_write_slinky=True)
         planner.follow(plan)
         wanted = planner.wanted(metadata, metadata.get("labels") or {})
         if wanted.keys == planner.present(metadata):
             continue
         annotations = dict(wanted.keys.annotations)
-        if wanted.foreign:
+        if wanted.has_other_owner:
             annotations.pop(SLINKY, None)
         labels = dict(wanted.keys.labels)
         applied = node(name, labels=labels, annotations=annotations)

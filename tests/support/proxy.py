@@ -84,7 +84,7 @@ class RecordingProxy(EmbeddedApiServer):
             self._passed_on(connection, answer),
             answer.getheader("Content-Type", ""),
             headers,
-            stream=answer.length is None,
+            is_stream=answer.length is None,
         )
 
     def _forwarded_headers(self, request: HttpRequest) -> dict[str, str]:

@@ -100,12 +100,12 @@ def make_publishers(time: Time) -> Callable[[Caller], Sequence[Publisher]]:
 
 def levels(*keys: str) -> tuple[Level, ...]:
     """Levels with these keys, each with its usual domain."""
-    found = []
+    named = []
     for key in keys:
         name = key.rpartition("/")[2]
         domain = _DOMAINS.get(key, name)
-        found.append(Level(domain, key))
-    return tuple(found)
+        named.append(Level(domain, key))
+    return tuple(named)
 
 
 def spec_levels(*keys: str) -> list[dict[str, str]]:
@@ -212,7 +212,7 @@ def serve_all(api: ApiUnderTest) -> None:
     crds = []
     for path, kind in kinds.items():
         group, version, plural = path.removeprefix("/apis/").split("/")
-        crds.append(stand_in(group, version, kind, plural, namespaced=False))
+        crds.append(stand_in(group, version, kind, plural, is_namespaced=False))
     _serve(api, crds)
 
 

@@ -50,12 +50,12 @@ def _heading(step: int) -> str:
 
 def _missing(plugin: Plugin) -> Iterator[tuple[int, str]]:
     """The number of a step, and what it leaves out."""
-    reads_workloads = plugin.part(PluginPart.WORKLOAD) is not None
-    if reads_workloads and not plugin.watched and plugin.name not in UNWATCHED:
+    has_workload_reader = plugin.part(PluginPart.WORKLOAD) is not None
+    if has_workload_reader and not plugin.watched and plugin.name not in UNWATCHED:
         yield 1, f"the controller watches no kind of {plugin.title}"
-    if reads_workloads and not _has_field_list(plugin):
+    if has_workload_reader and not _has_field_list(plugin):
         yield 2, f"no field_uses.yaml lists the fields of {plugin.title}"
-    if plugin.watched and not reads_workloads:
+    if plugin.watched and not has_workload_reader:
         watched = plugin.watched[0]
         yield 2, f"nobody reads {watched.kind}s"
     if plugin.published and plugin.part(PluginPart.PUBLISHER) is None:

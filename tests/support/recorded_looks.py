@@ -69,7 +69,7 @@ def record(history: History, nodes: Sequence[NodeFacts], after: float, children:
         bound=history.bound,
         by_value=dict(history.by_value),
         is_first=_memories.get(name) is not history.memory,
-        is_single=history.memory.single_look,
+        is_single=history.memory.is_single_look,
     )
     _memories[name] = history.memory
     looks.append(look)
@@ -103,7 +103,7 @@ def recorded_looks() -> dict[str, list[Look]]:
 def repeat_changes(history: History, look: Look) -> None:
     """Change a history as it was changed before a look."""
     if look.is_first:
-        history.restart(single_look=look.is_single)
+        history.restart(is_single_look=look.is_single)
     history.spec = look.spec
     history.catalogue = look.catalogue
     history.preferred = look.preferred

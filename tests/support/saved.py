@@ -27,13 +27,13 @@ class _AgentKeys:
 
 
 @functools.cache
-def _described(name: str, *, faulty: bool) -> _AgentKeys:
+def _described(name: str, *, is_faulty: bool) -> _AgentKeys:
     node = next(machine for machine in _machines() if machine.name == name)
-    faults = _LINK_OF_GPU_1_DOWN if faulty else None
+    faults = _LINK_OF_GPU_1_DOWN if is_faulty else None
     with TemporaryDirectory() as folder:
         raw = probed(node.machine, Path(folder), faults)
     description = describe(raw, name)
-    labels = {key: str(value) for key, value in description.labels.known.items()}
+    labels = {key: str(value) for key, value in description.labels.by_key.items()}
     return _AgentKeys(labels, dict(description.annotations))
 
 
@@ -42,7 +42,7 @@ def demo_nodes(*, most: int = 30, faulty: tuple[str, ...] = (), of: Collection[s
     nodes = []
     for machine in _machines()[:most]:
         if of is None or machine.name in of:
-            nodes.append(_node(machine, faulty=machine.name in faulty))
+            nodes.append(_node(machine, is_faulty=machine.name in faulty))
     return nodes
 
 
@@ -51,8 +51,8 @@ def _machines() -> tuple[SimulatedNode, ...]:
     return demo_cluster()
 
 
-def _node(machine: SimulatedNode, *, faulty: bool) -> Object:
-    keys = _described(machine.name, faulty=faulty)
+def _node(machine: SimulatedNode, *, is_faulty: bool) -> Object:
+    keys = _described(machine.name, is_faulty=is_faulty)
     node = machine.node_object()
     metadata = node["metadata"]
     metadata = metadata | {

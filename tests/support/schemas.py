@@ -125,40 +125,40 @@ class _Walk:
     uses: FieldUses
     components: dict[str, Schema]
     missing: list[str] = field(default_factory=list)
-    _seen: set[tuple[int, tuple[int, ...]]] = field(default_factory=set)
+    _visited: set[tuple[int, tuple[int, ...]]] = field(default_factory=set)
 
-    def visit(self, schema: Schema, known: Known, path: str, *, is_covered: bool) -> None:
+    def visit(self, schema: Schema, entries: Known, path: str, *, is_covered: bool) -> None:
         """One field."""
         schema = self._resolved(schema)
-        if not known:
+        if not entries:
             if not is_covered:
                 self.missing.append(path)
             return
-        entry = entry_of(known)
+        entry = entry_of(entries)
         if entry is not None:
             is_covered = is_covered or entry.has_all_below
-        if {KEYS, ANY_KIND} & {each.type for each in known}:
+        if {KEYS, ANY_KIND} & {each.type for each in entries}:
             return
-        has_below = self.below(schema, known, path, is_covered=is_covered)
-        has_type = any(each.type for each in known)  # that of an object of which the schema says no more
+        has_below = self.below(schema, entries, path, is_covered=is_covered)
+        has_type = any(each.type for each in entries)  # that of an object of which the schema says no more
         if not has_below and not has_type and entry is None and not is_covered:
             self.missing.append(path)
 
-    def below(self, schema: Schema, known: Known, path: str, *, is_covered: bool) -> bool:
+    def below(self, schema: Schema, entries: Known, path: str, *, is_covered: bool) -> bool:
         """What is below a field; whether there is anything that has fields of its own."""
-        mark = (id(schema), tuple(map(id, known)))
-        if mark in self._seen:
+        key = (id(schema), tuple(map(id, entries)))
+        if key in self._visited:
             return True
-        self._seen.add(mark)
+        self._visited.add(key)
         properties = schema.get("properties", {})
         for name, value in properties.items():
-            child = self.uses.child(known, name)
+            child = self.uses.child(entries, name)
             self.visit(value, child, f"{path}.{name}".lstrip("."), is_covered=is_covered)
         has_below = bool(properties)
         for step, keyword in ((ITEM, "items"), (EACH, "additionalProperties")):
             each = schema.get(keyword)
             if isinstance(each, dict) and self._has_fields(each):
-                child = self.uses.child(known, step)
+                child = self.uses.child(entries, step)
                 self.visit(each, child, f"{path}{step}" if step == ITEM else f"{path}.{step}", is_covered=is_covered)
                 has_below = True
         return has_below

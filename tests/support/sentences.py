@@ -175,8 +175,8 @@ class _Coding(ast.NodeTransformer):
         node.left, *node.comparators = compared
         return node
 
-    def _all_compared(self, nodes: Sequence[ast.expr], *, sought: bool = False) -> list[ast.expr]:
-        return [self._compared(node, sought=sought) for node in nodes]
+    def _all_compared(self, nodes: Sequence[ast.expr], *, is_sought: bool = False) -> list[ast.expr]:
+        return [self._compared(node, is_sought=is_sought) for node in nodes]
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Attribute):
@@ -191,11 +191,11 @@ class _Coding(ast.NodeTransformer):
         is_constant = isinstance(method.value, ast.Constant)
         if isinstance(method.value, ast.Name) and method.value.id == "re":
             pattern, *others = node.args
-            node.args = [self._compared(pattern, sought=True)]
+            node.args = [self._compared(pattern, is_sought=True)]
             node.args += map(self.visit, others)
             return node
         if method.attr in COMPARING_METHODS:
-            node.args = self._all_compared(node.args, sought=True)
+            node.args = self._all_compared(node.args, is_sought=True)
             if not is_constant:
                 method.value = self.visit(method.value)
             return node
@@ -204,25 +204,25 @@ class _Coding(ast.NodeTransformer):
             return node
         return self.generic_visit(node)
 
-    def _compared(self, node: ast.expr, *, sought: bool = False) -> ast.expr:
+    def _compared(self, node: ast.expr, *, is_sought: bool = False) -> ast.expr:
         """What others' text is compared with: literals as they are, and constants by what their codes stand for.
 
-        What is `sought` in a text is that by any name.
+        What `is_sought` in a text is that by any name.
         """
         if isinstance(node, (ast.Constant, ast.JoinedStr)):
             return node
         if isinstance(node, (ast.Tuple, ast.Set, ast.List)):
-            node.elts = self._all_compared(node.elts, sought=sought)
+            node.elts = self._all_compared(node.elts, is_sought=is_sought)
             return node
         if isinstance(node, ast.BinOp):
-            node.left = self._compared(node.left, sought=sought)
-            node.right = self._compared(node.right, sought=sought)
+            node.left = self._compared(node.left, is_sought=is_sought)
+            node.right = self._compared(node.right, is_sought=is_sought)
             return node
         visited: ast.expr = self.visit(node)
-        if isinstance(visited, ast.Call) and sought:
-            visited.args = self._all_compared(visited.args, sought=sought)
+        if isinstance(visited, ast.Call) and is_sought:
+            visited.args = self._all_compared(visited.args, is_sought=is_sought)
         name = _name_of(node)
-        if name and (sought or name.isupper()):
+        if name and (is_sought or name.isupper()):
             return _call("__as_written__", visited)
         return visited
 
@@ -307,18 +307,18 @@ def _blanked_fields(document: dict[Any, Any]) -> dict[Any, Any]:
     return blanked_fields
 
 
-def differences(plain: Any, other: Any, at: str = "") -> Iterator[str]:
+def differences(plain: Any, coded_value: Any, at: str = "") -> Iterator[str]:
     """Where two documents are not alike."""
-    if isinstance(plain, dict) and isinstance(other, dict):
-        keys = plain.keys() | other.keys()
+    if isinstance(plain, dict) and isinstance(coded_value, dict):
+        keys = plain.keys() | coded_value.keys()
         for key in sorted(keys):
-            yield from differences(plain.get(key), other.get(key), f"{at}/{key}")
+            yield from differences(plain.get(key), coded_value.get(key), f"{at}/{key}")
         return
-    are_lists = isinstance(plain, list) and isinstance(other, list)
-    if are_lists and len(plain) == len(other):
-        pairs = zip(plain, other, strict=True)
+    are_lists = isinstance(plain, list) and isinstance(coded_value, list)
+    if are_lists and len(plain) == len(coded_value):
+        pairs = zip(plain, coded_value, strict=True)
         for number, (plain_part, other_part) in enumerate(pairs):
             yield from differences(plain_part, other_part, f"{at}/{number}")
         return
-    if plain != other:
-        yield f"{at}: {plain!r}, with codes {other!r}"
+    if plain != coded_value:
+        yield f"{at}: {plain!r}, with codes {coded_value!r}"

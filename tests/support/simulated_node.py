@@ -71,7 +71,7 @@ class NodeApi:
             self._is_tampered = False
             self._carried = None
 
-    def pending(self, description: Description) -> bool:
+    def is_pending(self, description: Description) -> bool:
         """Whether the Node carries anything else than this."""
         if self._carried is None or description.labels != self._carried.labels:
             return True
@@ -80,12 +80,12 @@ class NodeApi:
     def publish(self, description: Description) -> list[NodeEvent]:
         """Write the Node."""
         self._raise_if_failing()
-        labels_before = self._carried.labels.known if self._carried else {}
+        labels_before = self._carried.labels.by_key if self._carried else {}
         self._carried = description
         self.writes.append(description)
 
         kept = {key: value for key, value in self.labels.items() if key in description.labels.unknown}
-        self.labels = {**kept, **description.labels.known}
+        self.labels = {**kept, **description.labels.by_key}
         self.annotations = {**self.annotations, **description.annotations}
         self.baseline = description.annotations.get(label_keys.REFERENCE, self.baseline)
         if self.after_write:
@@ -93,7 +93,7 @@ class NodeApi:
             self.after_write()
 
         reasons = description.topology.reasons if description.topology else (description.problem,)
-        return node_events(labels_before, description.labels.known, reasons)
+        return node_events(labels_before, description.labels.by_key, reasons)
 
     def record_event(self, node_event: NodeEvent) -> None:
         """Write an Event about the Node."""
@@ -138,7 +138,7 @@ class SimulatedNode:
         """What the NVIDIA runtime gave the agent's container."""
         self.change: Callable[[RawNode], RawNode] = as_probed
         """What else is different about the node."""
-        self.confined = True
+        self.is_confined = True
         """Whether the admission policies are in force."""
         self.probes = 0
         self.api = NodeApi()
@@ -202,7 +202,7 @@ class SimulatedNode:
 
     def hides_pci_bus(self) -> None:
         """sysfs shows no bus."""
-        self.change = lambda raw: raw._replace(gpu_functions=(), switch_functions=(), bus_visible=False)
+        self.change = lambda raw: raw._replace(gpu_functions=(), switch_functions=(), is_bus_visible=False)
 
     def hands_gpus_to(self, driver: str) -> None:
         """Another driver holds all GPUs. NVML does not see those of vfio-pci."""
@@ -300,7 +300,7 @@ class SimulatedNode:
 
     def call(self, _request: Request) -> None:
         """Answer a write that the admission policies must refuse."""
-        if self.confined:
+        if self.is_confined:
             raise ApiError(403, "Forbidden", "ValidatingAdmissionPolicy 'x' denied request")
         if self.api.fails:
             raise self.api.fails

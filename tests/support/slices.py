@@ -19,14 +19,14 @@ _ATTRIBUTE_TYPES = {bool: "bool", int: "int", str: "string"}
 
 def attributes(**facts: str | int | bool | None) -> Object:
     """Attributes by name; `k8s__` stands for the domain of the standard ones. None leaves one out."""
-    found = {}
+    by_name = {}
     for name, fact in facts.items():
         if fact is None:
             continue
         full_name = name.replace("k8s__", "resource.kubernetes.io/")
         attribute_type = _ATTRIBUTE_TYPES[type(fact)]
-        found[full_name] = {attribute_type: fact}
-    return found
+        by_name[full_name] = {attribute_type: fact}
+    return by_name
 
 
 def slice_of(node: str, driver: str, devices: list[Object], *, generation: int = 1) -> Object:
@@ -82,11 +82,11 @@ def topology_of(name: str) -> NodeTopology:
         return discovered(node.machine, Path(folder))
 
 
-def slices_of(name: str, *, nics: bool = True) -> list[Object]:
+def slices_of(name: str, *, has_nics: bool = True) -> list[Object]:
     """All slices of a node of the demo."""
     topology = topology_of(name)
     slices = [slice_of(name, GPUS, gpus_of(topology))]
-    if nics and topology.nics:
+    if has_nics and topology.nics:
         slices.append(slice_of(name, NICS, nics_of(topology)))
     return slices
 
@@ -101,11 +101,11 @@ def device_class(name: str, expression: str, **spec: Any) -> Object:
     }
 
 
-def claim(name: str, *requests: Object, constraints: tuple[Object, ...] = (), template: bool = False) -> Object:
+def claim(name: str, *requests: Object, constraints: tuple[Object, ...] = (), is_template: bool = False) -> Object:
     """A ResourceClaim in the namespace `train`, or a template of one."""
     kind = "ResourceClaim"
     spec: Object = {"devices": {"requests": list(requests), "constraints": list(constraints)}}
-    if template:
+    if is_template:
         kind = "ResourceClaimTemplate"
         spec = {"spec": spec}
     return {

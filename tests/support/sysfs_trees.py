@@ -16,10 +16,10 @@ from toposcope.simulator.sysfs import write_sysfs
 class LivingMachine:
     """A machine that is probed again and again by one process, while its /sys changes."""
 
-    def __init__(self, machine: Machine, folder: Path, *, vf_rails: bool = False) -> None:
+    def __init__(self, machine: Machine, folder: Path, *, has_vf_rails: bool = False) -> None:
         self.machine = machine
         self.root = folder / "sys"
-        self.vf_rails = vf_rails
+        self.vf_rails = has_vf_rails
         if not self.root.exists():
             write_sysfs(machine, self.root)
         self.restart()
@@ -27,7 +27,7 @@ class LivingMachine:
     def restart(self) -> None:
         """Have another process probe it, which remembers nothing."""
         self._nvml = Nvml(SimulatedNvml(self.machine))
-        self._sysfs = Sysfs(self.root, vf_rails=self.vf_rails)
+        self._sysfs = Sysfs(self.root, has_vf_rails=self.vf_rails)
 
     def probe(self) -> RawNode:
         return probe(self._nvml, self._sysfs, self._nvml.start())

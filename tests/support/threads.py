@@ -5,14 +5,14 @@ import threading
 import traceback
 from collections.abc import Iterable
 
-PATIENCE = 30.0
+PATIENCE_SECONDS = 30.0
 
 
 def still_running(threads: Iterable[threading.Thread]) -> list[str]:
     """Name and stack of each one that does not end."""
     alive = []
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(PATIENCE_SECONDS)
         if not thread.is_alive():
             continue
         frame = sys._current_frames().get(thread.ident or 0)

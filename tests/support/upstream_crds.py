@@ -93,7 +93,7 @@ def described(name: str) -> Object:
     return copy.deepcopy(DESCRIBED[name])
 
 
-def stand_in(group: str, versions: str, kind: str, plural: str, *, namespaced: bool = True) -> Object:
+def stand_in(group: str, versions: str, kind: str, plural: str, *, is_namespaced: bool = True) -> Object:
     """A CRD that takes anything in each of these versions, the first of which is stored."""
     metadata: Object = {"name": f"{plural}.{group}"}
     if group.endswith("k8s.io"):
@@ -118,7 +118,7 @@ def stand_in(group: str, versions: str, kind: str, plural: str, *, namespaced: b
         "metadata": metadata,
         "spec": {
             "group": group,
-            "scope": "Namespaced" if namespaced else "Cluster",
+            "scope": "Namespaced" if is_namespaced else "Cluster",
             "names": {
                 "kind": kind,
                 "listKind": f"{kind}List",

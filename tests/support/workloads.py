@@ -13,7 +13,7 @@ ZONE = Level("zone", "topology.kubernetes.io/zone")
 RACK = Level("rack", "example.com/rack")
 HOST = Level("host", "kubernetes.io/hostname")
 LEVELS = (ZONE, RACK, HOST)
-KNOWN = ClusterFacts({"cluster": TopologyLevels("cluster", LEVELS)}, frozenset(level.key for level in LEVELS))
+CLUSTER_FACTS = ClusterFacts({"cluster": TopologyLevels("cluster", LEVELS)}, frozenset(level.key for level in LEVELS))
 GPU = "nvidia.com/gpu"
 
 
@@ -87,7 +87,7 @@ def leader_worker_set(
     annotations: Object | None = None,
     on_workers: Object | None = None,
     *,
-    leader: bool = True,
+    has_leader: bool = True,
     **more: Any,
 ) -> Object:
     body: Object = {
@@ -95,7 +95,7 @@ def leader_worker_set(
         "workerTemplate": _kai_template(8, on_workers),
         **more,
     }
-    if leader:
+    if has_leader:
         body["leaderTemplate"] = _kai_template(1)
     spec = {"replicas": replicas, "leaderWorkerTemplate": body}
     return workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations)

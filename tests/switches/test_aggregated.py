@@ -12,7 +12,7 @@ from toposcope.switches.ports import NicPorts
 
 LEAF_1 = "b8:59:9f:00:00:01"
 LEAF_2 = "b8:59:9f:00:00:02"
-BOND = NicPorts("mlx5_bond_0", "eth0", True, (), others=("eth1",), aggregated=True)
+BOND = NicPorts("mlx5_bond_0", "eth0", True, (), others=("eth1",), is_aggregated=True)
 
 
 class Program:
@@ -95,9 +95,9 @@ def test_answer_of_the_fabric_is_about_one_of_the_aggregated_ports() -> None:
     aggregated = NicPorts(
         "mlx5_bond_0",
         netdev="",
-        carrier=False,
+        has_carrier=False,
         umads=(("umad0", 1),),
-        aggregated=True,
+        is_aggregated=True,
     )
     program = Program(aggregated)
     program.fabric = Neighbour(

@@ -29,7 +29,7 @@ PLAIN = Lldpdu(
     switch="",
     id=f"mac:{MAC}",
     port="eth0",
-    forwards=None,
+    is_forwarding=None,
 )
 """What these three say, without the octets that identify the sender."""
 
@@ -57,7 +57,7 @@ def test_lldpd_whose_port_id_is_its_address_is_named_by_description() -> None:
         switch="leaf-01",
         id="mac:de:62:d3:33:df:2a",
         port="swp1",
-        forwards=True,
+        is_forwarding=True,
     )
 
 
@@ -72,7 +72,7 @@ def test_port_is_its_name() -> None:
     assert lldpdu == PLAIN._replace(
         switch="leaf-01.dc1",
         port="Ethernet1/3",
-        forwards=True,
+        is_forwarding=True,
     )
 
 
@@ -93,7 +93,7 @@ def test_id_may_be_a_name_and_a_host_does_not_forward() -> None:
     chassis_name = tlv(1, b"\7row-4-node-1")
     host = capabilities(STATION)
     lldpdu = read(chassis_name, PORT, TTL, host)
-    assert lldpdu == PLAIN._replace(id="name:row-4-node-1", forwards=False)
+    assert lldpdu == PLAIN._replace(id="name:row-4-node-1", is_forwarding=False)
 
 
 def test_ids_that_are_no_text_keep_their_difference() -> None:

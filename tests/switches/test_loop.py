@@ -19,7 +19,7 @@ from toposcope.switches.infiniband import MadError
 from toposcope.switches.loop import Switches
 from toposcope.switches.ports import NicPorts
 from toposcope.switches.publish import MANAGER, SwitchesPublisher
-from toposcope.switches.run import LARGEST_ANSWER
+from toposcope.switches.run import MOST_ANSWER_BYTES
 
 FIRST_PORT = NicPorts("mlx5_0", "eth0", True, ())
 FOREVER = 65535
@@ -151,11 +151,11 @@ def says_goodbye(machine: Machine) -> None:
 
 
 def loses_link(machine: Machine) -> None:
-    machine.ports[0] = FIRST_PORT._replace(carrier=False)
+    machine.ports[0] = FIRST_PORT._replace(has_carrier=False)
 
 
 def loses_interface(machine: Machine) -> None:
-    machine.ports[0] = FIRST_PORT._replace(netdev="", carrier=False)
+    machine.ports[0] = FIRST_PORT._replace(netdev="", has_carrier=False)
 
 
 @pytest.mark.regression
@@ -331,7 +331,7 @@ def test_answers_of_another_program_end_nothing(
 def test_large_topologies_of_others_stop_neither_reading_nor_writing(api: ApiUnderTest) -> None:
     api.create(NODES, node("n1", annotations={"foreign": "stays"}))
     config = load(str(api.kubeconfig))
-    client = ApiClient(config, largest=LARGEST_ANSWER)
+    client = ApiClient(config, most_bytes=MOST_ANSWER_BYTES)
     machine = Machine(client, api)
     share_crd(machine.api)
     selects_nothing = {"matchLabels": {"no": "such"}}

@@ -6,7 +6,7 @@ import pytest
 from toposcope.switches.ports import NicPorts, read_ports
 
 MELLANOX = "0x15b3"
-BOND = NicPorts("mlx5_bond_0", "eth0", True, (), others=("eth1",), aggregated=True)
+BOND = NicPorts("mlx5_bond_0", "eth0", True, (), others=("eth1",), is_aggregated=True)
 
 
 class Tree:
@@ -75,7 +75,7 @@ def test_infiniband_nic_has_its_umad(tree: Tree) -> None:
     assert nic == NicPorts(
         "mlx5_10",
         netdev="",
-        carrier=False,
+        has_carrier=False,
         umads=(("umad0", 1),),
     )
 

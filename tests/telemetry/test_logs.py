@@ -18,7 +18,7 @@ def logged(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     def run(log_format: str, write: Callable[[logging.Logger], Any], *, verbose: bool = False) -> str:
         # Those that are there belong to the test runner; `set_up` would close them.
         logging.getLogger().handlers[:] = []
-        set_up(log_format, verbose=verbose)
+        set_up(log_format, is_verbose=verbose)
         write(logging.getLogger("agent"))
         return capsys.readouterr().err
 

@@ -90,8 +90,9 @@ class Endpoint:
     loop: asyncio.AbstractEventLoop
     clients: list[Client] = field(default_factory=list)
 
-    def client(self) -> Client:
-        sock = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+    def client(self, address: str = "127.0.0.1") -> Client:
+        """A client at this address."""
+        sock = socket.create_connection(("127.0.0.1", self.port), timeout=10, source_address=(address, 0))
         client = Client(sock)
         self.clients.append(client)
         return client
@@ -336,3 +337,82 @@ def test_corrupt_file_leaves_the_last_document(
     site.write(SECOND)
     assert client.get().body == SECOND
     assert caplog.messages[1:] == [f"{site.file} is good again"]
+
+
+def reports_of(site: Endpoint) -> None:
+    """Log what was refused within the last minute."""
+    site.do(lambda: site.endpoint.refusals.report(60.0, site.endpoint.connections))
+
+
+def test_refused_connections_are_counted_and_logged_with_the_busiest_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(tmp_path, EndpointLimits(connections=2)) as site:
+        first, second = site.client(), site.client()
+        assert first.get("/healthz").status == 200
+        assert second.get("/healthz").status == 200
+        for _ in range(3):
+            assert site.client().get("/healthz").status == 503
+        reports_of(site)
+        reports_of(site)
+        (message,) = caplog.messages
+        assert message == (
+            "3 connections refused and 0 closed for others within 60 s: 2 are open, 2 of them from 127.0.0.1; "
+            "let pods close connections after use"
+        )
+
+
+def test_client_with_most_connections_loses_one_to_another(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(tmp_path, EndpointLimits(connections=2)) as site:
+        first, second = site.client(), site.client()
+        assert first.get("/healthz").status == 200
+        assert second.get("/healthz").status == 200
+        other = site.client("127.0.0.2")
+        assert other.get("/healthz").status == 200
+        assert first.is_closed()
+        assert second.get("/healthz").status == 200
+        reports_of(site)
+        (message,) = caplog.messages
+        assert message.startswith("0 connections refused and 1 closed for others within 60 s: 2 are open, 1 of them")
+
+
+def test_refused_connections_beyond_their_number_are_dropped(tmp_path: Path) -> None:
+    with running(tmp_path, EndpointLimits(connections=0, refused=1)) as site:
+        waiting = site.client()
+        assert waiting.reply().status == 503
+        assert site.client().is_closed()
+        waiting.sock.close()
+        while site.do(lambda: site.endpoint.refused):
+            pass
+        assert site.client().reply().status == 503
+
+
+def test_requests_before_the_first_document_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(tmp_path) as site:
+        assert site.client().get().status == 503
+        reports_of(site)
+        (message,) = caplog.messages
+        assert message == (
+            "1 request answered 503 within 60 s: the agent has not described this node yet; "
+            "read the log of its container"
+        )
+
+
+def test_faults_of_clients_are_counted_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(tmp_path, QUICK) as site:
+        caplog.set_level(logging.INFO)
+        assert site.client().reply().status == 408
+        assert site.client().get("/other").status == 404
+        assert site.client().get(method="POST").status == 405
+        reports_of(site)
+        assert caplog.messages == ["within 60 s: 1 request too slow, 0 answers not read, 2 requests invalid"]
+
+
+def test_report_comes_by_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(tmp_path, EndpointLimits(report_seconds=0.01)) as site:
+        assert site.client().get().status == 503
+        while not caplog.messages:
+            pass
+        assert site.client().get().status == 503
+        while len(caplog.messages) < 2:
+            pass

@@ -11,7 +11,7 @@ from typing import Any, Final
 from toposcope.controller.election import Election, Timing
 from toposcope.kube.lease import Lease, new_lease
 
-TIMING: Final = Timing(lease=3, renew=2, retry=0.5)
+TIMING: Final = Timing(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES: Final = ("a", "b")
 
@@ -91,7 +91,7 @@ class Run:
 
     def _steps_of(self, contender: Contender) -> Iterator[tuple[str, Callable[[Contender], None]]]:
         waits = contender.waits
-        if not waits and contender.election.must_look:
+        if not waits and contender.election.has_to_look:
             yield "Look", self._look
         if self._may_claim(contender):
             yield "Claim", self._claim
@@ -108,7 +108,7 @@ class Run:
         if contender.waits:
             return contender.waits == "wants"
         election = contender.election
-        return not election.must_look and election.wants(self.now)
+        return not election.has_to_look and election.wants(self.now)
 
     def _tick(self) -> None:
         self.now += 1
@@ -165,11 +165,11 @@ class Run:
     def _may_release(self, contender: Contender) -> bool:
         """Whether it leads, waits for nothing, and knows the Lease as the server has it."""
         election = contender.election
-        if contender.waits or election.must_look:
+        if contender.waits or election.has_to_look:
             return False
         if self.lease is None or self.lease.holder != contender.identity:
             return False
-        return election.may_write(self.now)
+        return election.can_write(self.now)
 
     def _release(self, name: str) -> None:
         election = self.contenders[name].election
@@ -184,7 +184,7 @@ class Run:
         """Who holds the Lease, as the model calls it."""
         if self.lease is None:
             return "absent"
-        if self.lease.released:
+        if self.lease.is_released:
             return "released"
         for name, contender in self.contenders.items():
             if contender.identity == self.lease.holder:
@@ -196,9 +196,9 @@ class Run:
         leading = set()
         looking = set()
         for name, contender in self.contenders.items():
-            if contender.election.may_write(self.now):
+            if contender.election.can_write(self.now):
                 leading.add(name)
-            if contender.election.must_look:
+            if contender.election.has_to_look:
                 looking.add(name)
         assert len(leading) <= 1
         record = {

@@ -49,10 +49,10 @@ def test_examples_show_every_label() -> None:
     shown: set[str] = set()
     for profile in tables.EXAMPLES.values():
         description = tables.described(profile)
-        shown |= description.labels.known.keys()
+        shown |= description.labels.by_key.keys()
     assert shown == ALL - {LEAF, LEAF_GROUP}  # which need switches
     tray = tables.described("gb200-nvl72-tray")
-    domain = tray.labels.known[NVLINK_DOMAIN]
+    domain = tray.labels.by_key[NVLINK_DOMAIN]
     assert domain.endswith(".32766")
 
 

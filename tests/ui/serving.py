@@ -25,7 +25,7 @@ from toposcope.ui.bundle import Bundle
 from toposcope.ui.computing import Answerer, Computing
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
-from toposcope.ui.known import Known, KnownCluster, Sent
+from toposcope.ui.known import KnownCluster, Sent, WorkerCopy
 from toposcope.ui.program import listening
 from toposcope.ui.questions import NoPlanError, Question, QuestionOutcome
 from toposcope.ui.routes import Routes
@@ -120,7 +120,7 @@ class InThisProcess:
     snapshot: Callable[[], Snapshot]
 
     def submit(self, question: Question, _seconds: float | None = None) -> Future[bytes]:
-        known = Known()
+        known = WorkerCopy()
         for message in Sent().news(KnownCluster(self.snapshot())):
             known.take(message)
         answer = Answers(known).answer(question)

@@ -26,6 +26,8 @@ from toposcope.ui.frames import EndedError
 from toposcope.ui.known import KnownCluster
 from toposcope.ui.questions import Ask, CheckRequest, Drain, NoPlanError, Overview
 
+pytestmark = pytest.mark.slow
+
 NOTHING = Snapshot("test", None, (), ())
 LONG = 60.0
 SHORT = 0.5

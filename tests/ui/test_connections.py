@@ -15,7 +15,7 @@ REQUEST = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setattr(ui_server, "CONNECTIONS", MOST)
+    monkeypatch.setattr(ui_server, "MAX_CONNECTIONS", MOST)
     with served(tmp_path) as found:
         yield found
 

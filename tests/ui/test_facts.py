@@ -47,11 +47,11 @@ def test_complete_once_everything_was_read() -> None:
     facts, _ = _facts()
     facts.mark_alive("nodes")
     facts.mark_synced("nodes")
-    assert not facts.complete
+    assert not facts.is_complete
     facts.mark_failing("pods", "no answer")
-    assert not facts.complete
+    assert not facts.is_complete
     facts.mark_synced("pods")
-    assert facts.complete
+    assert facts.is_complete
 
 
 def test_stale_counts_from_the_last_sign_of_life() -> None:

@@ -13,7 +13,17 @@ from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
-from toposcope.ui.known import Added, Known, KnownCluster, KnownCollection, Message, Removed, Sent, decoded, encoded
+from toposcope.ui.known import (
+    Added,
+    KnownCluster,
+    KnownCollection,
+    Message,
+    Removed,
+    Sent,
+    WorkerCopy,
+    decoded,
+    encoded,
+)
 
 RACKS = [node(f"n{i}", "b", f"r{i}") for i in range(4)]
 
@@ -25,7 +35,7 @@ THOUSAND_NODES = [node(f"n{number:04}", "b", f"r{number}") for number in range(1
 class Worker:
     """What the server has sent a worker, and what the worker knows of it."""
 
-    known: Known = field(default_factory=Known)
+    known: WorkerCopy = field(default_factory=WorkerCopy)
     sent: Sent = field(default_factory=Sent)
 
     def hears(self, cluster: KnownCluster) -> list[Message]:

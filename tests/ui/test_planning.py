@@ -23,6 +23,7 @@ from toposcope.snapshot.model import Snapshot
 from toposcope.ui.facts import Facts
 from toposcope.ui.metrics import PlanningMetrics
 from toposcope.ui.planning import drained, overview, plan_of
+from toposcope.ui.protocol import KeptRow
 from toposcope.ui.questions import NoPlanError
 from toposcope.ui.saved import EXPECTED
 
@@ -78,6 +79,34 @@ def test_gangs_that_require_a_level_are_counted_by_result() -> None:
     assert found["gang_placement_kept", "MATCH", "cluster"] == 1
     assert found["gang_placement_kept", "VIOLATION", "cluster"] == 1
     assert found["gang_placement_kept", "UNOBSERVABLE", "cluster"] == 0
+
+
+def test_page_lists_gangs_that_do_not_keep_their_level() -> None:
+    running = []
+    for pod in [*pods("apart", "n0", "n2"), *pods("close", "n4", "n5"), *pods("gone", "n6", "n99")]:
+        running.append(msgspec.structs.replace(pod, annotations={REQUIRED: RACK}))
+    planning = overview(plan_of(cluster(RACKS, running), None))
+    violation, unobservable = planning.kept
+
+    assert (planning.violations, planning.unobservable, planning.matches) == (1, 1, 1)
+    assert violation == KeptRow(
+        kind="Job",
+        name="ml/apart",
+        gpus=16,
+        result="VIOLATION",
+        lines=[
+            ("one example.com/rack required: VIOLATION; pod/apart-0 on n0 is in b0/r0, pod/apart-1 on n2 is in b0/r1")
+        ],
+        advice=[
+            (
+                "cause: its scheduler placed it in several domains, or the label of a node changed after that; "
+                "the pods do not say which"
+            ),
+            "fix: correct the label if it is wrong; else restart the gang after a checkpoint",
+        ],
+    )
+    assert unobservable.lines == ["one example.com/rack required: UNOBSERVABLE; node n99 of pod/gone-1 is gone"]
+    assert unobservable.advice == []
 
 
 def test_schedulers_and_named_gangs_are_few() -> None:
@@ -235,7 +264,7 @@ def test_better_place_holds_the_gang_in_as_few_domains_as_the_score_says(seed: i
     table, gangs = capacity(at_random(random.Random(seed)))
     for score in scores(table, gangs):
         place = better_place(table, score)
-        assert bool(place) == score.better_now
+        assert bool(place) == score.can_improve
         if not place:
             continue
         level, domains = place

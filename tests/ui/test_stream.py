@@ -132,7 +132,7 @@ def test_page_that_does_not_read_is_dropped(tmp_path: Path) -> None:
             for turn in range(200):
                 server.facts.warn("nodes", f"{turn} " * 50_000)
                 server.broadcaster.tick()
-                if not server.stream.open:
+                if not server.stream.open_streams:
                     break
             _wait_until_free(server)
         newest, _ = server.broadcaster.packed()
@@ -143,7 +143,7 @@ def test_page_that_does_not_read_is_dropped(tmp_path: Path) -> None:
 def _wait_until_free(server: Served) -> None:
     """Until no stream is open: asking for an answer gives the server its turns."""
     for _ in range(2000):
-        if not server.stream.open:
+        if not server.stream.open_streams:
             return
         server.ask("/healthz")
     pytest.fail("the stream is still open")

@@ -17,13 +17,13 @@ from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import Snapshot
 from toposcope.ui.computing import Computing, CrashError, DeadlineError, DefectError, MemoryLimitError
 from toposcope.ui.questions import NoPlanError, Question
-from toposcope.ui.turns import WAITING
+from toposcope.ui.turns import MAX_WAITING
 
 COMPUTING = ("/api/planning?view=", "/api/gang?view=&kind=Job&name=x", "/api/drain?view=&node=n1")
 OTHERS = ("/api/snapshot", "/api/node/n1", "/api/search?q=abcd", "/api/events")
 INSTEAD = "check fewer or smaller workloads, or use toposcope check"
 NOTHING = Snapshot("test", None, (), ())
-PLACES = WAITING + 1
+PLACES = MAX_WAITING + 1
 
 
 @dataclass

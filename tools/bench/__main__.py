@@ -13,11 +13,13 @@ from tools import figures
 from tools.bench.agent import memory_figures, probe_figures, start_figures
 from tools.bench.bindings import bindings_figures
 from tools.bench.controller import change_figures, sync_figures
+from tools.bench.node_endpoint import endpoint_figures
 from tools.bench.one_agent import flapping_figures, rest_figures
 from tools.bench.plan_watches import plan_figures
 from tools.bench.real import real_figures
 from tools.bench.recompute import recompute_figures
 from tools.bench.report import HEAD, Figure, aligned, rows_of
+from tools.bench.rings import rings_figures
 from tools.bench.snapshot_commands import look_figures, planning_figures
 from tools.bench.topologies import topologies_figures
 from tools.bench.ui import ui_figures
@@ -35,6 +37,8 @@ _FIGURES: Final[tuple[Callable[..., Iterator[Figure]], ...]] = (
     real_figures,
     plan_figures,
     bindings_figures,
+    endpoint_figures,
+    rings_figures,
     look_figures,
     planning_figures,
     ui_figures,

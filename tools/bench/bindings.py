@@ -23,9 +23,10 @@ from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.workspace import MeasurementError, scratch
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.integrations.binding_paths import CONFIG_MAP, encode
-from toposcope.integrations.node_path import PathStep
 
-_POLICY: Final = Path(__file__).with_name("binding_policy.yaml")
+_POLICY: Final = (
+    Path(__file__).parents[2] / "manifests" / "components" / "binding-labels" / "policy.yaml"
+)
 _GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
 _BARE: Final = "bare"
 _LABELLED: Final = "labelled"
@@ -90,11 +91,8 @@ def _name_nodes(api: AdminApi, count: int) -> list[str]:
     for number in range(count):
         name = f"gpu-node-{number:05d}.cluster.example.com"
         rack = number // _NODES_PER_RACK
-        paths[name] = (
-            PathStep("block", "", f"b{rack // _RACKS_PER_BLOCK}"),
-            PathStep("rack", "", f"r{rack}"),
-            PathStep("host", "", name),
-        )
+        block = rack // _RACKS_PER_BLOCK
+        paths[name] = f"block=b{block},rack=r{rack},nvlink-domain=,host="
     config_map = _object("ConfigMap", CONFIG_MAP)
     config_map["data"] = encode(paths).data
     api.create(f"/api/v1/namespaces/{HOME_NAMESPACE}/configmaps", config_map)

@@ -158,6 +158,14 @@ def ui() -> int:
     return 0
 
 
+def node_endpoint() -> int:
+    """`toposcope node-endpoint` with these flags."""
+    sys.argv[:1] = ["toposcope", "node-endpoint"]
+    from toposcope.cli.main import main
+
+    return main()
+
+
 def agent() -> int:
     """`toposcope agent` as it runs in a pod."""
     from toposcope.agent.nvml.process import fork_early

@@ -63,7 +63,7 @@ def _largest_figures() -> Iterator[Figure]:
     sizes = cpu(lambda: level_sizes(levels, nodes), runs=10)
     yield Figure(f"GPUs of every domain, {count} nodes (metrics, after the status)", sizes)
 
-    conditions = conditions_of(_TOPOLOGY, assessment, (), anything_served=False)
+    conditions = conditions_of(_TOPOLOGY, assessment, (), is_any_served=False)
     now = datetime.now(UTC)
     status = status_of(_TOPOLOGY, assessment, (), now, conditions)
     encoded = msgspec.json.encode(status)

@@ -61,7 +61,7 @@ class Journal:
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._gate is None)
 
-        if request.dry and NOBODY.encode() in request.body:
+        if request.is_dry_run and NOBODY.encode() in request.body:
             response = _REFUSED
         else:
             response = self._handle(request)

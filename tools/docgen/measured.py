@@ -74,6 +74,34 @@ SELECTIONS: Final = {
             ),
         ),
     ),
+    "node-endpoint": Selection(
+        "component `node-endpoint`, on a DGX H200",
+        ("measured",),
+        (
+            Line(
+                "requests a second of one CPU",
+                "endpoint",
+                "node endpoint, requests a second of one CPU, each * KiB",
+            ),
+            Line(
+                "memory of each of 1,000 clients that wait",
+                "endpoint",
+                "node endpoint, memory of each of 1,000 clients that wait",
+            ),
+            Line(
+                "memory in all",
+                "endpoint",
+                "node endpoint, memory of each of 1,000 clients that wait",
+                "memory in all",
+            ),
+            Line(
+                "a change, until all 1,000 have it",
+                "endpoint",
+                "node endpoint, memory of each of 1,000 clients that wait",
+                "a change, until all have it",
+            ),
+        ),
+    ),
     "controller": Selection(
         "controller",
         _NODES,

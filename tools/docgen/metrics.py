@@ -65,7 +65,7 @@ def families() -> dict[str, list[Family]]:
         )
     )
     return {
-        "agent": [*_families([AgentCollector(AgentMetrics(), pairs=True)])],
+        "agent": [*_families([AgentCollector(AgentMetrics(), has_pairs=True)])],
         "topologies": [family for family in controller if TOPOLOGY in family.labels],
         "work": [family for family in controller if TOPOLOGY not in family.labels],
         "planning": [*_families([served])],

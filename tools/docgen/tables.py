@@ -77,7 +77,7 @@ def labels() -> str:
     """Every label of ours, with what it is on the machines of `EXAMPLES`."""
     shown = []
     for profile in EXAMPLES.values():
-        known = described(profile).labels.known
+        known = described(profile).labels.by_key
         shown.append(known)
 
     rows = []

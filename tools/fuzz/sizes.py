@@ -33,7 +33,7 @@ from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.status import conditions_of
 from toposcope.hardware.matrix_annotation import MatrixError, parse
 from toposcope.hierarchy.controller_config import UnreadableError, read_config
-from toposcope.kube.client import _LARGEST_LINE, _lines
+from toposcope.kube.client import _MOST_LINE_BYTES, _lines
 from toposcope.kube.errors import UnreachableError
 from toposcope.placement.check import Checker
 from toposcope.snapshot.decode import Decoder
@@ -199,7 +199,7 @@ def _spec() -> str:
 
     topology = read(document)
     assessment = assess(topology, Evidence(()), Memory())
-    conditions = conditions_of(topology, assessment, (), anything_served=True)
+    conditions = conditions_of(topology, assessment, (), is_any_served=True)
     for condition in conditions:
         refusal(condition.message)
     return f"{len(topology.problems):,} problems, the first ones reported"
@@ -212,7 +212,7 @@ def _line() -> str:
 
     answer: http.client.HTTPResponse = Endless()  # type: ignore[assignment]  # the one method that is used
     try:
-        for _ in _lines(answer, _LARGEST_LINE):
+        for _ in _lines(answer, _MOST_LINE_BYTES):
             pass
     except UnreachableError as error:
         refusal(error)

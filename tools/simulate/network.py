@@ -364,7 +364,7 @@ class Answer:
         self._headers = {name.lower(): text for name, text in response.headers.items()}
         self._connection = connection
         self._chunks = iter(response.chunks)
-        if response.stream:
+        if response.is_stream:
             connection.network.streams.add(connection)
 
     def read(self, _most: int) -> bytes:

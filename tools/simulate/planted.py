@@ -96,7 +96,7 @@ PLANTED: Final[Mapping[str, Defect]] = {
     ),
     "a Lease is held after it has expired": Defect(
         invariant="writer",
-        changes={"controller.election.Election.may_write": _holds},
+        changes={"controller.election.Election.can_write": _holds},
     ),
     "a new Lease is used at once": Defect(
         invariant="writer",

@@ -219,7 +219,7 @@ def probed(node: str, profile: str, faults: str) -> RawNode:
 @functools.cache
 def labelled(node: str, profile: str, faults: str) -> dict[str, str]:
     """The labels of that machine, as `toposcope discover` has them."""
-    return dict(describe(probed(node, profile, faults), node).labels.known)
+    return dict(describe(probed(node, profile, faults), node).labels.by_key)
 
 
 @dataclass
@@ -290,7 +290,7 @@ class Program:
     def _live_as_agent(self, runtime: scheduler.Machine, machine: SimulatedMachine) -> None:
         own = self._world
         client = ApiClient(_CLUSTER, "toposcope-agent", runtime=runtime)
-        planner = Planner(machine.node, unique=True, slinky=True)
+        planner = Planner(machine.node, can_write_unique=True, can_write_slinky=True)
         publisher = NodePublisher(client, machine.node, planner, runtime)
         metrics = AgentMetrics()
         options = AgentOptions(machine.node)
@@ -389,7 +389,7 @@ class Program:
         return f"{self.name}: {wrong}" if wrong else ""
 
     def leads(self) -> bool:
-        return bool(self.parts and self.process.alive and self.parts.elector.may_write())
+        return bool(self.parts and self.process.alive and self.parts.elector.can_write())
 
     def size(self) -> None: ...
 
@@ -575,7 +575,7 @@ class World(world.World):
 
     def _wrote(self, process: Process, request: HttpRequest, response: Response) -> None:
         name = process.name
-        is_stored = response.code < _REFUSED and not request.dry
+        is_stored = response.code < _REFUSED and not request.is_dry_run
         if is_stored:
             is_controller = name.startswith("controller")
             births = 0

@@ -15,7 +15,7 @@ def main() -> int:
     add_arguments(parser)
     arguments = parser.parse_args()
     chosen = options(parser, arguments)
-    with ProbeProcess(open_pynvml, arguments.sysfs, vf_rails=chosen.vf_rails) as probe:
+    with ProbeProcess(open_pynvml, arguments.sysfs, has_vf_rails=chosen.vf_rails) as probe:
         with loading():
             from toposcope.agent.run import run  # noqa: PLC0415 - after the fork
         return run(chosen, probe)

@@ -31,8 +31,8 @@ from toposcope.hardware.topology import DataDirect, Gpu, Nic, NodeTopology, Path
 from toposcope.text import compact
 
 VERSION: Final = 1
-LIMIT: Final = 8192
-_LONGEST_NAME: Final = 64
+LIMIT_BYTES: Final = 8192
+_MOST_NAME_CHARACTERS: Final = 64
 """No UUID or device name of the kernel is longer."""
 _REASONS: Final = ((16, 200), (16, 100), (8, 100))
 """How many reasons are kept, and how long they may be.
@@ -65,7 +65,7 @@ def annotation_for(topology: NodeTopology, neighbours: Neighbours = MappingProxy
         document["faults"] = _faults(topology)
     for smaller in _smaller(document, topology.reasons):
         text = compact(smaller)
-        if len(text) <= LIMIT:
+        if len(text) <= LIMIT_BYTES:
             return text
     raise AssertionError("eight short reasons always fit")
 
@@ -77,7 +77,7 @@ def _gpu(gpu: Gpu) -> dict[str, Any]:
         pci=gpu.address,
         root=gpu.root,
         numa=gpu.numa,
-        nics=[_plain(name, _LONGEST_NAME) for name in gpu.rails] or None,
+        nics=[_plain(name, _MOST_NAME_CHARACTERS) for name in gpu.rails] or None,
     )
 
 
@@ -179,10 +179,10 @@ def _cpus(topology: NodeTopology) -> dict[str, str]:
 
 def _device(**facts: Any) -> dict[str, Any]:
     """What is known of a device."""
-    known = {}
+    facts_known = {}
     for name, value in facts.items():
         if isinstance(value, str):
-            known[name] = _plain(value, _LONGEST_NAME)
+            facts_known[name] = _plain(value, _MOST_NAME_CHARACTERS)
         elif value is not None:
-            known[name] = value
-    return known
+            facts_known[name] = value
+    return facts_known

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from toposcope.agent.annotation import printable_ascii
-from toposcope.agent.discover import path_known
+from toposcope.agent.discover import is_path_known
 from toposcope.agent.faults import Fault, FaultKind
 from toposcope.agent.raw import typed
 from toposcope.hardware.matrix import SELF, nv_links
@@ -32,13 +32,13 @@ from toposcope.hardware.topology import Fabric, Gpu, NodeTopology
 from toposcope.text import compact, parse, plural
 
 VERSION: Final = 1
-_LIMIT: Final = 16384
+_LIMIT_CHARACTERS: Final = 16384
 """A baseline of 16 GPUs is 2 kB; a longer text is not ours."""
-_MOST_ACCEPTED: Final = 64
+_MOST_ACCEPTED_FAULTS: Final = 64
 _UUID: Final = re.compile(r"[!-~]{1,64}")
 _KEY: Final = re.compile(r"[ -~]{1,96}")
 """Of an accepted fault."""
-_LONGEST_PRODUCT: Final = 96
+_MOST_PRODUCT_CHARACTERS: Final = 96
 """NVML_DEVICE_NAME_V2_BUFFER_SIZE."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -57,7 +57,7 @@ class Baseline(NamedTuple):
     """GPU to its active NVLinks."""
     paths: Mapping[tuple[str, str], str]
     """Pair of GPUs (smaller first) to the cell of the link matrix."""
-    fabric: bool = False
+    is_in_fabric: bool = False
     """Whether the node was in a multi-node NVLink fabric.
 
     A tray whose fabric is down reports that it has none.
@@ -110,7 +110,7 @@ def observed(topology: NodeTopology) -> Baseline:
         product=next(iter(products.values()), None),
         links=links,
         paths=_paths(topology),
-        fabric=topology.fabric is Fabric.COMPLETED,
+        is_in_fabric=topology.fabric is Fabric.COMPLETED,
         uuids={pci: uuid for uuid, pci in _by_uuid(topology.gpus).items()},
         products=products if several else _NOTHING,
     )
@@ -121,7 +121,7 @@ def _plain(product: str | None) -> str | None:
 
     Drivers that are damaged answer anything.
     """
-    return None if product is None else printable_ascii(product)[:_LONGEST_PRODUCT]
+    return None if product is None else printable_ascii(product)[:_MOST_PRODUCT_CHARACTERS]
 
 
 def _paths(topology: NodeTopology) -> dict[tuple[str, str], str]:
@@ -130,7 +130,7 @@ def _paths(topology: NodeTopology) -> dict[tuple[str, str], str]:
         for j, b in enumerate(topology.gpus[:i]):
             if not a.links_known or not b.links_known:
                 continue
-            if path_known(topology.matrix, topology.pci_levels, i, j):
+            if is_path_known(topology.matrix, topology.pci_levels, i, j):
                 pair = _pair(a.pci, b.pci)
                 paths[pair] = topology.matrix.cells[i][j]
     return paths
@@ -159,7 +159,7 @@ def compare(past: Baseline | None, topology: NodeTopology, absent: Iterable[str]
     were moved, firmware renumbered the buses).
     """
     today = observed(topology)
-    if past is None or _other_products(past, today):
+    if past is None or _has_only_other_products(past, today):
         return Comparison(today, ())
     past = _moved(past, topology)
     here = {*absent}
@@ -182,7 +182,7 @@ def compare(past: Baseline | None, topology: NodeTopology, absent: Iterable[str]
     )
 
 
-def _other_products(past: Baseline, today: Baseline) -> bool:
+def _has_only_other_products(past: Baseline, today: Baseline) -> bool:
     """Whether none of the GPUs can be one of the past: other products, and no UUID of that time."""
     uuids = set(past.uuids.values())
     if not uuids.isdisjoint(today.uuids.values()):
@@ -198,11 +198,11 @@ def _moved(past: Baseline, topology: NodeTopology) -> Baseline:
     A GPU that is nowhere keeps its address, unless another one is there now.
     """
     places = _places(past, topology)
-    taken = {gpu.pci for gpu in topology.gpus}
+    addresses_now = {gpu.pci for gpu in topology.gpus}
     for before in (*past.links, *past.uuids):
         if before in places:
             continue
-        if before not in taken:
+        if before not in addresses_now:
             places[before] = before
         elif before in past.uuids:
             places[before] = past.uuids[before]
@@ -229,12 +229,12 @@ def _places(past: Baseline, topology: NodeTopology) -> dict[str, str]:
         if address not in past.links and address not in past.uuids:
             continue
         product = past.product_of(address)
-        if _may_be(product, _plain(gpu.product)):
+        if _can_be(product, _plain(gpu.product)):
             places[address] = address
     return places
 
 
-def _may_be(before: str | None, now: str | None) -> bool:
+def _can_be(before: str | None, now: str | None) -> bool:
     return before is None or now is None or before == now
 
 
@@ -272,7 +272,7 @@ def _better(past: Baseline, today: Baseline) -> Baseline:
         product=today.product or past.product,
         links=links,
         paths=paths,
-        fabric=past.fabric or today.fabric,
+        is_in_fabric=past.is_in_fabric or today.is_in_fabric,
         uuids=uuids,
         products=_products(past, today, links),
         accepted=past.accepted,
@@ -281,13 +281,13 @@ def _better(past: Baseline, today: Baseline) -> Baseline:
 
 def _products(past: Baseline, today: Baseline, gpus: Iterable[str]) -> Mapping[str, str]:
     """Each GPU's product, if they differ."""
-    known = {}
+    products = {}
     for gpu in gpus:
         source = today if gpu in today.links else past
         product = source.product_of(gpu) or past.product_of(gpu)
         if product:
-            known[gpu] = product
-    return known if len(set(known.values())) > 1 else _NOTHING
+            products[gpu] = product
+    return products if len(set(products.values())) > 1 else _NOTHING
 
 
 def _pair(a: str, b: str) -> tuple[str, str]:
@@ -311,14 +311,14 @@ def links_to(baseline: Baseline, gpu: str, others: Iterable[str]) -> int:
     cells add up to more links than there are.
     """
     to_each = {}
-    for other in baseline.links:
-        if other != gpu:
-            to_each[other] = nv_links(baseline.paths.get(_pair(gpu, other), SYS))
+    for peer in baseline.links:
+        if peer != gpu:
+            to_each[peer] = nv_links(baseline.paths.get(_pair(gpu, peer), SYS))
     if sum(to_each.values()) > baseline.links.get(gpu, 0):
         return 0
     links = 0
-    for other in others:
-        links += to_each.get(other, 0)
+    for peer in others:
+        links += to_each.get(peer, 0)
     return links
 
 
@@ -332,7 +332,7 @@ def degradations(
     baseline = past.baseline
     today = observed(topology)
     faults = list(_gone(past))
-    if baseline.fabric and topology.fabric is Fabric.NOT_SUPPORTED:
+    if baseline.is_in_fabric and topology.fabric is Fabric.NOT_SUPPORTED:
         faults.append(Fault(FaultKind.FABRIC_LEFT))
     uncounted = set(excused)
     for gpu, count in today.links.items():
@@ -403,7 +403,7 @@ def encode(baseline: Baseline) -> str:
         {"product": None, "gpus": {}, "paths": []},
     )
     for smaller in steps:
-        if len(text) > _LIMIT:
+        if len(text) > _LIMIT_CHARACTERS:
             document |= smaller
             text = compact(document)
     return text
@@ -416,7 +416,7 @@ def _written(baseline: Baseline) -> dict[str, Any]:
         "gpus": dict(sorted(baseline.links.items())),
         "paths": _rows(baseline),
     }
-    if baseline.fabric:
+    if baseline.is_in_fabric:
         document["fabric"] = True
     if baseline.uuids:
         document["uuids"] = dict(sorted(baseline.uuids.items()))
@@ -424,7 +424,7 @@ def _written(baseline: Baseline) -> dict[str, Any]:
         document["products"] = dict(sorted(baseline.products.items()))
     if baseline.accepted is not None:
         accepted = sorted(baseline.accepted)
-        document["accepted"] = accepted[:_MOST_ACCEPTED]
+        document["accepted"] = accepted[:_MOST_ACCEPTED_FAULTS]
     return document
 
 
@@ -450,7 +450,7 @@ def decode(text: str | None) -> Baseline | None:
         product=document.product,
         links=document.gpus,
         paths=_paths_in(document),
-        fabric=document.fabric or False,
+        is_in_fabric=document.fabric or False,
         uuids={gpu: uuid for gpu, uuid in uuids.items() if _UUID.fullmatch(uuid)},
         products=document.products or {},
         accepted=None if document.accepted is None else frozenset(document.accepted),
@@ -458,7 +458,7 @@ def decode(text: str | None) -> Baseline | None:
 
 
 def _document_in(text: str | None) -> "_Document | None":
-    if not text or len(text) > _LIMIT:
+    if not text or len(text) > _LIMIT_CHARACTERS:
         return None
     try:
         content = parse(text)
@@ -484,7 +484,7 @@ def _is_ours(document: "_Document") -> bool:
     if not _is_triangle(document.rows(), len(document.gpus)):
         return False
     accepted = document.accepted or []
-    return len(accepted) <= _MOST_ACCEPTED and all(_KEY.fullmatch(key) for key in accepted)
+    return len(accepted) <= _MOST_ACCEPTED_FAULTS and all(_KEY.fullmatch(key) for key in accepted)
 
 
 def _is_triangle(rows: Sequence[Sequence[str]], size: int) -> bool:

@@ -18,9 +18,9 @@ from toposcope.agent.raw import RawGpu
 
 _AMPERE: Final = 7
 """NVML_DEVICE_ARCH_AMPERE."""
-_WHOLE: Final = 8
+_WHOLE_BOARD_GPUS: Final = 8
 """GPUs of a board with NVSwitches, and of a hybrid cube mesh."""
-_MESH: Final = 4
+_MESH_GPUS: Final = 4
 """GPUs of a board that wires each GPU to each other one."""
 
 
@@ -33,9 +33,9 @@ class Board(NamedTuple):
     """NVSwitches of a board that show on the PCI bus; 0: they do not, or it has none."""
     parts: Mapping[int, int] = MappingProxyType({})
     """Number of the board's GPUs in a VM that sees no switch, to the links of each of them."""
-    mesh: bool = False
+    has_mesh_of_four: bool = False
     """Whether there is a board of four as well, without switches."""
-    cube: bool = False
+    is_cube_mesh: bool = False
     """Whether it is a hybrid cube mesh of eight.
 
     Smaller boards with these GPUs are wired in several ways.
@@ -47,18 +47,18 @@ _PARTS_OF_8: Final = MappingProxyType({1: 0, 2: 1, 3: 1, 4: 4})
 _PARTS_OF_6: Final = MappingProxyType({1: 0, 2: 1, 3: 1, 4: 3})
 
 _BOARDS: Final = (
-    Board(re.compile(r"A100-SXM"), links=12, switches=6, parts=_PARTS_OF_12, mesh=True),
+    Board(re.compile(r"A100-SXM"), links=12, switches=6, parts=_PARTS_OF_12, has_mesh_of_four=True),
     Board(re.compile(r"A800-SXM"), links=8, switches=6, parts=_PARTS_OF_8),
-    Board(re.compile(r"GH200"), links=18, mesh=True),
-    Board(re.compile(r"H100 \d+GB HBM\d|H100 SXM"), links=18, switches=4, mesh=True),
-    Board(re.compile(r"\bH200(?! NVL)"), links=18, switches=4, mesh=True),
+    Board(re.compile(r"GH200"), links=18, has_mesh_of_four=True),
+    Board(re.compile(r"H100 \d+GB HBM\d|H100 SXM"), links=18, switches=4, has_mesh_of_four=True),
+    Board(re.compile(r"\bH200(?! NVL)"), links=18, switches=4, has_mesh_of_four=True),
     Board(re.compile(r"\bH20\b(?! NVL)"), links=18, switches=4),
     Board(re.compile(r"\bH800$|\bH800 SXM"), links=8, switches=4),
-    Board(re.compile(r"\bGB[123]00\b"), links=18, mesh=True),
+    Board(re.compile(r"\bGB[123]00\b"), links=18, has_mesh_of_four=True),
     Board(re.compile(r"\bB[123]00\b"), links=18),
     Board(re.compile(r"V100-SXM3"), links=6, switches=6, parts=_PARTS_OF_6),
-    Board(re.compile(r"V100-SXM2"), links=6, cube=True),
-    Board(re.compile(r"P100-SXM2"), links=4, cube=True),
+    Board(re.compile(r"V100-SXM2"), links=6, is_cube_mesh=True),
+    Board(re.compile(r"P100-SXM2"), links=4, is_cube_mesh=True),
 )
 
 
@@ -72,12 +72,12 @@ def board_of(product: str | None) -> Board | None:
     return None
 
 
-def trained_off(gpu: RawGpu) -> bool:
+def is_trained_off(gpu: RawGpu) -> bool:
     """Whether the driver keeps the GPU's links down on purpose: MIG mode of Ampere.
 
     Hopper and later keep them up.
     """
-    return bool(gpu.mig) and gpu.architecture in (_AMPERE, None)
+    return bool(gpu.has_mig) and gpu.architecture in (_AMPERE, None)
 
 
 def wired_links(
@@ -91,9 +91,9 @@ def wired_links(
     wired: list[int | None] = []
     for gpu in gpus:
         board = board_of(gpu.name)
-        if trained_off(gpu):
+        if is_trained_off(gpu):
             wired.append(0)
-        elif board is None or _mig_unknown(gpu, nvlinks):
+        elif board is None or _is_mig_unknown(gpu, nvlinks):
             wired.append(None)
         else:
             mates = [mate for mate in gpus if mate.name is None or board_of(mate.name) is board]
@@ -102,23 +102,23 @@ def wired_links(
     return wired
 
 
-def _mig_unknown(gpu: RawGpu, nvlinks: NvLinks) -> bool:
+def _is_mig_unknown(gpu: RawGpu, nvlinks: NvLinks) -> bool:
     """Whether NVML refused to say whether MIG mode is on.
 
     It would explain links that are down.
     """
-    return gpu.architecture == _AMPERE and gpu.mig is None and not nvlinks.active(gpu.pci)
+    return gpu.architecture == _AMPERE and gpu.has_mig is None and not nvlinks.active(gpu.pci)
 
 
 def _site(mates: Sequence[RawGpu], nvlinks: NvLinks, *, switches: int, absent: int) -> "_Site":
     """What this machine has of the board that `mates` sit on."""
     linked = 0
-    racked = False
+    is_racked = False
     last_module = 0
     counts = set()
     for mate in mates:
-        linked += not trained_off(mate)
-        racked = racked or mate.racked
+        linked += not is_trained_off(mate)
+        is_racked = is_racked or mate.is_racked
         last_module = max(last_module, mate.module or 0)
         counts.add(nvlinks.active(mate.pci))
     return _Site(
@@ -126,10 +126,10 @@ def _site(mates: Sequence[RawGpu], nvlinks: NvLinks, *, switches: int, absent: i
         absent=absent,
         linked=linked,
         switches=switches,
-        switched=nvlinks.switched(),
-        meshed=nvlinks.meshed(),
-        alike=len(counts) == 1,
-        racked=racked,
+        is_switched=nvlinks.is_switched(),
+        is_meshed=nvlinks.is_meshed(),
+        has_equal_links=len(counts) == 1,
+        is_racked=is_racked,
         last_module=last_module,
     )
 
@@ -144,36 +144,36 @@ class _Site(NamedTuple):
     """Those in NVML whose links are not trained off."""
     switches: int
     """NVSwitches on the PCI bus."""
-    switched: bool
+    is_switched: bool
     """Whether a link ends in an NVSwitch."""
-    meshed: bool
+    is_meshed: bool
     """Whether a link ends in another GPU."""
-    alike: bool
+    has_equal_links: bool
     """Whether all of them have equally many links up."""
-    racked: bool
+    is_racked: bool
     """Whether it is a tray of a rack, whose switches are in other trays."""
     last_module: int
     """The highest place on the baseboard; 0: not known."""
 
 
 def _on_this_machine(board: Board, site: _Site) -> int | None:
-    if board.cube:
-        whole = site.gpus == _WHOLE and not site.absent
-        return board.links if whole else None
-    if site.gpus >= _WHOLE or site.racked:
+    if board.is_cube_mesh:
+        is_whole = site.gpus == _WHOLE_BOARD_GPUS and not site.absent
+        return board.links if is_whole else None
+    if site.gpus >= _WHOLE_BOARD_GPUS or site.is_racked:
         return board.links
-    if site.switched or site.switches:
+    if site.is_switched or site.switches:
         return _behind_switches(board, site)
-    if site.meshed:
+    if site.is_meshed:
         return _in_mesh(board, site)
     return _without_links(board, site)
 
 
 def _in_mesh(board: Board, site: _Site) -> int | None:
     """Part of a board that wires each GPU to each other one."""
-    if not board.mesh:
+    if not board.has_mesh_of_four:
         return None
-    to_each = board.links // (_MESH - 1)
+    to_each = board.links // (_MESH_GPUS - 1)
     return min(board.links, to_each * (site.linked - 1))
 
 
@@ -182,8 +182,8 @@ def _behind_switches(board: Board, site: _Site) -> int | None:
 
     A VM with a part of the GPUs has a part of the switches, or sees none.
     """
-    superchip = board.mesh and not board.switches
-    if site.gpus > _MESH or superchip or site.switches >= board.switches > 0:
+    superchip = board.has_mesh_of_four and not board.switches
+    if site.gpus > _MESH_GPUS or superchip or site.switches >= board.switches > 0:
         return board.links
     if site.switches > 0:
         return board.links // board.switches * site.switches
@@ -191,7 +191,7 @@ def _behind_switches(board: Board, site: _Site) -> int | None:
         return board.parts.get(site.gpus, board.links)
     # How many links Hopper and later leave to a part is not documented: what all of its GPUs have
     # is not wrong.
-    return None if site.alike else board.links
+    return None if site.has_equal_links else board.links
 
 
 def _without_links(board: Board, site: _Site) -> int | None:
@@ -199,7 +199,9 @@ def _without_links(board: Board, site: _Site) -> int | None:
 
     A broken board, or GPUs that were passed through without their switches.
     """
-    if site.gpus > _MESH:
+    if site.gpus > _MESH_GPUS:
         return board.links
-    board_of_four = board.mesh and site.gpus == _MESH and site.last_module <= _MESH
+    board_of_four = (
+        board.has_mesh_of_four and site.gpus == _MESH_GPUS and site.last_module <= _MESH_GPUS
+    )
     return board.links if board_of_four else None

@@ -23,7 +23,8 @@ from toposcope.telemetry.families import Family, Samples, family, histogram
 _PREFIX: Final = "toposcope_agent_"
 _Sample = tuple[tuple[str, ...], float]
 """Label values, and the number."""
-_UTIME, _RSS = 11, 21
+_UTIME_FIELD: Final = 11
+_RSS_FIELD: Final = 21
 """Fields of /proc/PID/stat, counted from the process' state (proc(5) counts from 3 there)."""
 
 
@@ -38,11 +39,11 @@ class AgentCollector:
         metrics: AgentMetrics,
         worker: Callable[[], int | None] = lambda: None,
         *,
-        pairs: bool = False,
+        has_pairs: bool = False,
     ) -> None:
         self._metrics = metrics
         self._worker = worker
-        self._pairs = pairs
+        self._pairs = has_pairs
 
     def collect(self) -> Iterator[Family]:
         """All families."""
@@ -77,13 +78,13 @@ def _activity(metrics: AgentMetrics) -> Iterator[Family]:
     yield _counter("publishes", text, "outcome", metrics.publishes)
 
     text = "1 while the Node is watched for changes by others, else 0."
-    yield _number("watching", text, metrics.watching)
+    yield _number("watching", text, metrics.is_watching)
 
     text = (
         "1 while the admission policies refuse what they must "
         "and RBAC grants no more than is needed, else 0."
     )
-    yield _number("confined", text, metrics.confined)
+    yield _number("confined", text, metrics.is_confined)
 
     text = "Version of this agent."
     version = (__version__,)
@@ -270,9 +271,9 @@ def _usage_of(pid: int) -> Usage:
     # The name may hold anything, parentheses and blanks too, so fields count from behind it.
     _, _, behind_name = stat.rpartition(b")")
     fields = behind_name.split()
-    pages = int(fields[_RSS])
-    user = int(fields[_UTIME])
-    system = int(fields[_UTIME + 1])
+    pages = int(fields[_RSS_FIELD])
+    user = int(fields[_UTIME_FIELD])
+    system = int(fields[_UTIME_FIELD + 1])
     return Usage(
         resident=pages * os.sysconf("SC_PAGESIZE"),
         cpu=(user + system) / os.sysconf("SC_CLK_TCK"),

@@ -59,22 +59,22 @@ def container_facts(
         value = environ.get(name)
         if value is not None:
             facts[name] = value
-    there = os.access(f"{dev}/{_CONTROL_DEVICE}", os.F_OK)
-    facts[_CONTROL_DEVICE] = "present" if there else "absent"
+    has_control_device = os.access(f"{dev}/{_CONTROL_DEVICE}", os.F_OK)
+    facts[_CONTROL_DEVICE] = "present" if has_control_device else "absent"
     return tuple(facts.items())
 
 
 def advice(code: int, raw: RawNode) -> str:
     """What an admin can do about an NVML that does not start with this error code on this node."""
-    given = dict(raw.container)
+    container = dict(raw.container)
     if code == LIBRARY_NOT_FOUND:
-        remedy = _runtime(given) if raw.module_loaded else _NO_DRIVER
+        remedy = _runtime(container) if raw.is_module_loaded else _NO_DRIVER
         return f"libnvidia-ml.so.1 was not found: {remedy}"
-    without_device = raw.module_loaded and given.get(_CONTROL_DEVICE) == "absent"
+    without_device = raw.is_module_loaded and container.get(_CONTROL_DEVICE) == "absent"
     if without_device and code in (DRIVER_NOT_LOADED, UNKNOWN):
         return (
             "the kernel module is loaded but this container has no /dev/nvidiactl: "
-            f"{_runtime(given)}"
+            f"{_runtime(container)}"
         )
     return _ADVICE.get(code, "run `nvidia-smi` on the node; it asks the same library")
 
@@ -84,25 +84,23 @@ def withheld(raw: RawNode) -> str:
 
     Empty unless a setting of this container explains it.
     """
-    asked = dict(raw.container).get(_VISIBLE)
-    if asked in (None, "all", _BY_MOUNTS):
+    visible_devices = dict(raw.container).get(_VISIBLE)
+    if visible_devices in (None, "all", _BY_MOUNTS):
         return ""
-    return f"{_VISIBLE} is {asked!r} in this container, which hides GPUs: set it to all"
+    return f"{_VISIBLE} is {visible_devices!r} in this container, which hides GPUs: set it to all"
 
 
-def _runtime(given: dict[str, str]) -> str:
+def _runtime(container: dict[str, str]) -> str:
     """Which of the runtime's settings is missing, in the order in which they have to be right."""
-    asked = given.get(_VISIBLE, "")
-    if asked in ("", "void", "none"):
-        return (
-            f"the driver is loaded on this node, but {_VISIBLE} is {asked or 'not set'!r}: "
-            "set it to all"
-        )
-    wanted = given.get(_CAPABILITIES, "")
+    visible_devices = container.get(_VISIBLE, "")
+    if visible_devices in ("", "void", "none"):
+        setting = visible_devices or "not set"
+        return f"the driver is loaded on this node, but {_VISIBLE} is {setting!r}: set it to all"
+    wanted = container.get(_CAPABILITIES, "")
     capabilities = wanted.replace(" ", "").split(",")
     if wanted and "utility" not in capabilities and "all" not in capabilities:
         return f"the driver is loaded on this node, but {_CAPABILITIES} is {wanted!r}: add utility"
-    if asked == _BY_MOUNTS:
+    if visible_devices == _BY_MOUNTS:
         return (
             "the driver is loaded on this node, but the container got none of its files: "
             f"{_BY_MOUNTS}/all must be a mount of /dev/null, and the runtime must heed these "
@@ -126,19 +124,19 @@ class RestartPolicy:
     """
 
     def __init__(self) -> None:
-        self._worked = False
-        self._without_module = False
+        self._has_worked = False
+        self._has_lacked_module = False
         self._since: float | None = None
         self._seconds = 0.0
 
     def observe(self, raw: RawNode, now: float) -> None:
         """Take note of a probe; `now` in seconds of a clock that never goes back."""
-        if not raw.module_loaded:
-            self._without_module = True
+        if not raw.is_module_loaded:
+            self._has_lacked_module = True
         if not raw.down:
-            self._worked = True
-        changed = self._worked or self._without_module
-        if not changed or not raw.module_loaded or not _is_outdated(raw):
+            self._has_worked = True
+        changed = self._has_worked or self._has_lacked_module
+        if not changed or not raw.is_module_loaded or not _is_outdated(raw):
             self._since, self._seconds = None, 0.0
             return
         if self._since is None:
@@ -149,7 +147,7 @@ class RestartPolicy:
         """Why a restart would help; empty when it would not."""
         if self._seconds < PATIENCE_SECONDS:
             return ""
-        if self._worked:
+        if self._has_worked:
             return (
                 "NVML worked in this container but no longer starts, although the driver is loaded"
             )

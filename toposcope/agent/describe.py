@@ -55,48 +55,48 @@ class Description(NamedTuple):
         return "; ".join([facts, *topology.reasons])
 
     def _label(self, key: str) -> str:
-        return self.labels.known.get(key, "unknown")
+        return self.labels.by_key.get(key, "unknown")
 
 
 def describe(
-    raw: RawNode, node_name: str, baseline_text: str | None = None, *, accept: bool = False
+    raw: RawNode, node_name: str, baseline_text: str | None = None, *, is_accepting: bool = False
 ) -> Description:
     """What one probe means for the node.
 
-    `baseline_text` is the annotation with the best that the node has shown. `accept` makes the
-    present state the baseline, with all that is wrong with it.
+    `baseline_text` is the annotation with the best that the node has shown. `is_accepting` makes
+    the present state the baseline, with all that is wrong with it.
     """
-    past = None if accept else baseline.decode(baseline_text)
+    past = None if is_accepting else baseline.decode(baseline_text)
     if raw.gpus:
-        return _described(raw, node_name, past, accept=accept)
-    return _without_gpus(raw, past, accept=accept)
+        return _described(raw, node_name, past, is_accepting=is_accepting)
+    return _without_gpus(raw, past, is_accepting=is_accepting)
 
 
 def _described(
-    raw: RawNode, node_name: str, past: baseline.Baseline | None, *, accept: bool
+    raw: RawNode, node_name: str, past: baseline.Baseline | None, *, is_accepting: bool
 ) -> Description:
     """What a probe that found GPUs means."""
-    seen = examine(raw)
-    compared = baseline.compare(past, seen.topology, seen.absent)
-    if accept:
+    examination = examine(raw)
+    compared = baseline.compare(past, examination.topology, examination.absent)
+    if is_accepting:
         compared = compared._replace(baseline=compared.baseline._replace(accepted=frozenset()))
-    topology = _forgotten_links(seen, compared.baseline)
+    topology = _forgotten_links(examination, compared.baseline)
     gpus = []
     for position, gpu in enumerate(topology.gpus):
-        gpus.append(expecting(gpu, _expected(position, gpu, seen, compared)))
+        gpus.append(expecting(gpu, _expected(position, gpu, examination, compared)))
     topology = topology._replace(gpus=tuple(gpus))
     faults = [
-        *seen.faults,
+        *examination.faults,
         *weak_links(gpus),
-        *baseline.degradations(compared, topology, seen.trained_off),
+        *baseline.degradations(compared, topology, examination.trained_off),
     ]
-    if accept:
+    if is_accepting:
         accepted: frozenset[str] | None = acceptable(faults)
     else:
-        accepted = _still_accepted(compared.baseline, faults, seen, raw)
-    topology = conclude(topology, faults, seen.notes, accepted)
+        accepted = _still_accepted(compared.baseline, faults, examination, raw)
+    topology = conclude(topology, faults, examination.notes, accepted)
     annotations = {MATRIX: annotation_for(topology)}
-    if raw.nvlinks_read:
+    if raw.has_read_nvlinks:
         annotations[REFERENCE] = baseline.encode(compared.baseline._replace(accepted=accepted))
     return Description(
         labels=labels_for(topology, node_name),
@@ -106,11 +106,13 @@ def _described(
     )
 
 
-def _without_gpus(raw: RawNode, past: baseline.Baseline | None, *, accept: bool) -> Description:
+def _without_gpus(
+    raw: RawNode, past: baseline.Baseline | None, *, is_accepting: bool
+) -> Description:
     """What a probe that found no GPU means: the node has none, or NVML does not show them."""
-    if raw.bus_visible and not expected_gpus(raw) and not _off_the_bus(raw):
+    if raw.is_bus_visible and not expected_gpus(raw) and not _is_off_the_bus(raw):
         return _none_on_bus(raw, past)
-    accepted = _accepted_without(raw, past, accept=accept)
+    accepted = _accepted_without(raw, past, is_accepting=is_accepting)
     if accepted:
         return accepted
     return unknown(
@@ -136,7 +138,7 @@ def _none_on_bus(raw: RawNode, past: baseline.Baseline | None) -> Description:
 
 
 def _names_on_bus(raw: RawNode) -> str:
-    if not raw.bus_visible:
+    if not raw.is_bus_visible:
         return "unknown, sysfs shows no PCI bus"
     return ", ".join(expected_gpus(raw).values()) or "none"
 
@@ -151,17 +153,17 @@ def _silence(raw: RawNode) -> str:
 
 
 def _accepted_without(
-    raw: RawNode, past: baseline.Baseline | None, *, accept: bool
+    raw: RawNode, past: baseline.Baseline | None, *, is_accepting: bool
 ) -> Description | None:
     """A node none of whose GPUs is in NVML, as an admin accepts it.
 
     The driver ignores its card, or excludes it.
     """
     faults = missing_gpus(raw)
-    if raw.down or not raw.bus_visible or not faults:
+    if raw.down or not raw.is_bus_visible or not faults:
         return None
     accepted: frozenset[str] | None = None
-    if accept:
+    if is_accepting:
         accepted = acceptable(faults)
     elif past:
         accepted = past.accepted
@@ -175,20 +177,20 @@ def _accepted_without(
 
 
 def _on_bus(raw: RawNode) -> int | None:
-    return len(expected_gpus(raw)) if raw.bus_visible else None
+    return len(expected_gpus(raw)) if raw.is_bus_visible else None
 
 
-def _forgotten_links(seen: Examination, best: baseline.Baseline) -> NodeTopology:
+def _forgotten_links(examination: Examination, best: baseline.Baseline) -> NodeTopology:
     """The topology with its open questions.
 
     A GPU without any link, that had some before, has some that NVML hides.
     """
-    topology = seen.topology
+    topology = examination.topology
     unknown = set(topology.unknown)
     gpus = []
     for gpu in topology.gpus:
         had_some = best.links.get(gpu.pci, 0) > 0
-        if had_some and not gpu.links and gpu.pci not in seen.trained_off:
+        if had_some and not gpu.links and gpu.pci not in examination.trained_off:
             unknown.add(Fact.NVLINKS)
             gpus.append(gpu._replace(links_known=False))
         else:
@@ -196,15 +198,17 @@ def _forgotten_links(seen: Examination, best: baseline.Baseline) -> NodeTopology
     return topology._replace(gpus=tuple(gpus), unknown=frozenset(unknown))
 
 
-def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Comparison) -> int:
+def _expected(
+    position: int, gpu: Gpu, examination: Examination, compared: baseline.Comparison
+) -> int:
     """NVLinks that a GPU should have up.
 
     The node's baseline says it, and its board unless the baseline was accepted.
     """
-    if gpu.pci in seen.trained_off:
+    if gpu.pci in examination.trained_off:
         return 0
     best = compared.baseline
-    dark = {*seen.trained_off, *seen.absent, *compared.gone}
+    dark = {*examination.trained_off, *examination.absent, *compared.gone}
     to_dark = baseline.links_to(best, gpu.pci, dark)
     most = best.links.get(gpu.pci, 0)
     before = most - to_dark
@@ -212,12 +216,12 @@ def _expected(position: int, gpu: Gpu, seen: Examination, compared: baseline.Com
     if is_known and best.accepted is not None:
         return before
 
-    by_board = seen.wired[position] or 0
+    by_board = examination.wired[position] or 0
     return max(before, by_board)
 
 
 def _still_accepted(
-    best: baseline.Baseline, faults: Sequence[Fault], seen: Examination, raw: RawNode
+    best: baseline.Baseline, faults: Sequence[Fault], examination: Examination, raw: RawNode
 ) -> frozenset[str] | None:
     """The keys of the accepted faults that have not healed.
 
@@ -226,7 +230,7 @@ def _still_accepted(
     if best.accepted is None:
         return None
     accepted = _renumbered(best, faults, raw)
-    return accepted & (acceptable(faults) | _undecided(accepted, seen, raw))
+    return accepted & (acceptable(faults) | _undecided(accepted, examination, raw))
 
 
 def _renumbered(best: baseline.Baseline, faults: Sequence[Fault], raw: RawNode) -> frozenset[str]:
@@ -236,12 +240,12 @@ def _renumbered(best: baseline.Baseline, faults: Sequence[Fault], raw: RawNode) 
     which they were accepted may be missing at others, of which the baseline knows nothing.
     """
     accepted = renewed(best.accepted or frozenset(), faults)
-    if not raw.bus_visible:
+    if not raw.is_bus_visible:
         return accepted
     came = set()
     for fault in faults:
-        known = fault.subject in best.links or fault.key in accepted
-        if fault.kind is FaultKind.GPU_ABSENT and not known:
+        is_known = fault.subject in best.links or fault.key in accepted
+        if fault.kind is FaultKind.GPU_ABSENT and not is_known:
             came.add(fault.key)
     emptied = _emptied_addresses(accepted, raw)
     if not 0 < len(came) <= len(emptied):
@@ -260,19 +264,19 @@ def _emptied_addresses(accepted: frozenset[str], raw: RawNode) -> set[str]:
     return emptied
 
 
-def _undecided(accepted: frozenset[str], seen: Examination, raw: RawNode) -> frozenset[str]:
+def _undecided(accepted: frozenset[str], examination: Examination, raw: RawNode) -> frozenset[str]:
     """The accepted faults of which this probe does not tell whether they have healed."""
     kinds = set()
-    if seen.topology.fabric is Fabric.IN_PROGRESS or seen.absent:
+    if examination.topology.fabric is Fabric.IN_PROGRESS or examination.absent:
         kinds.add(FaultKind.FABRIC)
-    if not raw.bus_visible:
+    if not raw.is_bus_visible:
         kinds.add(FaultKind.GPU_ABSENT)
     return frozenset([key for key in accepted if kind_of(key) in kinds])
 
 
-def _off_the_bus(raw: RawNode) -> bool:
+def _is_off_the_bus(raw: RawNode) -> bool:
     """Whether there is a GPU that no PCI bus shows: NVML counts one, or a Jetson's chip has one."""
-    return raw.integrated_gpu or any(fault.index is not None for fault in raw.faults)
+    return raw.has_integrated_gpu or any(fault.index is not None for fault in raw.faults)
 
 
 def unknown(reason: str, problem: str, expected: int | None = None) -> Description:

@@ -9,9 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
-from toposcope.agent.boards import board_of, trained_off, wired_links
+from toposcope.agent.boards import board_of, is_trained_off, wired_links
 from toposcope.agent.container_runtime import withheld
-from toposcope.agent.fabric import attached, fabric_problems, gpu_fabric, node_fabric, registration
+from toposcope.agent.fabric import (
+    fabric_problems,
+    gpu_fabric,
+    is_in_fabric,
+    node_fabric,
+    registration,
+)
 from toposcope.agent.faults import Fault, FaultKind, unaccepted, without
 from toposcope.agent.nvlinks import NvLinks
 from toposcope.agent.nvml.gateway import LOST
@@ -48,7 +54,7 @@ _ARCHITECTURE: Final[dict[int | None, str]] = {
 }
 """NVML_DEVICE_ARCH_*."""
 
-_FIRST_WITH_FABRIC: Final = 9
+_FIRST_ARCHITECTURE_WITH_FABRIC: Final = 9
 """NVML_DEVICE_ARCH_HOPPER."""
 _NVIDIA_DRIVER: Final = "nvidia"
 _PASSTHROUGH: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
@@ -79,14 +85,14 @@ def discover(raw: RawNode) -> hw.NodeTopology:
 
     A GPU that is `down` shows no links.
     """
-    seen = examine(raw)
-    topology = seen.topology
+    examination = examine(raw)
+    topology = examination.topology
     gpus = []
-    for gpu, links in zip(topology.gpus, seen.wired, strict=True):
+    for gpu, links in zip(topology.gpus, examination.wired, strict=True):
         gpus.append(expecting(gpu, links or 0))
     topology = topology._replace(gpus=tuple(gpus))
-    faults = [*seen.faults, *weak_links(gpus)]
-    return conclude(topology, faults, seen.notes)
+    faults = [*examination.faults, *weak_links(gpus)]
+    return conclude(topology, faults, examination.notes)
 
 
 def examine(raw: RawNode) -> Examination:
@@ -106,8 +112,8 @@ def examine(raw: RawNode) -> Examination:
     gpus = []
     for answer, row, chosen in zip(answers, to_nics, usable, strict=True):
         near = _names(nearest(row, chosen), nics)
-        known = _links_known(answer, raw, nvlinks)
-        gpus.append(_gpu(answer, numa, nvlinks, near, links_known=known))
+        has_known_links = _has_known_links(answer, raw, nvlinks)
+        gpus.append(_gpu(answer, numa, nvlinks, near, has_known_links=has_known_links))
 
     domains = nvlink_domains(paths.matrix)
     fabric, clique = node_fabric(answers)
@@ -126,17 +132,17 @@ def examine(raw: RawNode) -> Examination:
         platform=_platform(raw.gpus),
         disputes=paths.disputes,
         shape=_shape(raw, paths.matrix, [numa.reported(function) for function in functions]),
-        rail_aligned=_rail_aligned(raw, usable, nics, data_direct),
+        rail_aligned=_is_rail_aligned(raw, usable, nics, data_direct),
         state=hw.State.OK,
         reasons=(),
         unknown=_unknown(answers, gpus, paths),
         hidden_nics=raw.hidden_nics,
-        nvlinks_read=raw.nvlinks_read,
+        nvlinks_read=raw.has_read_nvlinks,
     )
     return Examination(
         topology=topology,
         wired=_wired(raw, nvlinks),
-        trained_off=frozenset([gpu.pci for gpu in raw.gpus if trained_off(gpu)]),
+        trained_off=frozenset([gpu.pci for gpu in raw.gpus if is_trained_off(gpu)]),
         absent=absent_gpus(raw),
         faults=(*missing_gpus(raw), *_fabric_faults(answers)),
         notes=(*_unlisted(raw), *_unseen(raw, data_direct)),
@@ -224,7 +230,7 @@ def _wired(raw: RawNode, nvlinks: NvLinks) -> tuple[int | None, ...]:
     for gpu, links in zip(raw.gpus, by_board, strict=True):
         missing = nvlinks.missing_ends(gpu.pci)
         expected = links
-        if missing and not trained_off(gpu):
+        if missing and not is_trained_off(gpu):
             active = nvlinks.active(gpu.pci)
             by_others = active + missing
             expected = max(links or 0, by_others)
@@ -237,9 +243,9 @@ def _without_fabric(gpu: RawGpu) -> RawGpu:
 
     Multi-node fabrics need NVLink 4.
     """
-    too_old = gpu.architecture is not None and gpu.architecture < _FIRST_WITH_FABRIC
+    too_old = gpu.architecture is not None and gpu.architecture < _FIRST_ARCHITECTURE_WITH_FABRIC
     is_card = gpu.name is not None and board_of(gpu.name) is None
-    no_links = is_card and gpu.links_known and not gpu.links
+    no_links = is_card and gpu.has_known_links and not gpu.links
     if too_old or no_links:
         return gpu._replace(fabric_error=None)
     return gpu
@@ -252,11 +258,11 @@ def _unknown(
     unknown = set()
     for gpu in gpus:
         unknown |= _unknown_of_links(gpu)
-    if not _all_paths_known(len(gpus), paths):
+    if not _are_paths_known(len(gpus), paths):
         unknown.add(hw.Fact.PATHS)
-    if _product_open([gpu.product for gpu in gpus]):
+    if _is_product_open([gpu.product for gpu in gpus]):
         unknown.add(hw.Fact.PRODUCT)
-    if _fabric_open(answers):
+    if _is_fabric_open(answers):
         unknown.add(hw.Fact.FABRIC)
     return frozenset(unknown)
 
@@ -273,22 +279,22 @@ def _unknown_of_links(gpu: hw.Gpu) -> set[hw.Fact]:
     return unknown
 
 
-def _all_paths_known(gpus: int, paths: "_Paths") -> bool:
+def _are_paths_known(gpus: int, paths: "_Paths") -> bool:
     for first, second in _pairs(gpus):
-        if not path_known(paths.matrix, paths.levels, first, second):
+        if not is_path_known(paths.matrix, paths.levels, first, second):
             return False
     return True
 
 
-def _fabric_open(gpus: Sequence[RawGpu]) -> bool:
+def _is_fabric_open(gpus: Sequence[RawGpu]) -> bool:
     """Whether a GPU does not answer about a fabric that it may be in.
 
     Others are in it, or its place in a rack promises it.
     """
     racked = has_members = has_errors = has_silent = False
     for gpu in gpus:
-        racked |= gpu.racked
-        has_members |= attached(gpu.fabric)
+        racked |= gpu.is_racked
+        has_members |= is_in_fabric(gpu.fabric)
         has_errors |= bool(gpu.fabric_error)
         has_silent |= gpu.fabric is None
     if has_errors:
@@ -296,7 +302,7 @@ def _fabric_open(gpus: Sequence[RawGpu]) -> bool:
     return has_members and has_silent
 
 
-def path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool:
+def is_path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool:
     """Whether anything was said about the path between two GPUs.
 
     If not, its cell is SYS for want of a better word.
@@ -309,7 +315,7 @@ def path_known(matrix: LinkMatrix, levels: hw.PciLevels, a: int, b: int) -> bool
     return sysfs is not None or nvml is not None
 
 
-def _product_open(products: Sequence[str | None]) -> bool:
+def _is_product_open(products: Sequence[str | None]) -> bool:
     """Whether the products that NVML refused to name could make another one the most frequent."""
     counts = Counter(products)
     refused = counts.pop(None, 0)
@@ -364,7 +370,7 @@ class _Numa:
 
 
 def _gpu(
-    raw: RawGpu, numa: _Numa, nvlinks: NvLinks, near: tuple[str, ...], *, links_known: bool
+    raw: RawGpu, numa: _Numa, nvlinks: NvLinks, near: tuple[str, ...], *, has_known_links: bool
 ) -> hw.Gpu:
     function = numa.functions.get(raw.pci)
     return hw.Gpu(
@@ -376,7 +382,7 @@ def _gpu(
         numa=numa.of(function),
         memory_numa=raw.memory_numa,
         module=_module(raw),
-        mig=raw.mig,
+        mig=raw.has_mig,
         mig_devices=raw.mig_devices,
         path=function.path if function else (),
         links=nvlinks.facts(raw.pci),
@@ -385,7 +391,7 @@ def _gpu(
         rails=near,
         fabric=gpu_fabric(raw),
         registration=registration(raw.fabric) if raw.fabric else None,
-        links_known=links_known,
+        links_known=has_known_links,
     )
 
 
@@ -396,14 +402,14 @@ def _module(gpu: RawGpu) -> int | None:
     return gpu.module
 
 
-def _links_known(gpu: RawGpu, raw: RawNode, nvlinks: NvLinks) -> bool:
+def _has_known_links(gpu: RawGpu, raw: RawNode, nvlinks: NvLinks) -> bool:
     """Whether NVML said all about a GPU's links.
 
     A GPU without any, on a board where others have some, was not read.
     """
-    if not raw.nvlinks_read or not nvlinks.known(gpu.pci):
+    if not raw.has_read_nvlinks or not nvlinks.has_known_links(gpu.pci):
         return False
-    if gpu.links or trained_off(gpu):
+    if gpu.links or is_trained_off(gpu):
         return True
     board = board_of(gpu.name)
     for other in raw.gpus:
@@ -426,7 +432,7 @@ def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
         path=raw.pci.path,
         ports=tuple(ports),
         parent=raw.parent,
-        held=raw.held,
+        held=raw.is_held,
     )
 
 
@@ -472,7 +478,7 @@ def _data_directs(
     return tuple(data_direct)
 
 
-def _rail_aligned(
+def _is_rail_aligned(
     raw: RawNode,
     usable: Sequence[Sequence[int]],
     nics: Sequence[hw.Nic],
@@ -641,7 +647,7 @@ def _interconnect(
         return hw.Interconnect.NONE
     if len(domains[0]) == 1:
         return hw.Interconnect.PCIE
-    return hw.Interconnect.NVSWITCH if nvlinks.switched() else hw.Interconnect.NVLINK
+    return hw.Interconnect.NVSWITCH if nvlinks.is_switched() else hw.Interconnect.NVLINK
 
 
 def expected_gpus(raw: RawNode) -> dict[str, str]:
@@ -651,7 +657,7 @@ def expected_gpus(raw: RawNode) -> dict[str, str]:
     """
     names = {}
     for function in raw.gpu_functions:
-        if _passed_through(function):
+        if _is_passed_through(function):
             continue
         name = function.address
         if function.driver not in (None, _NVIDIA_DRIVER):
@@ -660,7 +666,7 @@ def expected_gpus(raw: RawNode) -> dict[str, str]:
     return names
 
 
-def _passed_through(function: RawPci) -> bool:
+def _is_passed_through(function: RawPci) -> bool:
     """Whether a driver that passes devices through to VMs holds it.
 
     `nouveau` does not: that is a fault.
@@ -797,7 +803,7 @@ def _unlisted(raw: RawNode) -> Iterator[str]:
             nowhere.append(gpu)
         elif gpu.pci not in listed:
             unlisted.append(gpu)
-    if raw.bus_visible and unlisted:
+    if raw.is_bus_visible and unlisted:
         which = _which(unlisted, raw)
         yield f"{which}: in NVML but not on the PCI bus, so NUMA node and PCI path are not known"
     if nowhere:

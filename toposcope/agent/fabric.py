@@ -79,7 +79,7 @@ def _bad_fields(fabric: RawFabric) -> Iterator[tuple[_HealthField, int]]:
             yield field, value
 
 
-def attached(fabric: RawFabric | None) -> bool:
+def is_in_fabric(fabric: RawFabric | None) -> bool:
     """Whether the GPU takes part in a fabric at all.
 
     State "not supported" and the all-zero UUID are one: HGX boards without multi-node NVLink answer
@@ -88,10 +88,10 @@ def attached(fabric: RawFabric | None) -> bool:
     """
     if fabric is None or fabric.state == NOT_SUPPORTED:
         return False
-    return not (completed(fabric) and fabric.uuid == ZERO_UUID)
+    return not (is_completed(fabric) and fabric.uuid == ZERO_UUID)
 
 
-def in_rack(gpu: RawGpu) -> bool:
+def is_in_rack(gpu: RawGpu) -> bool:
     """Whether the GPU sits in a compute tray of an NVLink rack, so that it must be in a fabric.
 
     Platform information places it in a slot of a chassis whose trays are joined by switches. An HGX
@@ -105,15 +105,15 @@ def in_rack(gpu: RawGpu) -> bool:
     return bool(serial) and platform.peer_type != _DIRECT_PEERS
 
 
-def missing_from_rack(gpu: RawGpu) -> bool:
+def is_missing_from_rack(gpu: RawGpu) -> bool:
     """Whether the GPU's rack has a fabric and the GPU is in none.
 
     This is a fault, whatever the node has shown before.
     """
-    return in_rack(gpu) and not gpu.fabric_error and not attached(gpu.fabric)
+    return is_in_rack(gpu) and not gpu.fabric_error and not is_in_fabric(gpu.fabric)
 
 
-def completed(fabric: RawFabric) -> bool:
+def is_completed(fabric: RawFabric) -> bool:
     """Whether the registration has completed.
 
     Only then do `status`, `uuid` and `clique` mean anything.
@@ -134,13 +134,13 @@ def gpu_fabric(gpu: RawGpu) -> GpuFabric:
     fabric = gpu.fabric
     if gpu.fabric_error:
         return GpuFabric.FAILED
-    if fabric is None or not attached(fabric):
-        return GpuFabric.FAILED if missing_from_rack(gpu) else GpuFabric.NOT_SUPPORTED
+    if fabric is None or not is_in_fabric(fabric):
+        return GpuFabric.FAILED if is_missing_from_rack(gpu) else GpuFabric.NOT_SUPPORTED
     if fabric.state == NOT_STARTED:
         return GpuFabric.NOT_STARTED
-    if not completed(fabric):
+    if not is_completed(fabric):
         return GpuFabric.IN_PROGRESS
-    return GpuFabric.COMPLETED if _sound(fabric) else GpuFabric.FAILED
+    return GpuFabric.COMPLETED if _is_sound(fabric) else GpuFabric.FAILED
 
 
 def registration(fabric: RawFabric) -> Registration:
@@ -179,11 +179,11 @@ def node_fabric(gpus: Sequence[RawGpu]) -> tuple[Fabric, str | None]:
     that GPU alone.
     """
     members = _members(gpus)
-    if _refused(gpus, members):
+    if _has_refusal(gpus, members):
         return Fabric.FAILED, None
-    if not all(completed(member) for member in members):
+    if not all(is_completed(member) for member in members):
         return Fabric.IN_PROGRESS, None
-    if any(missing_from_rack(gpu) for gpu in gpus):
+    if any(is_missing_from_rack(gpu) for gpu in gpus):
         return Fabric.FAILED, None
     if not members:
         return Fabric.NOT_SUPPORTED, None
@@ -197,7 +197,7 @@ def _shared_clique(members: Sequence[RawFabric]) -> str | None:
     """The clique of all; None if they disagree, or if one did not get what it needs."""
     cliques = set()
     for member in members:
-        if not _sound(member):
+        if not _is_sound(member):
             return None
         cliques.add(clique_of(member))
     return cliques.pop() if len(cliques) == 1 else None
@@ -205,19 +205,19 @@ def _shared_clique(members: Sequence[RawFabric]) -> str | None:
 
 def _members(gpus: Sequence[RawGpu]) -> list[RawFabric]:
     """The answers of the GPUs that take part in a fabric."""
-    return [gpu.fabric for gpu in gpus if gpu.fabric and attached(gpu.fabric)]
+    return [gpu.fabric for gpu in gpus if gpu.fabric and is_in_fabric(gpu.fabric)]
 
 
-def _refused(gpus: Sequence[RawGpu], members: Sequence[RawFabric]) -> bool:
+def _has_refusal(gpus: Sequence[RawGpu], members: Sequence[RawFabric]) -> bool:
     """Whether a GPU of which a fabric is expected did not answer."""
     refused = [gpu for gpu in gpus if gpu.fabric_error]
     if not refused:
         return False
     nobody_answered = len(refused) == len(gpus)
-    return bool(members) or nobody_answered or any(in_rack(gpu) for gpu in gpus)
+    return bool(members) or nobody_answered or any(is_in_rack(gpu) for gpu in gpus)
 
 
-def _sound(member: RawFabric) -> bool:
+def _is_sound(member: RawFabric) -> bool:
     """Whether a registration that has completed gave the GPU what it needs."""
     return member.status == 0 and member.clique is not None
 
@@ -279,9 +279,9 @@ def fabric_problems(gpus: Sequence[RawGpu]) -> list[FabricProblem]:
         problems += _missing_from_rack(gpus)
     for gpu in gpus:
         if not gpu.fabric_error:
-            problems += _registration_problems(gpu, expected=bool(members))
+            problems += _registration_problems(gpu, is_expected=bool(members))
             problems += _health_problems(gpu)
-    cliques = {clique_of(member) for member in members if completed(member)}
+    cliques = {clique_of(member) for member in members if is_completed(member)}
     if len(cliques) > 1:
         problems.append(_several_cliques(cliques))
     return problems
@@ -335,10 +335,10 @@ def _missing_from_rack(gpus: Sequence[RawGpu]) -> list[FabricProblem]:
     """
     indices: dict[_Absence, list[int]] = {}
     for gpu in gpus:
-        if gpu.platform is None or not missing_from_rack(gpu):
+        if gpu.platform is None or not is_missing_from_rack(gpu):
             continue
         fabric = gpu.fabric
-        status = fabric.status if fabric is not None and completed(fabric) else None
+        status = fabric.status if fabric is not None and is_completed(fabric) else None
         absence = _Absence(status, gpu.platform.slot, gpu.platform.chassis)
         alike = indices.setdefault(absence, [])
         alike.append(gpu.index)
@@ -362,15 +362,15 @@ def _gpus(indices: Sequence[int]) -> str:
     return f"{noun} {', '.join(names)}"
 
 
-def _registration_problems(gpu: RawGpu, *, expected: bool) -> list[FabricProblem]:
-    """What is wrong with one GPU's registration; `expected`: GPUs of the node are in a fabric."""
+def _registration_problems(gpu: RawGpu, *, is_expected: bool) -> list[FabricProblem]:
+    """What is wrong with one GPU's registration; `is_expected`: others of its node are in one."""
     fabric = gpu.fabric
-    if fabric is None or not attached(fabric):
-        if not expected:
+    if fabric is None or not is_in_fabric(fabric):
+        if not is_expected:
             return []
         words = "not in the NVLink fabric that other GPUs of this node are in"
         return [_of_gpu(gpu, FabricProblemKind.OUTSIDE, words)]
-    if not completed(fabric):
+    if not is_completed(fabric):
         words = "still registering with the NVLink fabric"
         return [_of_gpu(gpu, FabricProblemKind.REGISTERING, words)]
 

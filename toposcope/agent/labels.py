@@ -16,7 +16,7 @@ class Labels(NamedTuple):
     A key in `unknown` keeps its value until the facts are known again.
     """
 
-    known: dict[str, str]
+    by_key: dict[str, str]
     unknown: frozenset[str] = frozenset()
 
 

@@ -60,7 +60,7 @@ class _Answers(NamedTuple):
 
     raw: RawNode
     baseline: str | None
-    accept: bool
+    is_accepting: bool
 
 
 class Agent:
@@ -81,9 +81,9 @@ class Agent:
         self._repairs = Repairs(runtime, self._rng)
         interval = parts.options.interval
         retries = Schedule(
-            first=_FIRST_RETRY_SECONDS,
-            longest=interval,
-            longest_denied=max(_FORBIDDEN_RETRY_SECONDS, interval),
+            first_seconds=_FIRST_RETRY_SECONDS,
+            longest_seconds=interval,
+            longest_denied_seconds=max(_FORBIDDEN_RETRY_SECONDS, interval),
         )
         self._backoff = Backoff(retries, self._rng)
 
@@ -101,7 +101,7 @@ class Agent:
         self._plan_at: float | None = None
         """When the next plan is adopted."""
 
-        self._published = False
+        self._has_published = False
         self._answers: _Answers | None = None
         self._description: Description | None = None
         """What the last answers mean."""
@@ -122,11 +122,11 @@ class Agent:
         published = node_known and self._publish(description)
         if published and self._nvidia_labels:
             self._publish_nvidia_labels(self._nvidia_labels, description)
-        if self._published and self._confinement:
+        if self._has_published and self._confinement:
             self._check(self._confinement)
         self._synced = self._runtime.monotonic()
         if repairing and self._metrics.publishes["written"] > writes_before:
-            self._repairs.made()
+            self._repairs.note_repair()
         return published and not description.problem
 
     # Probe.
@@ -165,20 +165,20 @@ class Agent:
         if self._audit:
             description = self._audit.join(description)
         return self._rails.join(
-            description, self._publisher.annotations, anew=self._options.accept_degraded
+            description, self._publisher.annotations, is_reset=self._options.accept_degraded
         )
 
     def _meaning_of(self, raw: RawNode) -> Description:
         """What the answers mean; kept while they are the same, as they are at rest."""
-        answers = _Answers(raw, self._publisher.baseline, self._accepts_present_state())
+        answers = _Answers(raw, self._publisher.baseline, self._is_accepting())
         if self._description is None or answers != self._answers:
             self._description = describe(
-                raw, self._options.node_name, answers.baseline, accept=answers.accept
+                raw, self._options.node_name, answers.baseline, is_accepting=answers.is_accepting
             )
             self._answers = answers
         return self._description
 
-    def _accepts_present_state(self) -> bool:
+    def _is_accepting(self) -> bool:
         """Whether the flag accepts the node's present state, or somebody deleted the baseline.
 
         An agent writes the baseline together with the matrix, so a Node that has only the latter
@@ -208,7 +208,7 @@ class Agent:
 
     def _publish(self, description: Description) -> bool:
         """Publish if that is needed and allowed by now; whether the API server answered."""
-        if not self._publisher.pending(description):
+        if not self._publisher.is_pending(description):
             self._succeeded("unchanged")
             return True
         if self._runtime.monotonic() < self._write_at:
@@ -242,7 +242,7 @@ class Agent:
         self, nvidia_labels: "NvidiaLabelPublisher", description: Description
     ) -> None:
         """Publish the labels that others may own; our own do not depend on it."""
-        if not self._published or self._runtime.monotonic() < self._nvidia_labels_at:
+        if not self._has_published or self._runtime.monotonic() < self._nvidia_labels_at:
             return
         try:
             if nvidia_labels.publish(description, self._publisher.metadata):
@@ -260,14 +260,14 @@ class Agent:
     def _check(self, confinement: Confinement) -> None:
         """Try, when it is time, whether the admission policies confine us."""
         news = confinement.check()
-        self._metrics.confined = confinement.confined
+        self._metrics.is_confined = confinement.is_confined
         if news:
             self._record(NodeEvent(*news))
 
     def _succeeded(self, outcome: Outcome) -> None:
         """Note that the Node is up to date."""
         self._metrics.published(outcome, self._unix_time())
-        self._published = True
+        self._has_published = True
         self._backoff.reset()
         if self._last_error:
             log.info("node %s is up to date again", self._options.node_name)
@@ -295,7 +295,7 @@ class Agent:
 
         Repair them within seconds, and ever later if that goes on.
         """
-        if self._published:
+        if self._has_published:
             self._repairs.request()
 
     def _begin_repair(self) -> bool:
@@ -334,7 +334,7 @@ class Agent:
         # a write is due as soon as it is allowed; the probe may have outlasted that
         if self._write_at > self._began:
             due = min(due, self._write_at)
-        if self._published and self._confinement:
+        if self._has_published and self._confinement:
             due = min(due, now + self._confinement.seconds_until_due())
         if self._plan_at is not None:
             due = min(due, self._plan_at)
@@ -368,7 +368,7 @@ class Agent:
 
         Its labels are not published yet, or the admission policies don't confine it.
         """
-        if not self._published:
+        if not self._has_published:
             return "this node's labels have not been published yet"
         return self._confinement.ready() if self._confinement else ""
 
@@ -376,9 +376,9 @@ class Agent:
 def _outcome_of(error: KubeError) -> Outcome:
     if not isinstance(error, ApiError):
         return "failed"
-    if error.denied:
+    if error.is_denied:
         return "forbidden"
-    if error.conflict or error.unprocessable:
+    if error.is_conflict or error.is_unprocessable:
         return "conflict"
     return "failed"
 

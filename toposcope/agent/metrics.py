@@ -50,9 +50,9 @@ class AgentMetrics:
         # A series that begins at 1 shows no increase: rate() would miss the first failure.
         self.failures = dict.fromkeys(REASONS, 0)
         self.publishes = dict.fromkeys(get_args(Outcome), 0)
-        self.watching = False
+        self.is_watching = False
         """Whether the API server tells of changes of the Node."""
-        self.confined: bool | None = None
+        self.is_confined: bool | None = None
         """Whether the admission policies refuse what they must; None while that is not known."""
         self.description: Description | None = None
         """What the last probe found."""

@@ -46,14 +46,14 @@ class NodeWatch:
         metrics: AgentMetrics,
         changed: Callable[[], object],
         *,
-        seen: Callable[[Mapping[str, Any]], object] | None = None,
+        on_metadata: Callable[[Mapping[str, Any]], object] | None = None,
         runtime: Runtime = REAL,
     ) -> None:
-        self._report = seen
+        self._on_metadata = on_metadata
         self._keys = keys
         self._metrics = metrics
         self._changed = changed
-        self._seen: OwnedKeys | None = None
+        self._last_keys: OwnedKeys | None = None
         self._inputs: Hashable = None
         node = Watched(
             path=NODES,
@@ -72,18 +72,18 @@ class NodeWatch:
         """Watch for ever. Never raises a KubeError."""
         self._watch.run()
 
-    def _watching(self, watching: bool) -> None:
-        self._metrics.watching = watching
+    def _watching(self, is_watching: bool) -> None:
+        self._metrics.is_watching = is_watching
 
     def _take(self, node: Mapping[str, Any]) -> None:
         metadata = node["metadata"]
-        if self._report:
-            self._report(metadata)
+        if self._on_metadata:
+            self._on_metadata(metadata)
         annotations = metadata.get("annotations") or {}
         switches = annotations.get(SWITCHES)
         keys = self._keys.owned(metadata)
         inputs = (switches, self._keys.inputs(metadata))
-        keys_before, self._seen = self._seen, keys
+        keys_before, self._last_keys = self._last_keys, keys
         inputs_before, self._inputs = self._inputs, inputs
 
         has_other_inputs = keys_before is not None and inputs != inputs_before

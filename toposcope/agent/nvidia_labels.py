@@ -36,7 +36,7 @@ def nvidia_labels_for(description: Description) -> dict[str, str]:
     """The `nvidia.com/` labels for a description; none for a node without GPUs."""
     if description.topology is None:
         return {}
-    ours = description.labels.known
+    ours = description.labels.by_key
     labels = {label_keys.GPU_COUNT: ours[label_keys.GPUS]}
     interconnect = ours.get(label_keys.INTERCONNECT)
     if interconnect is not None:
@@ -125,6 +125,6 @@ class NvidiaLabelPublisher:
                 "labels": wanted,
             }
         )
-        request = apply(self._path, body, MANAGER, force=False, metadata_only=True)
+        request = apply(self._path, body, MANAGER, force=False, is_metadata_only=True)
         self._client.call(request)
         return True

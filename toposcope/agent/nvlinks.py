@@ -20,7 +20,9 @@ _STATE: Final = {
 _VERSION: Final = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 """NVML_NVLINK_VERSION_*; the numbers are an enum (A100 answers 5)."""
 
-_REMOTE_GPU, _REMOTE_CPU, _REMOTE_SWITCH = 0, 1, 2
+_REMOTE_TYPE_GPU: Final = 0
+_REMOTE_TYPE_CPU: Final = 1
+_REMOTE_TYPE_SWITCH: Final = 2
 """nvmlIntNvLinkDeviceType_t."""
 _NO_ADDRESS: Final = "ffffffff:ff:ff.0"
 """What a link into a switch outside the node answers (GB200, virtual machines)."""
@@ -35,7 +37,7 @@ class NvLinks:
     """The NVLinks of a node by their GPU's PCI address. Only links that are up make a path."""
 
     def __init__(self, raw: RawNode) -> None:
-        self._bus_visible = raw.bus_visible
+        self._bus_visible = raw.is_bus_visible
         self._on_bus = frozenset(raw.switch_functions)
         self._gpus = _gpu_addresses(raw)
         self._facts: dict[str, tuple[NvLink, ...]] = {}
@@ -49,7 +51,7 @@ class NvLinks:
             self._ends[address] = _ends(facts)
 
         for gpu in raw.gpus:
-            if not self._all_known(gpu):
+            if not self._has_known_ends(gpu):
                 self._unknown.add(gpu.pci)
 
     def _fact(self, gpu: RawGpu, link: RawLink) -> NvLink:
@@ -67,18 +69,18 @@ class NvLinks:
             remote_pci=remote,
         )
 
-    def _all_known(self, gpu: RawGpu) -> bool:
+    def _has_known_ends(self, gpu: RawGpu) -> bool:
         """Whether NVML said how many links there are, which of them are up, and where those end."""
-        if not gpu.links_known:
+        if not gpu.has_known_links:
             return False
         if not gpu.links:
             return not self._links_from_others(gpu.pci)
         for link, fact in zip(gpu.links, self._facts[gpu.pci], strict=True):
-            if not self._answered(gpu, link, fact):
+            if not self._is_answered(gpu, link, fact):
                 return False
         return True
 
-    def _answered(self, gpu: RawGpu, link: RawLink, fact: NvLink) -> bool:
+    def _is_answered(self, gpu: RawGpu, link: RawLink, fact: NvLink) -> bool:
         if fact.state is LinkState.UNKNOWN:
             return False
         if not fact.is_up or fact.remote in (LinkEnd.NVSWITCH, LinkEnd.CPU, LinkEnd.SELF):
@@ -89,20 +91,20 @@ class NvLinks:
             return True
         # Drivers before 470 name no types: by its address it is no GPU, and by sysfs or the count
         # of links no switch.
-        if _without_address(link):
+        if _has_no_address(link):
             return gpu.switch_links is not None
         return link.remote_pci is not None and self._bus_visible
 
     def _end(self, gpu: RawGpu, link: RawLink, remote: str | None) -> LinkEnd:
         if remote == gpu.pci:
             return LinkEnd.SELF
-        if remote in self._gpus or link.remote_type == _REMOTE_GPU:
+        if remote in self._gpus or link.remote_type == _REMOTE_TYPE_GPU:
             return LinkEnd.GPU
-        if link.remote_type == _REMOTE_SWITCH or remote in self._on_bus:
+        if link.remote_type == _REMOTE_TYPE_SWITCH or remote in self._on_bus:
             return LinkEnd.NVSWITCH
-        if _hidden_switch(gpu, link, remote):
+        if _is_hidden_switch(gpu, link, remote):
             return LinkEnd.NVSWITCH
-        return LinkEnd.CPU if link.remote_type == _REMOTE_CPU else LinkEnd.UNKNOWN
+        return LinkEnd.CPU if link.remote_type == _REMOTE_TYPE_CPU else LinkEnd.UNKNOWN
 
     def facts(self, gpu: str) -> tuple[NvLink, ...]:
         """All links of a GPU, those that are down too."""
@@ -112,7 +114,7 @@ class NvLinks:
         """How many of a GPU's links are up."""
         return sum(link.is_up for link in self._facts[gpu])
 
-    def known(self, gpu: str) -> bool:
+    def has_known_links(self, gpu: str) -> bool:
         """Whether NVML said all about a GPU's links.
 
         False too for a GPU without links that others have links to.
@@ -126,16 +128,16 @@ class NvLinks:
         """
         own = self._ends[gpu].peers
         missing = 0
-        for other, there in self._links_from_others(gpu).items():
-            missing += max(0, there - own[other])
+        for peer, peer_links in self._links_from_others(gpu).items():
+            missing += max(0, peer_links - own[peer])
         return missing
 
     def _links_from_others(self, gpu: str) -> dict[str, int]:
         """How many links of each other GPU lead to this one; those without any are left out."""
         links = {}
-        for other, ends in self._ends.items():
-            if other != gpu and ends.peers[gpu]:
-                links[other] = ends.peers[gpu]
+        for peer, ends in self._ends.items():
+            if peer != gpu and ends.peers[gpu]:
+                links[peer] = ends.peers[gpu]
         return links
 
     def links(self, a: str, b: str) -> int:
@@ -150,26 +152,26 @@ class NvLinks:
             return direct
         return min(first.into_switches, second.into_switches)
 
-    def meshed(self) -> bool:
+    def is_meshed(self) -> bool:
         """Whether any link ends in another GPU."""
         return any(ends.peers for ends in self._ends.values())
 
-    def switched(self) -> bool:
+    def is_switched(self) -> bool:
         """Whether any link ends in an NVSwitch."""
         return any(ends.into_switches for ends in self._ends.values())
 
     def switches(self, on_bus: tuple[str, ...]) -> int | None:
         """How many NVSwitches there are; None when links end in switches without an address."""
-        known = set(on_bus)
-        nameless = False
+        addresses = set(on_bus)
+        has_nameless = False
         for link in chain.from_iterable(self._facts.values()):
             if not link.is_up or link.remote is not LinkEnd.NVSWITCH:
                 continue
             if link.remote_pci:
-                known.add(link.remote_pci)
+                addresses.add(link.remote_pci)
             else:
-                nameless = True
-        return None if nameless and not known else len(known)
+                has_nameless = True
+        return None if has_nameless and not addresses else len(addresses)
 
 
 def _gpu_addresses(raw: RawNode) -> set[str]:
@@ -211,16 +213,16 @@ def _remote(link: RawLink) -> str | None:
         return None
 
 
-def _without_address(link: RawLink) -> bool:
+def _has_no_address(link: RawLink) -> bool:
     """Whether NVML answered that the far end has no address."""
     return (link.remote_pci or "").lower() == _NO_ADDRESS
 
 
-def _hidden_switch(gpu: RawGpu, link: RawLink, remote: str | None) -> bool:
+def _is_hidden_switch(gpu: RawGpu, link: RawLink, remote: str | None) -> bool:
     """Whether a link of unknown type leads to a switch without address, and not to a POWER9 CPU.
 
     Drivers before 470 name no types.
     """
-    if remote is not None or link.remote_type in (_REMOTE_GPU, _REMOTE_CPU):
+    if remote is not None or link.remote_type in (_REMOTE_TYPE_GPU, _REMOTE_TYPE_CPU):
         return False
-    return _without_address(link) and bool(gpu.switch_links)
+    return _has_no_address(link) and bool(gpu.switch_links)

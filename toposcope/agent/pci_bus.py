@@ -49,18 +49,18 @@ class PciBus:
 
         A server has some hundred functions, and this is read once.
         """
-        found: Functions = {}
+        functions: Functions = {}
         complete: Functions = {}
         for entry in self._files.entries(self._folder):
             kind = self._kinds.get(entry)
             if kind is None:
                 kind = self._read_kind(self.folder(entry))
-            found[entry] = kind
+            functions[entry] = kind
             if kind.vendor and kind.pci_class:
                 complete[entry] = kind
         self._kinds = complete
-        self._forget_others(found)
-        return found
+        self._forget_others(functions)
+        return functions
 
     def _read_kind(self, folder: str) -> PciKind:
         vendor = self._files.text(f"{folder}/vendor")
@@ -109,12 +109,12 @@ class PciBus:
             return self._vpd[entry]
         if self._vpd_failures.get(entry, 0) >= _VPD_ATTEMPTS:
             return None
-        found = self._files.vpd(f"{self.folder(entry)}/vpd")
-        if found is None:
+        vpd = self._files.vpd(f"{self.folder(entry)}/vpd")
+        if vpd is None:
             self._vpd_failures[entry] = self._vpd_failures.get(entry, 0) + 1
         else:
-            self._vpd[entry] = found
-        return found
+            self._vpd[entry] = vpd
+        return vpd
 
     def function(self, entry: Entry) -> RawPci:
         """A function with the driver that holds it now."""
@@ -122,10 +122,10 @@ class PciBus:
 
     def fixed(self, entry: Entry) -> RawPci:
         """A function without its driver: where it is."""
-        known = self._fixed.get(entry)
-        if known is None:
-            known = self._fixed[entry] = self.place(self.folder(entry))
-        return known
+        function = self._fixed.get(entry)
+        if function is None:
+            function = self._fixed[entry] = self.place(self.folder(entry))
+        return function
 
     def driver(self, entry: Entry) -> str | None:
         """The driver that holds a function; None: none does."""

@@ -31,7 +31,7 @@ class WantedKeys(NamedTuple):
     """What belongs on the Node."""
 
     keys: OwnedKeys
-    foreign: bool = False
+    has_other_owner: bool = False
     """Whether the annotation has another owner, so that no apply may name it."""
 
 
@@ -52,10 +52,12 @@ class Planner:
     `unique` and `slinky`: which of both the agent may write (its flags).
     """
 
-    def __init__(self, node_name: str, *, unique: bool = False, slinky: bool = False) -> None:
+    def __init__(
+        self, node_name: str, *, can_write_unique: bool = False, can_write_slinky: bool = False
+    ) -> None:
         self._name = node_name
-        self._unique = unique
-        self._slinky = slinky
+        self._can_write_unique = can_write_unique
+        self._can_write_slinky = can_write_slinky
         self._plan: NodePlan | None = None
         """None: no plan is known."""
         self._input_keys: tuple[str, ...] = ()
@@ -78,7 +80,7 @@ class Planner:
         annotation = _annotation_of(metadata)
         if annotation is None:
             return OwnedKeys(labels, {})
-        if self._slinky or _wrote(metadata, "annotations", SLINKY):
+        if self._can_write_slinky or _has_written(metadata, "annotations", SLINKY):
             return OwnedKeys(labels, {SLINKY: annotation})
         return OwnedKeys(labels, {})
 
@@ -86,7 +88,7 @@ class Planner:
         for key, value in (metadata.get("labels") or {}).items():
             if not key.startswith(UNIQUE):
                 continue
-            if self._unique or _wrote(metadata, "labels", key):
+            if self._can_write_unique or _has_written(metadata, "labels", key):
                 yield key, value
 
     def wanted(self, metadata: Mapping[str, Any], labels: Mapping[str, str]) -> WantedKeys:
@@ -97,7 +99,7 @@ class Planner:
             return WantedKeys(self._allowed(present), foreign)
         planned = self._plan.wanted(self._name, NodeLabels(labels))
         unique = self._unique_labels(planned, present)
-        if not self._slinky:
+        if not self._can_write_slinky:
             return WantedKeys(OwnedKeys(unique, {}))
         annotation = planned.annotation
         foreign = self._is_foreign(metadata, annotation)
@@ -113,13 +115,13 @@ class Planner:
     def _allowed(self, present: OwnedKeys) -> OwnedKeys:
         """The keys on the Node that the flags let the agent write."""
         return OwnedKeys(
-            labels=present.labels if self._unique else {},
-            annotations=present.annotations if self._slinky else {},
+            labels=present.labels if self._can_write_unique else {},
+            annotations=present.annotations if self._can_write_slinky else {},
         )
 
     def _unique_labels(self, planned: "PlannedKeys", present: OwnedKeys) -> dict[str, str]:
         """The labels of unique values: what the plan names, and what it says nothing about."""
-        if not self._unique:
+        if not self._can_write_unique:
             return {}
         kept = {key: value for key, value in present.labels.items() if planned.keeps(key)}
         return {**kept, **planned.labels}
@@ -153,7 +155,7 @@ class Planner:
         log.warning(text, SLINKY, annotation, owners, wanted)
 
 
-def _wrote(metadata: Mapping[str, Any], field: str, key: str) -> bool:
+def _has_written(metadata: Mapping[str, Any], field: str, key: str) -> bool:
     """Whether an agent wrote this label or annotation."""
     return MANAGER in managers(metadata, field, key)
 

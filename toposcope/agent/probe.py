@@ -31,15 +31,15 @@ from toposcope.agent.raw import (
 from toposcope.agent.sysfs import Sysfs
 from toposcope.hardware.pci import is_address, normal_address, off_bus
 
-_LINK_COUNT: Final = 91
-_SPEED_COMMON: Final = 90
-_SWITCH_LINKS: Final = 147
-_SPEED: Final = 164
-_STATE: Final = 165
-_C2C_COUNT: Final = 170
-_C2C_STATE: Final = 171
+_LINK_COUNT_FIELD: Final = 91
+_COMMON_SPEED_FIELD: Final = 90
+_SWITCH_LINKS_FIELD: Final = 147
+_SPEED_FIELD: Final = 164
+_STATE_FIELD: Final = 165
+_C2C_COUNT_FIELD: Final = 170
+_C2C_STATE_FIELD: Final = 171
 _C2C_ACTIVE: Final = 1
-_INACTIVE: Final = 0
+_LINK_INACTIVE: Final = 0
 _EMPTY_SLOT: Final = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND})
 _MAX_LINKS: Final = 36
 """NVML_NVLINK_MAX_LINKS of the newest header.
@@ -79,9 +79,9 @@ def probe(
         numa=numa,
         data_direct=devices.data_direct,
         hidden_nics=devices.hidden_nics,
-        bus_visible=sysfs.bus_visible(),
-        module_loaded=sysfs.module_loaded(),
-        integrated_gpu=sysfs.integrated_gpu(),
+        is_bus_visible=sysfs.is_bus_visible(),
+        is_module_loaded=sysfs.is_module_loaded(),
+        has_integrated_gpu=sysfs.has_integrated_gpu(),
         container=container,
     )
 
@@ -188,7 +188,7 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
         faults.append(RawFault(GARBAGE, str(error), index))
         return None
     try:
-        gpu = _asked(nvml, index, handle, address)
+        gpu = _answers_of(nvml, index, handle, address)
     except ImplausibleError as error:
         faults.append(RawFault(GARBAGE, str(error), index, address))
         return None
@@ -198,7 +198,7 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
     return gpu
 
 
-def _asked(nvml: Nvml, index: int, handle: Any, address: str) -> RawGpu:
+def _answers_of(nvml: Nvml, index: int, handle: Any, address: str) -> RawGpu:
     """What a GPU answers. Raises ImplausibleError for a count that only a damaged driver gives."""
     uuid = nvml.value("nvmlDeviceGetUUID", handle)
     name, architecture = nvml.fixed(
@@ -223,13 +223,13 @@ def _asked(nvml: Nvml, index: int, handle: Any, address: str) -> RawGpu:
         uuid=uuid,
         name=name,
         links=links or (),
-        links_known=links is not None,
+        has_known_links=links is not None,
         switch_links=counts.into_switches,
         fabric=fabric,
         fabric_error=fabric_error,
         architecture=architecture,
         module=module,
-        mig=mig,
+        has_mig=mig,
         mig_devices=mig_devices,
         memory_numa=memory_numa,
         c2c_active=c2c_active,
@@ -242,7 +242,7 @@ def _fabric(nvml: Nvml, handle: Any) -> tuple[RawFabric | None, str | None]:
     answer = read_fabric(nvml, handle)
     if not isinstance(answer, NvmlReturn):
         return answer, None
-    return None, None if answer.absent else answer.text
+    return None, None if answer.is_absent else answer.text
 
 
 def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int | None]:
@@ -268,14 +268,14 @@ def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int | None]:
 def _platform(nvml: Nvml, handle: Any, uuid: str | None) -> RawPlatform | None:
     """Where the GPU's tray sits, which only moves with the power off."""
     question = (uuid, "platform")
-    known: tuple[RawPlatform | None] | None = nvml.recall(question)
-    if known is not None:
-        return known[0]
+    remembered: tuple[RawPlatform | None] | None = nvml.recall(question)
+    if remembered is not None:
+        return remembered[0]
     answer = ask_platform(nvml, handle)
     if not isinstance(answer, NvmlReturn):
         nvml.remember(question, (answer,))
         return answer
-    if answer.absent:
+    if answer.is_absent:
         nvml.remember(question, (None,))
     return None
 
@@ -292,16 +292,20 @@ class _Counts(NamedTuple):
 def _counts(nvml: Nvml, handle: Any, uuid: str | None) -> _Counts:
     """The GPU's links by field 91: the binding's constant is wrong."""
     question = (uuid, "link counts")
-    known: _Counts | None = nvml.recall(question)
-    if known is not None:
-        return known
-    fields = read_fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS, _C2C_COUNT])
-    count = fields.get((_LINK_COUNT, 0))
-    c2c_count = fields.get((_C2C_COUNT, 0))
+    remembered: _Counts | None = nvml.recall(question)
+    if remembered is not None:
+        return remembered
+    fields = read_fields(
+        nvml,
+        handle,
+        [_LINK_COUNT_FIELD, _COMMON_SPEED_FIELD, _SWITCH_LINKS_FIELD, _C2C_COUNT_FIELD],
+    )
+    count = fields.get((_LINK_COUNT_FIELD, 0))
+    c2c_count = fields.get((_C2C_COUNT_FIELD, 0))
     counts = _Counts(
         nvlinks=numbered("NVLinks", count) if count else _counted(nvml, handle),
-        common_mbps=fields.get((_SPEED_COMMON, 0)),
-        into_switches=fields.get((_SWITCH_LINKS, 0)),
+        common_mbps=fields.get((_COMMON_SPEED_FIELD, 0)),
+        into_switches=fields.get((_SWITCH_LINKS_FIELD, 0)),
         c2c=numbered("C2C links", c2c_count),
     )
     if counts.nvlinks is not None:
@@ -339,7 +343,7 @@ def _links(
         state = states.get(link)
         if state is None:  # drivers before 520
             state = nvml.value("nvmlDeviceGetNvLinkState", handle, link)
-        if state is None or state == _INACTIVE:
+        if state is None or state == _LINK_INACTIVE:
             links.append(RawLink(link, state))
             continue
         remote, version, remote_type = nvml.fixed(
@@ -369,21 +373,21 @@ def _states_and_speeds(
     At rest the states alone, which are half of the work. A link gets its speed in training: it has
     another one only after it was down, and then everything is asked again.
     """
-    known: dict[int, int] | None = nvml.recall((uuid, "link speeds"))
+    known_speeds: dict[int, int] | None = nvml.recall((uuid, "link speeds"))
     questions = []
     for link in links:
-        questions.append((_STATE, link))
-        if known is None:
-            questions.append((_SPEED, link))
+        questions.append((_STATE_FIELD, link))
+        if known_speeds is None:
+            questions.append((_SPEED_FIELD, link))
     states: dict[int, int] = {}
     speeds: dict[int, int] = {}
     for (field, link), value in read_fields(nvml, handle, questions).items():
-        if field == _STATE:
+        if field == _STATE_FIELD:
             states[link] = value
         else:
             speeds[link] = value
-    if known is not None:
-        return states, known
+    if known_speeds is not None:
+        return states, known_speeds
     nvml.remember((uuid, "link speeds"), speeds)
     return states, speeds
 
@@ -392,7 +396,7 @@ def _c2c_active(nvml: Nvml, handle: Any, counts: _Counts) -> int:
     """How many C2C links to the CPU are active (Grace)."""
     if not counts.c2c:
         return 0
-    states = read_fields(nvml, handle, [(_C2C_STATE, link) for link in counts.c2c])
+    states = read_fields(nvml, handle, [(_C2C_STATE_FIELD, link) for link in counts.c2c])
     return list(states.values()).count(_C2C_ACTIVE)
 
 

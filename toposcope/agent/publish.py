@@ -92,7 +92,7 @@ RIGHTS: Final = frozenset(
         Right("events.k8s.io", "events", "create"),
         # With the component slice-audit.
         Right("resource.k8s.io", "resourceslices", "list"),
-        # With the components unique-values and slinky.
+        # With the components node-endpoint, unique-values and slinky.
         Right("", "configmaps", "get", ("toposcope-node-plan",)),
         Right("", "configmaps", "watch", ("toposcope-node-plan",)),
         Right("gpu.topology", "slinkyannotations", "write"),
@@ -100,7 +100,7 @@ RIGHTS: Final = frozenset(
 )
 """What RBAC may grant the agent."""
 _ANNOTATIONS: Final = frozenset({MATRIX, RAILS, REFERENCE})
-_NAMES_TRIED: Final = 4
+_MOST_NAMES_TRIED: Final = 4
 
 
 def owned_keys(metadata: Mapping[str, Any]) -> OwnedKeys:
@@ -121,7 +121,7 @@ def desired(description: Description, node: OwnedKeys) -> OwnedKeys:
     The labels that are known, and the values that it has of those that are not.
     """
     labels = _only(description.labels.unknown, node.labels)
-    labels.update(description.labels.known)
+    labels.update(description.labels.by_key)
     annotations = node.annotations if description.problem else description.annotations
     return OwnedKeys(labels, dict(annotations))
 
@@ -171,7 +171,7 @@ class NodePublisher:
 
         Raises KubeError.
         """
-        self._cache(self._client.call(get(self._path, metadata_only=True)))
+        self._cache(self._client.call(get(self._path, is_metadata_only=True)))
 
     def _cache(self, node: Any) -> OwnedKeys:
         self.metadata = node["metadata"]
@@ -200,7 +200,7 @@ class NodePublisher:
         """What else on the Node decides about keys of ours."""
         return self._planner.inputs(metadata)
 
-    def pending(self, description: Description) -> bool:
+    def is_pending(self, description: Description) -> bool:
         """Whether the Node needs a write, as far as is known."""
         if self._node is None:
             return True
@@ -218,7 +218,7 @@ class NodePublisher:
         try:
             return self._write(description)
         except ApiError as error:
-            if not error.conflict and not error.unprocessable:
+            if not error.is_conflict and not error.is_unprocessable:
                 raise
             self.refresh()
             return self._write(description)
@@ -251,7 +251,7 @@ class NodePublisher:
         keys = _joined(own, planned.keys)
         metadata: dict[str, Any] = {"name": self._name, "uid": self.metadata["uid"]}
         annotations = dict(keys.annotations)
-        if planned.foreign:
+        if planned.has_other_owner:
             annotations.pop(SLINKY, None)
         elif SLINKY in annotations:
             # By force it would take the annotation from an owner who came after the Node was read.
@@ -259,7 +259,7 @@ class NodePublisher:
         metadata["labels"] = keys.labels
         metadata["annotations"] = annotations
         body = node_body(metadata)
-        return apply(self._path, body, MANAGER, force=True, metadata_only=True)
+        return apply(self._path, body, MANAGER, force=True, is_metadata_only=True)
 
     def _take_away(self, dropped: Mapping[str, Sequence[str]]) -> None:
         """Remove what an apply left because a former version's controller owns it too.
@@ -303,12 +303,12 @@ class NodePublisher:
             "uid": self.metadata["uid"],
         }
         now = self._runtime.now()
-        for attempt in range(_NAMES_TRIED):
+        for attempt in range(_MOST_NAMES_TRIED):
             moment = now + timedelta(microseconds=attempt)  # another moment makes another name
             try:
                 self._client.call(self._event(regarding, node_event, moment))
             except ApiError as error:
-                if not error.conflict or attempt == _NAMES_TRIED - 1:
+                if not error.is_conflict or attempt == _MOST_NAMES_TRIED - 1:
                     raise
             else:
                 return
@@ -343,7 +343,7 @@ class NodePublisher:
 
         Raises KubeError.
         """
-        todo = removal(self._client.call(get(self._path, metadata_only=True))["metadata"])
+        todo = removal(self._client.call(get(self._path, is_metadata_only=True))["metadata"])
         for request in todo.requests:
             self._client.call(request)
         return todo.keys
@@ -399,7 +399,7 @@ def _nothing_of_ours(path: str, metadata: Mapping[str, Any]) -> Request:
         "uid": metadata["uid"],
         "labels": {},
     }
-    return apply(path, node_body(nothing), NVIDIA_MANAGER, force=False, metadata_only=True)
+    return apply(path, node_body(nothing), NVIDIA_MANAGER, force=False, is_metadata_only=True)
 
 
 def _under_prefix(metadata: Mapping[str, Any], field: str) -> dict[str, None]:

@@ -39,7 +39,7 @@ class RailMemory:
         self._rails: set[str] = set()
         """NICs, also those that have gone: the others alone would look like another group."""
         self._least = 0
-        self._known: dict[str, Rail] = {}
+        self._known_rails: dict[str, Rail] = {}
         self._lost: dict[str, float] = {}
         self._others: dict[str, tuple[str, float]] = {}
         self._matrix = ""
@@ -47,12 +47,12 @@ class RailMemory:
         """What the matrix annotation was made of."""
 
     def join(
-        self, description: Description, carried: Mapping[str, str], *, anew: bool = False
+        self, description: Description, carried: Mapping[str, str], *, is_reset: bool = False
     ) -> Description:
         """The description with rails, their labels and the NICs' neighbours.
 
-        `carried` are the Node's annotations. `anew` forgets what was: the rails of today are all
-        that there should be.
+        `carried` are the Node's annotations. `is_reset` forgets earlier rails: today's are all that
+        there should be.
         """
         topology = description.topology
         switches = carried.get(SWITCHES)
@@ -60,7 +60,7 @@ class RailMemory:
             return description
         if switches is None and RAILS not in carried:
             return description
-        self._remember(carried, anew=anew)
+        self._remember(carried, is_reset=is_reset)
         neighbours = _neighbours(switches, topology)
         self._look(topology, neighbours)
         rails = self._rails_in_order()
@@ -73,10 +73,10 @@ class RailMemory:
             self._matrix_inputs = inputs
             self._matrix = annotation_for(topology, neighbours)
         labels = description.labels
-        known = {**labels.known, **leaf_labels(rails)}
+        values = {**labels.by_key, **leaf_labels(rails)}
         annotations = {**description.annotations, MATRIX: self._matrix, RAILS: text}
         return description._replace(
-            labels=labels._replace(known=known),
+            labels=labels._replace(by_key=values),
             annotations=annotations,
         )
 
@@ -90,17 +90,17 @@ class RailMemory:
         self._rails |= rail_nics(paths, topology.nics, cabled)
         elsewhere = self._elsewhere(topology)
         for nic in self._rails:
-            self._see(nic, neighbours.get(nic), elsewhere=nic in elsewhere)
+            self._see(nic, neighbours.get(nic), is_elsewhere=nic in elsewhere)
 
     def _rails_in_order(self) -> list[Rail | None]:
         if len(self._rails) < self._least:  # which of them has gone is not known any more
             return [None] * self._least
         in_order = sorted(self._rails, key=natural)
-        return [self._known.get(nic) for nic in in_order]
+        return [self._known_rails.get(nic) for nic in in_order]
 
-    def _remember(self, carried: Mapping[str, str], *, anew: bool) -> None:
+    def _remember(self, carried: Mapping[str, str], *, is_reset: bool) -> None:
         """Go on from what the Node carries at the start, or when it was removed."""
-        if anew:
+        if is_reset:
             self._begin("")
         elif carried.get(RAILS) not in self._written:
             self._begin(carried.get(RAILS, ""))
@@ -109,8 +109,8 @@ class RailMemory:
         rails: tuple[Rail | None, ...] = ()
         with contextlib.suppress(ValueError):
             rails = parse_rails(carried)
-        self._known = {rail.nic: rail for rail in rails if rail}
-        self._rails = set(self._known)
+        self._known_rails = {rail.nic: rail for rail in rails if rail}
+        self._rails = set(self._known_rails)
         self._least = len(rails)
         self._lost, self._others = {}, {}
 
@@ -127,38 +127,38 @@ class RailMemory:
                 elsewhere.discard(nic.name)
         return elsewhere
 
-    def _see(self, nic: str, neighbour: Neighbour | None, *, elsewhere: bool) -> None:
+    def _see(self, nic: str, neighbour: Neighbour | None, *, is_elsewhere: bool) -> None:
         """Take what a rail's port sees now.
 
         Lost is unknown after a while, another switch counts once it is steady.
         """
         now = self._runtime.monotonic()
         if neighbour is None:
-            self._lose(nic, now, elsewhere=elsewhere)
+            self._lose(nic, now, is_elsewhere=is_elsewhere)
             return
         self._lost.pop(nic, None)
-        seen = Rail(nic, neighbour.switch, neighbour.id, neighbour.port)
-        known = self._known.get(nic)
-        has_moved = known is not None and known.id != seen.id
-        if has_moved and not self._is_steady(nic, seen.id, now):
+        rail = Rail(nic, neighbour.switch, neighbour.id, neighbour.port)
+        last_rail = self._known_rails.get(nic)
+        has_moved = last_rail is not None and last_rail.id != rail.id
+        if has_moved and not self._is_steady(nic, rail.id, now):
             return
 
         self._others.pop(nic, None)
-        self._known[nic] = seen
+        self._known_rails[nic] = rail
 
-    def _lose(self, nic: str, now: float, *, elsewhere: bool) -> None:
+    def _lose(self, nic: str, now: float, *, is_elsewhere: bool) -> None:
         self._others.pop(nic, None)
-        if elsewhere:
+        if is_elsewhere:
             self._lost.pop(nic, None)
             return
         lost_at = self._lost.setdefault(nic, now)
         if now - lost_at >= GRACE_SECONDS:
-            self._known.pop(nic, None)
+            self._known_rails.pop(nic, None)
 
     def _is_steady(self, nic: str, switch: str, now: float) -> bool:
         """Whether a rail's port has seen this other switch for long enough to believe it."""
-        other, since = self._others.get(nic, ("", now))
-        if other != switch:
+        other_switch, since = self._others.get(nic, ("", now))
+        if other_switch != switch:
             self._others[nic] = switch, now
             return False
         return now - since >= STEADY_SECONDS

@@ -75,7 +75,7 @@ class RawGpu(NamedTuple):
     """`NVML_DEVICE_ARCH_*`."""
     module: int | None = None
     """Place on the baseboard; 0 off one."""
-    mig: bool | None = None
+    has_mig: bool | None = None
     """Whether MIG mode is on; None: the product has no MIG."""
     mig_devices: int | None = 0
     """None: NVML refuses to count them."""
@@ -84,11 +84,11 @@ class RawGpu(NamedTuple):
     c2c_active: int = 0
     """Active C2C links to the CPU (Grace)."""
     platform: RawPlatform | None = None
-    links_known: bool = True
+    has_known_links: bool = True
     """False: NVML refused to say how many links there are, which is not the same as having none."""
 
     @property
-    def racked(self) -> bool:
+    def is_racked(self) -> bool:
         """Whether its tray is in a rack that has a serial number."""
         return self.platform is not None and bool(self.platform.chassis)
 
@@ -139,7 +139,7 @@ class RawNic(NamedTuple):
     """
     card: str = ""
     """The UUID that all functions of its card share; empty: not known (only root can read it)."""
-    held: bool = False
+    is_held: bool = False
     """Its RDMA device is not visible now, though its PCI function is as it was: a pod took the
     device along. The other facts are from when it was seen last."""
 
@@ -191,21 +191,21 @@ class RawNode(NamedTuple):
 
     It has not seen them before either.
     """
-    bus_visible: bool = True
+    is_bus_visible: bool = True
     """Whether sysfs shows the PCI bus at all; without it the two tuples above prove nothing."""
-    module_loaded: bool = False
+    is_module_loaded: bool = False
     """Whether the kernel has the NVIDIA module.
 
     A container sees that even when it got nothing of the driver.
     """
-    integrated_gpu: bool = False
+    has_integrated_gpu: bool = False
     """Whether the kernel has the driver of a Jetson's GPU, which is on no PCI bus."""
     container: tuple[tuple[str, str], ...] = ()
     """What this process was given.
 
     `/dev/nvidiactl`, and the variables that the NVIDIA runtime reads.
     """
-    nvlinks_read: bool = True
+    has_read_nvlinks: bool = True
     """False: the NVLinks could not be asked about, so that GPUs without `links` may have some."""
 
     @property

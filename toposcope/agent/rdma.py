@@ -39,11 +39,11 @@ _DRIVER: Final = "mlx5_core"
 _RDMA_MODULE: Final = "mlx5_ib"
 _INFINIBAND: Final = "InfiniBand"
 _MANAGEMENT_FUNCTIONS: Final = 4
-_LEAST_MANAGEMENT: Final = 2
+_LEAST_MANAGEMENT_FUNCTIONS: Final = 2
 _NVIDIA: Final = "0x10de"
 _BOARDS_WITH_BRIDGE: Final = frozenset({"0x2901", "0x3182"})
 """GPUs of HGX B200 and B300."""
-_WHOLE_BOARD: Final = 8
+_WHOLE_BOARD_GPUS: Final = 8
 _NOT_ON_BUS: Final = -1
 _SUB_DEVICE: Final = "smi"
 _BOND: Final = "_bond_"
@@ -79,15 +79,15 @@ class _Device(NamedTuple):
 class RdmaDevices:
     """Reads them, and remembers what cannot change, and the NICs that were there."""
 
-    def __init__(self, root: str, files: Files, bus: PciBus, *, vf_rails: bool) -> None:
+    def __init__(self, root: str, files: Files, bus: PciBus, *, has_vf_rails: bool) -> None:
         self._root = root
         self._files = files
         self._bus = bus
-        self._vf_rails = vf_rails
+        self._has_vf_rails = has_vf_rails
         self._devices: dict[Entry, _Device | None] = {}
         """RDMA devices by entry; None: it is no NIC, and will never be one."""
         self._verbs: dict[Entry, str] = {}
-        self._seen: dict[Entry, RawNic] = {}
+        self._last_nics: dict[Entry, RawNic] = {}
         """The NIC of each function as it was last."""
 
     def read(self, functions: Functions) -> Network:
@@ -107,16 +107,16 @@ class RdmaDevices:
 
     def _remember(self, visible: Sequence[_Device], functions: Functions) -> None:
         for device in visible:
-            self._seen[device.function] = device.nic
-        for gone in self._seen.keys() - functions.keys():
-            del self._seen[gone]
+            self._last_nics[device.function] = device.nic
+        for gone in self._last_nics.keys() - functions.keys():
+            del self._last_nics[gone]
 
     # The devices that the kernel shows
 
     def _read_devices(self, functions: Functions) -> list[_Device]:
         """RDMA devices of PCI functions, without virtual ones unless they are wanted."""
         on_bus = {function[0]: function for function in functions}
-        known: dict[Entry, _Device | None] = {}
+        known_devices: dict[Entry, _Device | None] = {}
         devices = []
         for entry in self._files.entries(f"{self._root}/class/infiniband"):
             if entry in self._devices:
@@ -124,13 +124,13 @@ class RdmaDevices:
             else:
                 device = self._read_device(entry[0], on_bus)
             if device is None:
-                known[entry] = None
+                known_devices[entry] = None
                 continue
-            if _complete(device.nic):
-                known[entry] = device
+            if _is_complete(device.nic):
+                known_devices[entry] = device
             nic = self._with_states(device.nic)
             devices.append(device._replace(nic=nic))
-        self._devices = known
+        self._devices = known_devices
         return devices
 
     def _read_device(self, name: str, on_bus: dict[str, Entry]) -> _Device | None:
@@ -138,7 +138,7 @@ class RdmaDevices:
         if not self._files.exists(f"{folder}/device/vendor"):
             return None
         virtual = self._files.lexists(f"{folder}/device/physfn")
-        if virtual and not self._vf_rails:
+        if virtual and not self._has_vf_rails:
             return None
         place = self._bus.place(f"{folder}/device")
         function = on_bus.get(place.address)
@@ -188,16 +188,16 @@ class RdmaDevices:
         for function, group in by_function.items():
             if len(group) > 1:
                 kept.append(self._parent_device(group))
-            elif not self._lacks_parent(function, group[0]):
+            elif not self._has_lost_parent(function, group[0]):
                 kept.append(group[0])
         return kept
 
-    def _lacks_parent(self, function: Entry, device: _Device) -> bool:
+    def _has_lost_parent(self, function: Entry, device: _Device) -> bool:
         """Whether the only device of a function is a sub-device, whose parent a pod took along."""
-        known = self._seen.get(function)
-        if known is None or known.name == device.nic.name:
+        last_nic = self._last_nics.get(function)
+        if last_nic is None or last_nic.name == device.nic.name:
             return False
-        return _named_as_sub_device(device)
+        return _is_named_as_sub_device(device)
 
     def _parent_device(self, group: Sequence[_Device]) -> _Device:
         names = self._names_with_verbs()
@@ -245,7 +245,7 @@ class RdmaDevices:
                 continue
             if self._bus.device_id(device.function) == _CONNECTX_7:
                 counts[device.card] += 1
-        if counts.total() == _LEAST_MANAGEMENT and self._has_board_with_bridge(functions):
+        if counts.total() == _LEAST_MANAGEMENT_FUNCTIONS and self._has_board_with_bridge(functions):
             return set(counts)
         bridges = set()
         for address, count in counts.items():
@@ -262,7 +262,7 @@ class RdmaDevices:
         for function, kind in functions.items():
             if kind.vendor == _NVIDIA and self._bus.device_id(function) in _BOARDS_WITH_BRIDGE:
                 gpus += 1
-        return gpus >= _WHOLE_BOARD
+        return gpus >= _WHOLE_BOARD_GPUS
 
     # Those that cannot be seen
 
@@ -279,32 +279,32 @@ class RdmaDevices:
         for function, kind in functions.items():
             if function in visible or card(function[0]) in bonded:
                 continue  # the ports of a bond have one device, that of the first function
-            seen = self._seen.get(function)
-            if seen is not None:
-                if self._still_there(function, seen):
-                    held.append(_held(seen))
+            nic = self._last_nics.get(function)
+            if nic is not None:
+                if self._is_still_there(function, nic):
+                    held.append(_held(nic))
                 else:
-                    del self._seen[function]
+                    del self._last_nics[function]
             elif self._hides_a_nic(function, kind):
                 hidden.append(function[0])
         return held, hidden
 
-    def _still_there(self, function: Entry, nic: RawNic) -> bool:
+    def _is_still_there(self, function: Entry, nic: RawNic) -> bool:
         driver = self._bus.driver(function)
-        return driver == nic.pci.driver and not self._without_rdma(function, driver)
+        return driver == nic.pci.driver and not self._is_without_rdma(function, driver)
 
     def _hides_a_nic(self, function: Entry, kind: PciKind) -> bool:
         if not _is_mellanox(kind) or not kind.pci_class.startswith(_NETWORK):
             return False
-        if self._bus.parent(function) and not self._vf_rails:
+        if self._bus.parent(function) and not self._has_vf_rails:
             return False
         driver = self._bus.driver(function)
-        if driver != _DRIVER or self._without_rdma(function, driver):
+        if driver != _DRIVER or self._is_without_rdma(function, driver):
             return False
         vpd = self._bus.vpd(function)
         return vpd is None or not vpd.manages_nvswitches
 
-    def _without_rdma(self, function: Entry, driver: str | None) -> bool:
+    def _is_without_rdma(self, function: Entry, driver: str | None) -> bool:
         """Whether RDMA is off for a function of mlx5_core: no namespace has its RDMA device."""
         if driver != _DRIVER:
             return False
@@ -338,7 +338,7 @@ def _is_mellanox(kind: PciKind | None) -> bool:
     return kind is not None and kind.vendor == _MELLANOX
 
 
-def _complete(nic: RawNic) -> bool:
+def _is_complete(nic: RawNic) -> bool:
     """Whether all of a device was there already when it was read."""
     if not nic.guid or not nic.ports:
         return False
@@ -347,10 +347,10 @@ def _complete(nic: RawNic) -> bool:
 
 def _parents_first(device: _Device) -> tuple[bool, int, object]:
     """Sorts a parent before its sub-device, which has a port for each plane of the parent's."""
-    return _named_as_sub_device(device), len(device.nic.ports), natural(device.nic.name)
+    return _is_named_as_sub_device(device), len(device.nic.ports), natural(device.nic.name)
 
 
-def _named_as_sub_device(device: _Device) -> bool:
+def _is_named_as_sub_device(device: _Device) -> bool:
     name = device.nic.name
     return name.startswith(_SUB_DEVICE) and name.removeprefix(_SUB_DEVICE).isdecimal()
 
@@ -358,4 +358,4 @@ def _named_as_sub_device(device: _Device) -> bool:
 def _held(nic: RawNic) -> RawNic:
     """A NIC as it was, but for what its ports do now."""
     ports = tuple([port._replace(state="") for port in nic.ports])
-    return nic._replace(held=True, ports=ports)
+    return nic._replace(is_held=True, ports=ports)

@@ -9,8 +9,10 @@ from typing import Final
 from toposcope.kube.backoff import Schedule
 from toposcope.kube.runtime import Runtime
 
-_LONGEST_SECONDS: Final = 600.0
-_SCHEDULE: Final = Schedule(first=4.0, longest=_LONGEST_SECONDS, jitter=(0.1, 1.0))
+_MOST_DELAY_SECONDS: Final = 600.0
+_SCHEDULE: Final = Schedule(
+    first_seconds=4.0, longest_seconds=_MOST_DELAY_SECONDS, jitter=(0.1, 1.0)
+)
 """The jitter keeps thousands of agents whose labels are removed together from writing together."""
 _QUICK_REPAIRS: Final = 3
 """So many come at once; another writer may want something else for ever, and each further one
@@ -47,7 +49,7 @@ class Repairs:
         self.due_at = None
         return True
 
-    def made(self) -> None:
+    def note_repair(self) -> None:
         """The Node is repaired."""
         self._last_at = self._runtime.monotonic()
         self._count += 1

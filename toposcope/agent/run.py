@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("agent")
 
-_LARGEST_ANSWER: Final = 4 << 20
+_MOST_ANSWER_BYTES: Final = 4 << 20
 """Bytes.
 
 A Node has less than the 1.5 MB that etcd takes; a broken server must not fill the container's
 memory.
 """
-_SIGNS: Final = 4096
+_MOST_SIGNS: Final = 4096
 _STOP, _NODE, _PLAN = b"s", b"n", b"p"
 
 
@@ -57,11 +57,13 @@ def run(options: AgentOptions, probe: ProbeProcess) -> int:
     set_up(options.log_format)
     try:
         cluster = load(options.kubeconfig)
-        client = ApiClient(cluster, "toposcope-agent", largest=_LARGEST_ANSWER)
+        client = ApiClient(cluster, "toposcope-agent", most_bytes=_MOST_ANSWER_BYTES)
     except ConfigError as error:
         log.error("%s", error)  # noqa: TRY400 - the message is enough, a traceback would hide it
         return 1
-    planner = Planner(options.node_name, unique=options.unique_values, slinky=options.slinky)
+    planner = Planner(
+        options.node_name, can_write_unique=options.unique_values, can_write_slinky=options.slinky
+    )
     publisher = NodePublisher(client, options.node_name, planner=planner)
     with contextlib.ExitStack() as stack:
         stack.callback(client.close)
@@ -70,7 +72,7 @@ def run(options: AgentOptions, probe: ProbeProcess) -> int:
         metrics = AgentMetrics()
         confinement = None
         # other credentials are a person's, whom no policy confines
-        if cluster.in_pod and not options.once:
+        if cluster.is_in_pod and not options.once:
             rights = AccountRights(RIGHTS, client.namespace)
             confinement = Confinement(client, publisher.foreign_writes, rights)
         parts = AgentParts(
@@ -85,7 +87,7 @@ def run(options: AgentOptions, probe: ProbeProcess) -> int:
         agent = Agent(parts)
         if options.metrics_port is not None:
             try:
-                scrape = functools.partial(_scrape, metrics, probe, pairs=options.pair_metrics)
+                scrape = functools.partial(_scrape, metrics, probe, has_pairs=options.pair_metrics)
                 server = TelemetryServer(options.metrics_port, scrape, agent.healthy, agent.ready)
             except OSError as error:
                 why = error.strerror
@@ -114,14 +116,12 @@ def _plan_watch(
 
 
 def _topology_file(options: AgentOptions) -> "TopologyFile | None":
-    """The file that is kept in a thread of its own; None where it is not asked for."""
+    """The file that the watches keep; None where it is not asked for."""
     if options.topology_file is None:
         return None
     from toposcope.agent.topology_file import TopologyFile  # noqa: PLC0415 - few want it
 
-    topology_file = TopologyFile(options.topology_file, options.node_name)
-    topology_file.start()
-    return topology_file
+    return TopologyFile(options.topology_file, options.node_name)
 
 
 def _read_plan(
@@ -161,7 +161,7 @@ class _Watches(NamedTuple):
             self.publisher,
             self.metrics,
             node_changed,
-            seen=topology_file.node_seen if topology_file else None,
+            on_metadata=topology_file.node_seen if topology_file else None,
         ).start()
 
         def changed(plan: "NodePlan") -> None:
@@ -193,12 +193,12 @@ def _audit(client: ApiClient, options: AgentOptions) -> "SliceAudit | None":
     return SliceAudit(client, options.node_name)
 
 
-def _scrape(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> "Page":
+def _scrape(metrics: AgentMetrics, probe: ProbeProcess, *, has_pairs: bool) -> "Page":
     from toposcope.agent.collector import AgentCollector  # noqa: PLC0415 - see there
     from toposcope.telemetry.families import CONTENT_TYPE, exposition  # noqa: PLC0415 - same
 
     return exposition(
-        AgentCollector(metrics, lambda: probe.worker, pairs=pairs).collect()
+        AgentCollector(metrics, lambda: probe.worker, has_pairs=has_pairs).collect()
     ), CONTENT_TYPE
 
 
@@ -218,7 +218,7 @@ def _run_forever(agent: Agent, probe: ProbeProcess, watches: _Watches) -> None:
     def stop(number: int, _frame: FrameType | None) -> None:
         stopping.append(number)
         waker.send(_STOP)
-        if probe.waits_for_answer:
+        if probe.is_waiting_for_answer:
             # The driver may hold the probe for a minute, and Kubernetes kills this pod after ten
             # seconds.
             raise _StoppedError
@@ -238,7 +238,7 @@ def _run_forever(agent: Agent, probe: ProbeProcess, watches: _Watches) -> None:
         """Whether a stop or a watch's call came within `seconds`."""
         if not select.select([wake], [], [], seconds)[0]:
             return False
-        signs = wake.recv(_SIGNS)
+        signs = wake.recv(_MOST_SIGNS)
         if _NODE in signs:
             agent.node_changed()
         if _PLAN in signs:
@@ -266,12 +266,14 @@ def follow(
     while not stopping():
         agent.sync()
         happened = ""
-        while not (stopping() or happened) and (left := agent.seconds_until_sync()) > 0:
-            happened = event(left)
+        while not (stopping() or happened) and (seconds_left := agent.seconds_until_sync()) > 0:
+            happened = event(seconds_left)
             woken(0.0)
         if happened:
             log.info("probing immediately: %s", happened)
-            while not stopping() and (left := agent.min_pause()) > 0 and woken(left):
+            while (
+                not stopping() and (seconds_left := agent.min_pause()) > 0 and woken(seconds_left)
+            ):
                 pass
 
 

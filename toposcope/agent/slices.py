@@ -65,7 +65,7 @@ class SliceAudit:
         self._rng = runtime.rng()
         self._due = runtime.monotonic()
         self._topology: NodeTopology | None = None
-        self._found: tuple[DriverDisagreement, ...] = ()
+        self._disagreements: tuple[DriverDisagreement, ...] = ()
         self._steady: tuple[DriverDisagreement, ...] = ()
 
     def join(self, description: Description) -> Description:
@@ -88,14 +88,14 @@ class SliceAudit:
     def _read(self, topology: NodeTopology) -> None:
         self._topology = topology
         try:
-            found = compare(seen_gpus(topology), self._devices())
+            disagreements = compare(seen_gpus(topology), self._devices())
         except (KubeError, ValueError) as error:
             log.warning("cannot audit the ResourceSlices of node %s: %s", self._name, error)
         else:
-            before = self._found
-            self._steady = tuple([different for different in found if different in before])
-            self._found = found
-        pause = DIFFERING_SECONDS if self._found else AGREEING_SECONDS
+            before = self._disagreements
+            self._steady = tuple([different for different in disagreements if different in before])
+            self._disagreements = disagreements
+        pause = DIFFERING_SECONDS if self._disagreements else AGREEING_SECONDS
         pause *= self._rng.uniform(*_JITTER)
         self._due = self._runtime.monotonic() + pause
 
@@ -110,10 +110,10 @@ class SliceAudit:
             try:
                 answer = parse(self._client.read(Request("GET", path, self._query)))
             except ApiError as error:
-                if error.not_found:
+                if error.is_not_found:
                     continue
                 raise
             named = {"apiVersion": api_version, "kind": SLICE.kind}
-            found = inventory(kept({**item, **named}) for item in answer["items"])
-            return found.nodes.get(self._name, NodeDevices())
+            slices = inventory(kept({**item, **named}) for item in answer["items"])
+            return slices.nodes.get(self._name, NodeDevices())
         return NodeDevices()

@@ -39,16 +39,16 @@ class PciDevices(NamedTuple):
 class Sysfs:
     """A tree laid out as the kernel's /sys; a file that is missing or unreadable reads as nothing.
 
-    `vf_rails` takes virtual functions with an RDMA device for NICs too.
+    `has_vf_rails` takes virtual functions with an RDMA device for NICs too.
     """
 
     def __init__(
-        self, root: "Path | str", files: Files | None = None, *, vf_rails: bool = False
+        self, root: "Path | str", files: Files | None = None, *, has_vf_rails: bool = False
     ) -> None:
         self._root = str(root)
         self._files = files or Files()
         self._bus = PciBus(self._root, self._files)
-        self._rdma = RdmaDevices(self._root, self._files, self._bus, vf_rails=vf_rails)
+        self._rdma = RdmaDevices(self._root, self._files, self._bus, has_vf_rails=has_vf_rails)
         self._numa: dict[Entry, RawNuma] = {}
         self._online = ""
 
@@ -90,15 +90,15 @@ class Sysfs:
                 switches.append(entry[0])
         return tuple(gpus), tuple(switches)
 
-    def bus_visible(self) -> bool:
+    def is_bus_visible(self) -> bool:
         """Whether the PCI bus can be seen at all."""
         return self._files.exists(f"{self._root}/bus/pci/devices")
 
-    def module_loaded(self) -> bool:
+    def is_module_loaded(self) -> bool:
         """Whether the kernel has loaded the NVIDIA module."""
         return self._files.exists(f"{self._root}/module/nvidia")
 
-    def integrated_gpu(self) -> bool:
+    def has_integrated_gpu(self) -> bool:
         """Whether the kernel has loaded the driver of a Jetson's GPU."""
         return self._files.exists(f"{self._root}/module/nvgpu")
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from toposcope.agent.vpd import Vpd, parse_vpd
 
-_LARGEST: Final = 1 << 16
-_LARGEST_VPD: Final = 4096
+_MOST_BYTES: Final = 1 << 16
+_MOST_VPD_BYTES: Final = 4096
 """The kernel passes on a page at a time, and a card's data is some hundred bytes."""
 _DELETED: Final = " (deleted)"
 """What the kernel adds to the name of something that has gone."""
@@ -38,7 +38,7 @@ class Files:
 
         Empty when it cannot be read, or is no regular file.
         """
-        return _content(path, _LARGEST).decode("ascii", "replace").strip()
+        return _content(path, _MOST_BYTES).decode("ascii", "replace").strip()
 
     def vpd(self, path: str) -> Vpd | None:
         """Vital product data; None when it cannot be read, as without root's rights.
@@ -46,7 +46,7 @@ class Files:
         A function that is asleep, or that a hypervisor hides a part of, answers bytes of all ones
         or zeros.
         """
-        data = _content(path, _LARGEST_VPD)
+        data = _content(path, _MOST_VPD_BYTES)
         return parse_vpd(data) if data and data.strip(b"\xff\0") else None
 
     def real(self, path: str) -> str:

@@ -20,10 +20,12 @@ from typing import Final, NamedTuple
 _SUBMODEL: Final = re.compile(rb"SMDL=(\w+)")
 _MANAGEMENT: Final = "SW_MNG"
 _CARD: Final = b"V3"
-_READ_ONLY: Final = 0x90
-_LARGE: Final = 0x80
-_END: Final = 0x78
-_LARGE_HEADER, _SMALL_HEADER, _FIELD_HEADER = 3, 1, 3
+_READ_ONLY_TAG: Final = 0x90
+_LARGE_TAG_BIT: Final = 0x80
+_END_TAG: Final = 0x78
+_LARGE_HEADER_BYTES: Final = 3
+_SMALL_HEADER_BYTES: Final = 1
+_FIELD_HEADER_BYTES: Final = 3
 
 
 class Vpd(NamedTuple):
@@ -96,15 +98,15 @@ def _read_only(data: bytes) -> bytes:
     at = 0
     while at < len(data):
         tag = data[at]
-        if tag & _LARGE:
-            start = at + _LARGE_HEADER
+        if tag & _LARGE_TAG_BIT:
+            start = at + _LARGE_HEADER_BYTES
             length = int.from_bytes(data[at + 1 : start], "little")
         else:
-            start = at + _SMALL_HEADER
+            start = at + _SMALL_HEADER_BYTES
             length = tag & 0x07
-            if tag & 0xF8 == _END:
+            if tag & 0xF8 == _END_TAG:
                 break
-        if tag == _READ_ONLY:
+        if tag == _READ_ONLY_TAG:
             return data[start : start + length]
         at = start + length
     return b""
@@ -113,8 +115,8 @@ def _read_only(data: bytes) -> bytes:
 def _fields(resource: bytes) -> Iterator[tuple[bytes, bytes]]:
     """The fields of the read-only resource, keyword and value, as far as they are whole."""
     at = 0
-    while at + _FIELD_HEADER <= len(resource):
-        start = at + _FIELD_HEADER
+    while at + _FIELD_HEADER_BYTES <= len(resource):
+        start = at + _FIELD_HEADER_BYTES
         end = start + resource[at + 2]
         if end > len(resource):
             break

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from toposcope.api.label_keys import GPUS, SLINKY_KEPT, own_input, unique_key
+from toposcope.api.label_keys import GPUS, SLINKY_KEPT, is_own_input, unique_key
 from toposcope.api.levels import Level, domain_problem, level_problems
 from toposcope.api.requirement import Labelled, Requirement
 from toposcope.text import printable, type_words
@@ -117,32 +117,32 @@ _STATUS: Final[dict[str, Any]] = {
 }
 
 
-def typed_spec(given: Any) -> tuple[dict[str, Any], list[str]]:
+def typed_spec(spec: Any) -> tuple[dict[str, Any], list[str]]:
     """The correctly typed fields of a spec, and a sentence about each other one."""
-    if given is None:
+    if spec is None:
         return {}, []
-    if not isinstance(given, dict):
+    if not isinstance(spec, dict):
         return {}, ["spec: is not a mapping; write fields such as levels below it"]
     problems: list[str] = []
-    return _typed(given, _SPEC, problems), problems
+    return _typed(spec, _SPEC, problems), problems
 
 
-def typed_status(given: Any) -> dict[str, Any]:
+def typed_status(status: Any) -> dict[str, Any]:
     """The correctly typed fields of a status; the others are ignored."""
-    if not isinstance(given, dict):
+    if not isinstance(status, dict):
         return {}
-    return _typed(given, _STATUS, problems=[])
+    return _typed(status, _STATUS, problems=[])
 
 
 def _typed(
-    given: Mapping[str, Any], types: Mapping[str, Any], problems: list[str]
+    untyped: Mapping[str, Any], types: Mapping[str, Any], problems: list[str]
 ) -> dict[str, Any]:
-    fields = dict(given)
-    for name in given.keys() & types.keys():
-        if given[name] is None:
+    fields = dict(untyped)
+    for name in untyped.keys() & types.keys():
+        if untyped[name] is None:
             continue  # as if it were absent
         try:
-            msgspec.convert(given[name], types[name])
+            msgspec.convert(untyped[name], types[name])
         except (msgspec.ValidationError, RecursionError) as error:
             words, _, path = str(error).partition(" - at `$")
             place = path.rstrip("`")
@@ -164,7 +164,7 @@ _NO_NODE: Final = {
 GROUP: Final = "gpu.topology"
 VERSION: Final = "v1alpha1"
 KIND: Final = "ClusterTopology"
-USUAL_COVERAGE: Final = 95
+USUAL_COVERAGE_PERCENT: Final = 95
 """Percentage of nodes that make a label a level: in a large cluster some node always lacks it."""
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 PATH: Final = f"/apis/{API_VERSION}/clustertopologies"
@@ -178,10 +178,10 @@ _ONLY_IF_ASKED: Final = frozenset({"volcano", "slinky"})
 discovery, and agents need one more right for Slinky's annotations."""
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(h|ms|m|s)")
-DEFAULT_GRACE: Final = 600.0
-_LONGEST_UNIQUE: Final = 56
+DEFAULT_GRACE_SECONDS: Final = 600.0
+_MOST_UNIQUE_CHARACTERS: Final = 56
 """Characters of a level in the name of a label, which has up to 63."""
-_LONGEST: Final = 366 * 24 * 3600.0
+_LONGEST_SECONDS: Final = 366 * 24 * 3600.0
 """System calls cannot wait longer."""
 
 
@@ -199,13 +199,13 @@ class Topology:
     levels: tuple[Level, ...] | None
     """None: to be inferred."""
     required: tuple[str, ...]
-    min_coverage: int
+    min_coverage_percent: int
     """Percentage of the nodes that must carry an inferred level, 1 to 100."""
-    grace: float
+    grace_seconds: float
     """Seconds."""
-    retain: bool
+    is_retaining: bool
     publish: Mapping[str, str]
-    divided: bool
+    is_divided: bool
     """Whether each segment of the nodes gets a ClusterTopology of its own."""
     unique: tuple[str, ...]
     """Levels whose domains each get a label with a value of their own on the nodes."""
@@ -245,9 +245,9 @@ class Topology:
 
     def mode(self, option: str) -> str:
         """The value of a field of `spec.publish`, else its default: `Auto`, `Never` or `DryRun`."""
-        given = self.publish.get(option)
-        if given:
-            return given
+        mode = self.publish.get(option)
+        if mode:
+            return mode
         return "Never" if option in _ONLY_IF_ASKED else "Auto"
 
     def label_keys(self) -> frozenset[str]:
@@ -278,7 +278,7 @@ def seconds(text: str) -> float:
         raise ValueError(
             f"{text!r} is not a duration; write numbers with the units h, m, s or ms, as in '10m'"
         )
-    if total > _LONGEST:
+    if total > _LONGEST_SECONDS:
         raise ValueError(
             f"{text[:20]!r} is more than a year; a period is minutes or hours, as in '10m'"
         )
@@ -307,12 +307,12 @@ def read(document: Mapping[str, Any]) -> Topology:
         required=required,
         unique=_unique(spec, selector, problems),
         binding_schedulers=_schedulers(spec),
-        min_coverage=_coverage(spec, problems),
-        grace=_grace(spec, problems),
-        retain=spec.get("removalPolicy") == "Retain",
+        min_coverage_percent=_coverage(spec, problems),
+        grace_seconds=_grace(spec, problems),
+        is_retaining=spec.get("removalPolicy") == "Retain",
         publish=dict(spec.get("publish") or {}),
         # A segment's nodes carry the same levels: there is nothing to divide.
-        divided=spec.get("segments") == "Auto" and not owner,
+        is_divided=spec.get("segments") == "Auto" and not owner,
         problems=tuple(problems),
         status=typed_status(document.get("status")),
         spec=spec,
@@ -362,7 +362,7 @@ def _unique(
             unique.append(name)
 
     keys = [requirement.key for requirement in selector]
-    feeding = list(filter(own_input, keys))
+    feeding = list(filter(is_own_input, keys))
     if names and feeding:
         first = min(feeding)
         problems.append(
@@ -383,13 +383,13 @@ def _coverage(spec: Mapping[str, Any], problems: list[str]) -> int:
     """The percentage of nodes that must carry an inferred level."""
     coverage = spec.get("minCoveragePercent")
     if coverage is None:
-        return USUAL_COVERAGE
+        return USUAL_COVERAGE_PERCENT
     if not 1 <= coverage <= 100:  # noqa: PLR2004 - a percentage
         problems.append(
             f"spec.minCoveragePercent: {coverage} is not a percentage from 1 to 100; "
-            f"{USUAL_COVERAGE} is used"
+            f"{USUAL_COVERAGE_PERCENT} is used"
         )
-        return USUAL_COVERAGE
+        return USUAL_COVERAGE_PERCENT
     return int(coverage)
 
 
@@ -399,15 +399,15 @@ def _grace(spec: Mapping[str, Any], problems: list[str]) -> float:
         return seconds(spec.get("gracePeriod") or "10m")
     except ValueError as error:
         problems.append(f"spec.gracePeriod: {error}; 10m is used")
-        return DEFAULT_GRACE
+        return DEFAULT_GRACE_SECONDS
 
 
 def _not_unique(domain: str) -> str:
     """Why no label can tell the domains of this level apart; empty where one can."""
-    if len(domain) > _LONGEST_UNIQUE:
+    if len(domain) > _MOST_UNIQUE_CHARACTERS:
         return (
             f"{domain[:20]!r}... is too long for the name of a label: "
-            f"use up to {_LONGEST_UNIQUE} characters"
+            f"use up to {_MOST_UNIQUE_CHARACTERS} characters"
         )
     return domain_problem(domain)
 

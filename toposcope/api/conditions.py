@@ -37,7 +37,7 @@ cluster some node is always degraded, and shared nodes may be intended."""
 
 UNAVAILABLE_LEVELS: Final = "unavailableLevels"
 """The field of the status beside `TopologyLevelsAvailable`."""
-_LONGEST_MESSAGE: Final = 32768
+_MOST_MESSAGE_CHARACTERS: Final = 32768
 _UNAVAILABLE_IN_MESSAGE: Final = re.compile(r"Topology level '([^']+)' is no longer available")
 
 
@@ -78,7 +78,7 @@ def stamped(
             "type": condition.type,
             "status": condition.status,
             "reason": condition.reason,
-            "message": condition.message[:_LONGEST_MESSAGE],
+            "message": condition.message[:_MOST_MESSAGE_CHARACTERS],
             "observedGeneration": generation,
             "lastTransitionTime": _transition_time(condition, before) or utc(now),
         }

@@ -97,6 +97,6 @@ def unique_key(domain: str) -> str:
     return UNIQUE + domain
 
 
-def own_input(key: str) -> bool:
+def is_own_input(key: str) -> bool:
     """Whether agents write the label because of a ClusterTopology, whose level it can't be."""
     return key.startswith(UNIQUE)

@@ -9,7 +9,7 @@ import re
 import string
 from typing import Final
 
-MAX_VALUE: Final = 63
+MAX_VALUE_CHARACTERS: Final = 63
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
 _HARMFUL: Final = frozenset(string.printable) - frozenset(
     f"{string.ascii_letters}{string.digits}-_."
@@ -19,7 +19,7 @@ _UNFIT: Final = re.compile(r"[^-A-Za-z0-9_.]", re.ASCII)
 NAME: Final = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
 )
-_LONGEST_NAME: Final = 253
+_MOST_NAME_CHARACTERS: Final = 253
 _HASH_DIGITS: Final = 10
 MOST_COUNT: Final = 9999
 """The largest number in a label of ours; as in the admission policy of the agents."""
@@ -28,14 +28,14 @@ _COUNT: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 def is_name(text: str) -> bool:
     """Whether the API server accepts `text` as the name of an object: a DNS-1123 subdomain."""
-    if len(text) > _LONGEST_NAME:
+    if len(text) > _MOST_NAME_CHARACTERS:
         return False
     return NAME.fullmatch(text) is not None
 
 
 def is_label_value(text: str) -> bool:
     """Whether the API server accepts `text` as a label value (the empty string is one)."""
-    if len(text) > MAX_VALUE:
+    if len(text) > MAX_VALUE_CHARACTERS:
         return False
     return _VALUE.fullmatch(text) is not None
 
@@ -45,7 +45,7 @@ def is_harmless_value(text: str) -> bool:
 
     It has no blank, quote, bracket or `=`.
     """
-    if len(text) > MAX_VALUE or not text.isprintable():
+    if len(text) > MAX_VALUE_CHARACTERS or not text.isprintable():
         return False
     return _HARMFUL.isdisjoint(text)
 
@@ -58,7 +58,7 @@ def label_safe(text: str) -> str | None:
     """
     without_blanks = re.sub(r"\s", "-", text)
     kept = _UNFIT.sub("", without_blanks)
-    value = kept[:MAX_VALUE].strip("-_.")
+    value = kept[:MAX_VALUE_CHARACTERS].strip("-_.")
     return value or None
 
 
@@ -71,7 +71,7 @@ def short_name(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()
     shown = digest[:_HASH_DIGITS]
-    room = MAX_VALUE - _HASH_DIGITS - 1
+    room = MAX_VALUE_CHARACTERS - _HASH_DIGITS - 1
     head = name[:room].rstrip("-.")
     return f"{head}-{shown}"
 

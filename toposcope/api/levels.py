@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from toposcope.api.label_keys import HOSTNAME, own_input
+from toposcope.api.label_keys import HOSTNAME, is_own_input
 from toposcope.text import enumerated
 
 LISTING_NODE_LABELS: Final = ("KAI", "Kueue")
@@ -23,7 +23,7 @@ LOSING_OWN_NAMES: Final = f"{LISTING_NODE_LABELS[-1]} 0.14 to 0.19.0"
 """Who leaves out each node whose hostname is the value of the broadest level (kueue#14009)."""
 MAX_LEVELS: Final = 16
 LEVELS_TAKEN: Final = f"{enumerated(LISTING_NODE_LABELS)} take {MAX_LEVELS}"
-_MAX_LENGTH: Final = 63
+_MOST_CHARACTERS: Final = 63
 _DOMAIN: Final = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 _KEY: Final = re.compile(
     r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
@@ -100,7 +100,7 @@ def domain_problem(domain: str) -> str:
             f"{domain!r} lies inside a node, and a node label cannot tell parts of a node apart; "
             "remove the level and end with 'host'"
         )
-    if len(domain) <= _MAX_LENGTH and _DOMAIN.fullmatch(domain):
+    if len(domain) <= _MOST_CHARACTERS and _DOMAIN.fullmatch(domain):
         return ""
     return (
         f"{domain!r} must be 1-63 lower-case letters, digits or '-', "
@@ -110,14 +110,15 @@ def domain_problem(domain: str) -> str:
 
 def key_problem(key: str) -> str:
     """Why this node label cannot carry a level; empty when it can."""
-    if len(key) > _MAX_LENGTH:
+    if len(key) > _MOST_CHARACTERS:
         return (
-            f"{key!r} has {len(key)} characters with its prefix; {NESTING[0]} takes {_MAX_LENGTH}"
+            f"{key!r} has {len(key)} characters with its prefix; "
+            f"{NESTING[0]} takes {_MOST_CHARACTERS}"
         )
-    if own_input(key):
+    if is_own_input(key):
         return (
-            f"{key!r} is written from the levels, so it cannot carry one; "
-            "name the label that it is made of"
+            f"{key!r} is derived from the levels, so it cannot be one; "
+            "use the label that carries the level"
         )
     if not _KEY.fullmatch(key):
         return f"{key!r} is not a label key with a lower-case DNS prefix"

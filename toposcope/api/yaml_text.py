@@ -28,7 +28,7 @@ MAX_DIGITS: Final = 100
 when it prints it."""
 _TOO_LONG: Final = f"a number has more than {MAX_DIGITS} digits; put it in quotes if it is text"
 _TOO_DEEP: Final = f"nested more than {MAX_DEPTH} levels deep"
-_LARGE: Final = 1 << 20
+_LARGE_BYTES: Final = 1 << 20
 """Bytes that can't be too many values."""
 _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ALIAS: Final = re.compile(rb"(?:^|[\s\[{,:-])[&*][^\s,\]}]", re.MULTILINE)
@@ -170,7 +170,7 @@ def check_limits(text: bytes) -> None:
 def _may_be_too_much(text: bytes) -> bool:
     """Whether the text is long, or could be deep or have aliases."""
     opened = text.count(b"[") + text.count(b"{")
-    if len(text) > _LARGE or opened > MAX_DEPTH:
+    if len(text) > _LARGE_BYTES or opened > MAX_DEPTH:
         return True
     if _ALIAS.search(text):
         return True

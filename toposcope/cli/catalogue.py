@@ -45,7 +45,7 @@ def of_cluster(client: "ApiClient") -> Catalogue:
         config = _in_cluster(client)
         return _parsed(*config) if config else BUILT_IN
     except ApiError as error:
-        if not error.forbidden:
+        if not error.is_forbidden:
             raise
         text = f"configured levels are ignored: {error.message}; pass them with --config FILE"
         complain(f"warning: {text}")
@@ -95,10 +95,10 @@ def controller_namespaces(client: "ApiClient") -> Iterator[str]:
     yield HOME_NAMESPACE
     try:
         deployments = everything(
-            client, "/apis/apps/v1/deployments", selector=_CONTROLLERS, metadata_only=True
+            client, "/apis/apps/v1/deployments", selector=_CONTROLLERS, is_metadata_only=True
         )
     except ApiError as error:
-        if error.forbidden or error.not_found:
+        if error.is_forbidden or error.is_not_found:
             return
         raise
 

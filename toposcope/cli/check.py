@@ -109,7 +109,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
     documents = [values for _, values in objects]
     try:
-        checker = Checker(load_snapshot(arguments, published=True), documents)
+        checker = Checker(load_snapshot(arguments, has_published=True), documents)
         existing = _existing(arguments, documents, problems)
     except (NoClusterError, UnreachableError) as error:
         if problems:
@@ -140,14 +140,14 @@ def _without_pods(answers: Sequence[DocumentAnswer]) -> int:
     return EXIT_UNCLEAR
 
 
-def _note_missing_limits(known: ClusterFacts) -> None:
+def _note_missing_limits(facts: ClusterFacts) -> None:
     """Print which kinds that change all pods the files lack.
 
     Of a live cluster a missing right is reported instead.
     """
     missing = []
     for kind in (LIMIT_RANGES, QUOTAS):
-        if not known.surroundings.knows_all(kind):
+        if not facts.surroundings.knows_all(kind):
             missing.append(kind)
     if missing:
         kinds = " or ".join(f"{kind.kind}s" for kind in missing)
@@ -330,7 +330,7 @@ def _dry_runs(
 
 
 def _finding_of(remark: "Remark") -> Finding:
-    if remark.refused:
+    if remark.is_refused:
         return Finding("server", "error", remark.field, remark.message)
     return Finding("server", "warning", remark.field, remark.message)
 
@@ -495,7 +495,7 @@ def _live_objects(
         try:
             existing_object = _get(client, kind, document, name)
         except ApiError as error:
-            if not error.forbidden:
+            if not error.is_forbidden:
                 raise
             forbidden.add(kind.key)
             complain(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toposcope.cli.errors import EXIT_ERROR, EXPECTED, CommandError, complaint
 from toposcope.cli.output import names_of
 from toposcope.cli.progress import ProgressLine
-from toposcope.cli.streams import NO_READER, forget
+from toposcope.cli.streams import EXIT_NO_READER, forget
 from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.hierarchy.coverage import some_names
 from toposcope.snapshot.cutter import LIMIT
@@ -35,7 +35,7 @@ _MOST_DIGITS: Final = 8
 _MOST_NUMBER: Final = 10**_MOST_DIGITS
 _TIMEOUT_SECONDS: Final = 20.0
 """Of silence: a page of 500 Nodes takes a busy API server a few seconds."""
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
+_SECONDS_PER_UNIT: Final = {"s": 1, "m": 60, "h": 3600}
 _EXIT_INTERRUPTED: Final = 130
 
 OUTPUTS: Final = ("table", "wide", "json", "yaml", "name")
@@ -85,7 +85,9 @@ def add_source_arguments(
     )
 
 
-def whole(what: str = "a number", least: int = 1, most: int = _MOST_NUMBER) -> Callable[[str], int]:
+def whole_number(
+    what: str = "a number", least: int = 1, most: int = _MOST_NUMBER
+) -> Callable[[str], int]:
     """A reader of a whole number in a flag; `what` says in the error what the number is."""
     allowed = f"give {least} or more"
     if most < _MOST_NUMBER:
@@ -110,7 +112,7 @@ def _is_number(text: str) -> bool:
 
 def _mebibytes(text: str) -> int:
     """The bytes in a number of MiB."""
-    return whole("a number of MiB")(text) << 20
+    return whole_number("a number of MiB")(text) << 20
 
 
 def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
@@ -140,11 +142,11 @@ def _seconds(text: str) -> float:
         number = text[:-1]
         unit = text[-1]
 
-    if unit not in _SECONDS or not _is_number(number):
+    if unit not in _SECONDS_PER_UNIT or not _is_number(number):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time such as 5s, 2m or 1h; 0 waits forever"
         )
-    return int(number) * _SECONDS[unit]
+    return int(number) * _SECONDS_PER_UNIT[unit]
 
 
 TOPOLOGY: Final = ("clustertopology", "clustertopologies", "gtopo")
@@ -152,7 +154,12 @@ NODE: Final = ("node", "nodes", "no")
 
 
 def add_object(
-    parser: argparse.ArgumentParser, dest: str, kinds: Sequence[str], about: str, *, needed: bool
+    parser: argparse.ArgumentParser,
+    dest: str,
+    kinds: Sequence[str],
+    about: str,
+    *,
+    is_required: bool,
 ) -> None:
     """Declare an argument that names an object: `NAME`, `KIND/NAME` or `KIND NAME`."""
     example = f"write NAME or {kinds[0]}/NAME"
@@ -185,7 +192,7 @@ def add_object(
                 parser.error(f"{kind!r} is not a kind that {parser.prog} takes: {example}")
             setattr(namespace, dest, value)
 
-    if needed:
+    if is_required:
         parser.add_argument(dest, metavar=dest.upper(), type=name, help=about)
     else:
         parser.add_argument(dest, metavar=dest.upper(), type=name, help=about, nargs="?")
@@ -193,41 +200,41 @@ def add_object(
     parser.add_argument(f"{dest}_name", nargs="?", action=Name, help=argparse.SUPPRESS)
 
 
-def add_watch(parser: argparse.ArgumentParser, *, no_pods: bool = False) -> None:
-    """Declare `--watch`; `no_pods` for commands that never look at pods."""
+def add_watch(parser: argparse.ArgumentParser, *, is_without_pods: bool = False) -> None:
+    """Declare `--watch`; a command that never looks at pods `is_without_pods`."""
     text = "print again whenever something changes, until Ctrl-C"
     parser.add_argument("-w", "--watch", action="store_true", help=text)
     parser.set_defaults(watched=None)
-    if no_pods:
+    if is_without_pods:
         parser.set_defaults(no_pods=True)
 
 
 def add_topology(parser: argparse.ArgumentParser) -> None:
     """Declare the ClusterTopology that a command is about."""
     add_object(
-        parser, "topology", TOPOLOGY, "a ClusterTopology; default: the only one", needed=False
+        parser, "topology", TOPOLOGY, "a ClusterTopology; default: the only one", is_required=False
     )
 
 
 def load_snapshot(
     arguments: argparse.Namespace,
     *,
-    pods: bool = True,
-    published: bool = False,
+    has_pods: bool = True,
+    has_published: bool = False,
     node: str | None = None,
     others: Collector | None = None,
-    neighbours: bool = False,
-    matrices: bool = False,
+    has_neighbours: bool = False,
+    has_matrices: bool = False,
     on_topologies: Callable[[tuple["Topology", ...]], None] | None = None,
 ) -> Snapshot:
     """The snapshot that the flags ask for; its warnings go to standard error.
 
     `node` is the node whose matrix is kept, and the only one that is read of a live cluster unless
-    its `neighbours` are wanted too; `matrices` keeps those of all. `others` gets what it
+    it `has_neighbours`; where it `has_matrices`, those of all nodes are kept. `others` gets what it
     wants of other objects in files. `on_topologies` gets the ClusterTopologies of a live cluster
     before its nodes are read. Raises InputError, KubeError and CommandError.
     """
-    keep = _matrices_to_keep(node, every_matrix=matrices)
+    keep = _matrices_to_keep(node, has_every_matrix=has_matrices)
     catalogue = None
     if arguments.config:
         from toposcope.cli.catalogue import of_flags  # noqa: PLC0415 - only for this flag
@@ -239,21 +246,21 @@ def load_snapshot(
     else:
         from toposcope.snapshot.live import WantedParts  # noqa: PLC0415 - not for files
 
-        wanted = WantedParts(pods, published, node, keep, on_topologies, neighbours)
+        wanted = WantedParts(has_pods, has_published, node, keep, on_topologies, has_neighbours)
         snapshot = _of_cluster(arguments, wanted, catalogue)
 
     if catalogue:
         snapshot = replace(snapshot, catalogue=catalogue)
 
-    warnings = snapshot.warnings_about_pods_too if pods else snapshot.warnings
+    warnings = snapshot.warnings_about_pods_too if has_pods else snapshot.warnings
     for warning in warnings:
         complain(f"warning: {warning}")
     return snapshot
 
 
-def _matrices_to_keep(node: str | None, *, every_matrix: bool) -> "KeepMatrix":
+def _matrices_to_keep(node: str | None, *, has_every_matrix: bool) -> "KeepMatrix":
     """Which nodes keep their link matrix: the named one, all, or those that are degraded."""
-    if every_matrix:
+    if has_every_matrix:
         return keep_every
     if node is None:
         return keep_degraded
@@ -286,7 +293,7 @@ def _of_cluster(
     with ProgressLine(sys.stderr) as progress, api_client(arguments) as client:
         watched = getattr(arguments, "watched", None)
         if watched:
-            snapshot: Snapshot = watched(client, published=wanted.has_published)
+            snapshot: Snapshot = watched(client, has_published=wanted.has_published)
         else:
             snapshot = load_live(client, client.server, datetime.now(UTC), wanted, progress)
         if catalogue is None:
@@ -310,7 +317,7 @@ def load_topologies_only(arguments: argparse.Namespace) -> Snapshot:
     from toposcope.snapshot.live import load_topologies  # noqa: PLC0415 - not for files
 
     if arguments.files:
-        return load_snapshot(arguments, pods=False)
+        return load_snapshot(arguments, has_pods=False)
     with api_client(arguments) as client:
         return load_topologies(client, client.server, datetime.now(UTC))
 
@@ -381,7 +388,7 @@ def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Scr
         return _run(command, arguments, work)
     except BrokenPipeError:
         forget(sys.stdout)
-        return NO_READER
+        return EXIT_NO_READER
     except OSError as error:  # unreadable files have become InputError long before
         forget(sys.stdout)
         complain(f"toposcope {command}: cannot write the output: {error.strerror or error}")
@@ -406,6 +413,6 @@ def _run(command: str, arguments: argparse.Namespace, work: Callable[[Screen], i
 
     is_wide = getattr(arguments, "output", "") == "wide"
     with paused_gc():  # scanning a large cluster's objects takes longer than the command
-        code = work(screen(paging=not arguments.no_pager, is_wide=is_wide))
+        code = work(screen(can_page=not arguments.no_pager, is_wide=is_wide))
         sys.stdout.flush()
     return code

@@ -19,7 +19,7 @@ from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import SAVE, Snapshot
 from toposcope.snapshot.scope import select_scope
 
-_FEW: Final = 3
+_MAX_NAMES: Final = 3
 _WORSE: Final = frozenset({ChangeKind.DOMAIN_GONE, ChangeKind.NODE_GONE})
 _BETTER: Final = frozenset({ChangeKind.DOMAIN_NEW, ChangeKind.NODE_NEW})
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the changes; 1 when there are some, like `diff`."""
     old = _saved(arguments)
-    new = load_snapshot(arguments, pods=False, published=bool(old.published))
+    new = load_snapshot(arguments, has_pods=False, has_published=bool(old.published))
     if old.catalogue == BUILT_IN:  # the saved file may have its own
         old = replace(old, catalogue=new.catalogue)
 
@@ -58,7 +58,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         is_wide = output == "wide"
         screen.show(_lines(screen, between, is_wide=is_wide))
 
-    return exit_code(ok=not between)
+    return exit_code(is_ok=not between)
 
 
 def _saved(arguments: argparse.Namespace) -> Snapshot:
@@ -91,7 +91,7 @@ def document(change: Change) -> dict[str, Any]:
 def _lines(screen: Screen, between: list[Change], *, is_wide: bool) -> Iterator[str]:
     for change in between:
         count = len(change.nodes)
-        names = change.nodes if is_wide else change.nodes[:_FEW]
+        names = change.nodes if is_wide else change.nodes[:_MAX_NAMES]
         text = words(change)
         if names:
             text += f": {', '.join(names)}"

@@ -28,9 +28,9 @@ OUTPUTS: Final = ("table", "json", "yaml", "labels", "matrix")
 _NOT_YET_KNOWN: Final = " not known yet: stays as it is on the Node"
 _NOT_IN_TEXT: Final = " not in this text"
 """A paste has no Node whose labels could stay."""
-_OF_RACKS: Final = re.compile(r"\bG[BH][23]00\b")
+_RACK_PRODUCTS: Final = re.compile(r"\bG[BH][23]00\b")
 """Products of compute trays: GH200 NVL32, GB200 and GB300 NVL72."""
-_MOST_OF_A_TRAY: Final = 4
+_MAX_TRAY_GPUS: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +88,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         instead = "for a simulated machine: --profile NAME; for a pasted matrix: --capture FILE"
         return _fail(f"{problem}\n({instead})")
 
-    shown = screen(paging=False)
+    shown = screen(can_page=False)
     if arguments.output in ("json", "yaml"):
         show_document(shown, arguments.output, document(description, description.topology))
     else:
@@ -102,7 +102,7 @@ def _described(arguments: argparse.Namespace) -> Description:
     """The machine as the probe found it. Raises HardwareError and ProbeError."""
     with source(arguments, arguments.node_name) as machine:
         raw = _recorded(machine, arguments.record) if arguments.record else _probed(machine)
-        raw = raw._replace(nvlinks_read=machine.nvlinks_known)
+        raw = raw._replace(has_read_nvlinks=machine.has_known_nvlinks)
     description = describe(raw, arguments.node_name)
     return _as_text_says(description) if arguments.capture else description
 
@@ -124,9 +124,9 @@ def _recorded(machine: ProbeSource, file: Path) -> RawNode:
 
 def _as_text_says(description: Description) -> Description:
     """The description without what a matrix cannot say: the fabric beyond a machine in a rack."""
-    if description.topology is None or not _may_be_in_rack(description.topology):
+    if description.topology is None or not _can_be_in_rack(description.topology):
         return description
-    labels = dict(description.labels.known)
+    labels = dict(description.labels.by_key)
     beyond = {label_keys.FABRIC, label_keys.NVLINK_DOMAIN}
     for key in beyond:
         labels.pop(key, None)
@@ -134,19 +134,19 @@ def _as_text_says(description: Description) -> Description:
     return description._replace(labels=Labels(labels, unknown))
 
 
-def _may_be_in_rack(topology: NodeTopology) -> bool:
+def _can_be_in_rack(topology: NodeTopology) -> bool:
     """Whether its GPUs are a product of NVLink racks.
 
     Where they have no product name: whether it has a tray's GPUs behind NVSwitches.
     """
-    of_rack = False
+    is_rack_product = False
     for gpu in topology.gpus:
         if not gpu.product:
-            few = len(topology.gpus) <= _MOST_OF_A_TRAY
-            return few and topology.interconnect is Interconnect.NVSWITCH
-        if _OF_RACKS.search(gpu.product):
-            of_rack = True
-    return of_rack
+            is_tray_sized = len(topology.gpus) <= _MAX_TRAY_GPUS
+            return is_tray_sized and topology.interconnect is Interconnect.NVSWITCH
+        if _RACK_PRODUCTS.search(gpu.product):
+            is_rack_product = True
+    return is_rack_product
 
 
 def _fail(message: str) -> int:
@@ -158,7 +158,7 @@ def document(description: Description, topology: NodeTopology) -> dict[str, Any]
     """What `-o json` and `-o yaml` print."""
     facts = _facts(topology)
     levels = facts["pci_levels"]
-    labels = description.labels.known
+    labels = description.labels.by_key
     nvlink_domains = nvswitches = None
     if topology.nvlinks_read:
         nvlink_domains = [list(domain) for domain in topology.nvlink_domains]
@@ -215,7 +215,7 @@ def _lines(
     screen: Screen, output: str, description: Description, topology: NodeTopology, missing: str
 ) -> Iterator[str]:
     """The lines of the other outputs; `missing` stands behind each label that is not known."""
-    labels = sorted(description.labels.known.items())
+    labels = sorted(description.labels.by_key.items())
     if output == "matrix":
         yield from table(topology.matrix).split("\n")
     elif output == "labels":

@@ -20,8 +20,8 @@ from toposcope.planning.gangs import Gang
 from toposcope.planning.slots import sizes_of
 from toposcope.text import first_few, plural
 
-_FEW_LOSSES: Final = 2
-_FEW_GANGS: Final = 10
+_MAX_LOSSES: Final = 2
+_MAX_GANGS: Final = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the order; 1 where a PodDisruptionBudget blocks one of the steps."""
     collected = Budgets()
-    plan = read(arguments, published=bool(arguments.like), others=collected)
+    plan = read(arguments, has_published=bool(arguments.like), others=collected)
     budgets = read_budgets(arguments, plan.snapshot.pods or (), collected)
     capacity = plan.capacity
     shape = shape_for(arguments, plan.snapshot)
@@ -65,8 +65,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if output in ("json", "yaml"):
         documents = [document(plan, step) for step in steps]
         tainted = repelling_document(plan.repelling_for(shape))
-        whole = {"level": what, "steps": documents, "tainted": tainted}
-        show_document(screen, output, whole)
+        fields = {"level": what, "steps": documents, "tainted": tainted}
+        show_document(screen, output, fields)
     elif output == "name":
         screen.show(_drainable(plan, steps))
     else:
@@ -77,7 +77,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(lines)
 
     is_blocked = any(step.blocked for step in steps)
-    return exit_code(ok=not is_blocked)
+    return exit_code(is_ok=not is_blocked)
 
 
 def _drainable(plan: NamedPlan, steps: Sequence[DrainStep]) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _page(
     for place, step in enumerate(steps, 1):
         losses = step.losses
         if not is_wide:
-            losses = losses[:_FEW_LOSSES]
+            losses = losses[:_MAX_LOSSES]
         rows.append(_row(place, step, losses))
     yield from columns(screen, header, rows, right=(0, 2, 3))
 
@@ -149,7 +149,7 @@ def _page(
             yield screen.paint(f"! {unit.name}: {text}", "yellow")
         if is_wide and unit.gangs:
             gangs = [gang.handle for gang in unit.gangs]
-            names = first_few(gangs, _FEW_GANGS)
+            names = first_few(gangs, _MAX_GANGS)
             yield f"  {unit.name} runs {names}"
 
     yield _together(steps, counted(units, what))

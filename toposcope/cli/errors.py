@@ -24,9 +24,9 @@ _HINTS: Final = {
 }
 
 
-def exit_code(*, ok: bool) -> int:
+def exit_code(*, is_ok: bool) -> int:
     """0, or 1 where the command found a problem."""
-    return EXIT_OK if ok else EXIT_PROBLEMS
+    return EXIT_OK if is_ok else EXIT_PROBLEMS
 
 
 class CommandError(ToposcopeError):

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.cli import command, errors
-from toposcope.cli.kept import kept_details, kept_document
+from toposcope.cli.kept import kept_commands, kept_document
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import ProgressLine
-from toposcope.cli.terminal import Screen, Whole, columns, complain
+from toposcope.cli.terminal import Screen, UnfoldedLine, columns, complain
 from toposcope.explain import object_store
 from toposcope.explain.context import Context
 from toposcope.explain.diagnosis import Diagnosis
@@ -30,6 +30,8 @@ from toposcope.integrations.framework.features import (
     SchedulerMessage,
 )
 from toposcope.kube.discovery import Kind
+from toposcope.planning.kept import BrokenBy
+from toposcope.planning.kept_words import kept_advice, kept_details
 from toposcope.snapshot.model import Snapshot
 from toposcope.text import Command, plural, shell
 
@@ -39,7 +41,7 @@ _MARKS: Final = {
     CheckOutcome.FAILED: ("FAILED", "red"),
     CheckOutcome.UNKNOWN: ("?", "yellow"),
 }
-_WIDTH: Final = 14
+_NAME_CHARACTERS: Final = 14
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +90,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         is_wide = output == "wide"
         screen.show(_page(screen, diagnosis, is_wide=is_wide))
 
-    return errors.exit_code(ok=diagnosis.well)
+    return errors.exit_code(is_ok=diagnosis.has_no_problems)
 
 
 def _kind_of(store: object_store.ObjectStore, kinds: Sequence[Kind], name: str) -> Kind:
@@ -101,7 +103,7 @@ def _kind_of(store: object_store.ObjectStore, kinds: Sequence[Kind], name: str) 
 
 
 def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> int:
-    snapshot = command.load_snapshot(arguments, node=name, neighbours=True)
+    snapshot = command.load_snapshot(arguments, node=name, has_neighbours=True)
     node = snapshot.by_name.get(name)
     if node is None:
         raise command.no_node(snapshot, name)
@@ -115,14 +117,14 @@ def _explain_node(screen: Screen, arguments: argparse.Namespace, name: str) -> i
 
     if arguments.output in ("json", "yaml"):
         documents = [_step_document(step) for step in steps]
-        whole = {"node": name, "well": answer is None, "steps": documents}
-        show_document(screen, arguments.output, whole)
+        fields = {"node": name, "well": answer is None, "steps": documents}
+        show_document(screen, arguments.output, fields)
     elif arguments.output == "name":
         screen.show([f"node/{name}"])
     else:
         screen.show(_node_page(screen, name, steps, answer))
 
-    return errors.exit_code(ok=answer is None)
+    return errors.exit_code(is_ok=answer is None)
 
 
 def _node_page(
@@ -159,10 +161,10 @@ def _gathered(
     """The cluster, and the objects around the subject."""
     if arguments.files:
         collector = object_store.FileCollector(pod)
-        snapshot = command.load_snapshot(arguments, published=True, others=collector)
+        snapshot = command.load_snapshot(arguments, has_published=True, others=collector)
         return snapshot, collector.store()
 
-    snapshot = command.load_snapshot(arguments, published=True)
+    snapshot = command.load_snapshot(arguments, has_published=True)
     with command.api_client(arguments) as client, ProgressLine(sys.stderr) as progress:
         store = object_store.load_objects(client, arguments.namespace, pod, progress)
 
@@ -222,13 +224,13 @@ def _checked(screen: Screen, steps: Sequence[CheckStep], answer: CheckStep | Non
     for step in steps:
         word, style = _MARKS[step.outcome]
         mark = screen.paint(word.ljust(6), style)
-        name = step.name.ljust(_WIDTH)
+        name = step.name.ljust(_NAME_CHARACTERS)
         if step is answer:
             yield f"  {mark}  {name}see above"
             continue
         yield f"  {mark}  {name}{step.message}"
         for line in step.details:
-            yield " " * (10 + _WIDTH) + line
+            yield " " * (10 + _NAME_CHARACTERS) + line
 
 
 def _why(screen: Screen, step: CheckStep) -> Iterator[str]:
@@ -268,7 +270,7 @@ def _systems(context: Context) -> list[str]:
 
 
 def _count(context: Context) -> str:
-    if context.finished:
+    if context.has_finished:
         return "has finished"
     if context.snapshot.pods is None:
         return "its pods are not visible"
@@ -355,21 +357,37 @@ def _missing(screen: Screen, context: Context) -> Iterator[str]:
 
 
 def _broken(diagnosis: Diagnosis) -> Iterator[str]:
-    """The placements that are not as the workload asks."""
+    """The placements that are not as the workload asks, who broke them, and what to do.
+
+    Several placements often break for one reason: it is said once.
+    """
+    explained: set[BrokenBy] = set()
+    commands: dict[Command, None] = {}
     for placement in diagnosis.placements:
-        if placement.kept is False:
-            yield f"  {_placement(placement)}"
+        if placement.is_kept is not False:
+            continue
+        yield f"  {_placement(placement)}"
+        observed = placement.observed
+        if observed is None or observed.broken_by is None or observed.broken_by in explained:
+            continue
+        explained.add(observed.broken_by)
+        for sentence in kept_advice(observed):
+            yield f"    {sentence}"
+        if placement.is_labelled:
+            shown = kept_commands(observed, placement.level.key)
+            commands.update(dict.fromkeys(shown))
+    yield from _next(tuple(commands))
 
 
 def _next(commands: Sequence[Command]) -> Iterator[str]:
     for number, line in enumerate(commands):
         head = "next:" if number == 0 else "     "
-        yield Whole(f"  {head} {line}")
+        yield UnfoldedLine(f"  {head} {line}")
 
 
 def _placement(placement: ObservedPlacement) -> str:
     name = f"{placement.group} {placement.copy}".rstrip()
-    how = "required" if placement.required else "preferred"
+    how = "required" if placement.is_required else "preferred"
     text = f"{name}: one {placement.level.domain} {how}: {_kept(placement)}"
     domains = []
     for domain, count in placement.domains:
@@ -389,7 +407,7 @@ def _placement(placement: ObservedPlacement) -> str:
 def _kept(placement: ObservedPlacement) -> str:
     if placement.result:
         return placement.result.value
-    if placement.kept:
+    if placement.is_kept:
         return "kept"
     return "unknown" if placement.note else "not kept, only preferred"
 
@@ -404,8 +422,8 @@ def document_of(diagnosis: Diagnosis) -> dict[str, Any]:
         "owners": [_ref(ref) for ref in context.ownership.chain[1:]],
         "systems": _systems(context),
         "topologies": list(context.topologies),
-        "well": diagnosis.well,
-        "finished": context.finished,
+        "well": diagnosis.has_no_problems,
+        "finished": context.has_finished,
         "pods": _pods_document(context),
         "answer": _step_document(answer) if answer else None,
         "steps": [_step_document(step) for step in diagnosis.steps],
@@ -453,9 +471,9 @@ def _placement_document(placement: ObservedPlacement) -> dict[str, Any]:
         "copy": placement.copy or None,
         "level": placement.level.domain,
         "key": placement.level.key,
-        "required": placement.required,
+        "required": placement.is_required,
         "domains": dict(placement.domains),
-        "kept": placement.kept,
+        "kept": placement.is_kept,
         "note": placement.note or None,
         "result": placement.result.value if placement.result else None,
         "observed": kept_document(placement.observed) if placement.observed else None,

@@ -92,7 +92,7 @@ def _add_flag(group: argparse._ArgumentGroup, form: str, flag: ExportFlag) -> No
     if flag.choices:
         group.add_argument(name, type=int, choices=flag.choices, help=about)
     elif flag.number:
-        number = command.whole(flag.number)
+        number = command.whole_number(flag.number)
         group.add_argument(name, type=number, metavar=flag.metavar, help=about)
     else:
         group.add_argument(name, metavar=flag.metavar, help=about)
@@ -178,7 +178,7 @@ def _exported(arguments: argparse.Namespace, form: Format) -> _Exported:
 def _of_node(arguments: argparse.Namespace, form: NodeFormat, options: ExportOptions) -> _Exported:
     """A file of one node. Raises ExportError and CommandError."""
     name = arguments.node
-    snapshot = command.load_snapshot(arguments, pods=False, node=name)
+    snapshot = command.load_snapshot(arguments, has_pods=False, node=name)
     node = snapshot.by_name.get(name)
     if node is None:
         raise command.no_node(snapshot, name)
@@ -198,7 +198,7 @@ def _of_nodes(
     arguments: argparse.Namespace, form: NodesFormat, options: ExportOptions
 ) -> _Exported:
     """A file of all nodes. Raises ExportError."""
-    snapshot = command.load_snapshot(arguments, pods=False)
+    snapshot = command.load_snapshot(arguments, has_pods=False)
     scope = select_scope(snapshot, arguments.topology)
     dropped = {scope.level(name) for name in arguments.without}
     levels = []
@@ -226,7 +226,7 @@ def _of_levels(
         catalogue = of_flags(arguments) or BUILT_IN
         levels = _converted(arguments.convert, catalogue)
     else:
-        snapshot = command.load_snapshot(arguments, pods=False)
+        snapshot = command.load_snapshot(arguments, has_pods=False)
         scope = select_scope(snapshot, arguments.topology)
         unpublished = unpublished_of(scope) if form.loses_own_names else ()
         kept = [level for level in scope.levels if level not in unpublished]

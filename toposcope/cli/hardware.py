@@ -30,14 +30,15 @@ class ProbeSource(NamedTuple):
 
     open_nvml: Callable[[], Any]
     sysfs: Path
-    simulated: bool
-    vf_rails: bool = False
-    nvlinks_known: bool = True
+    is_simulated: bool
+    has_vf_rails: bool = False
+    """Whether virtual functions count as NICs."""
+    has_known_nvlinks: bool = True
     """False: a capture that does not say which NVLinks there are; NVML's answers mean nothing."""
 
     def probe_process(self) -> ProbeProcess:
         """The process that probes it."""
-        return ProbeProcess(self.open_nvml, self.sysfs, vf_rails=self.vf_rails)
+        return ProbeProcess(self.open_nvml, self.sysfs, has_vf_rails=self.has_vf_rails)
 
 
 def add_profile_argument(group: argparse._ActionsContainer) -> None:
@@ -70,16 +71,16 @@ def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbePro
 @contextlib.contextmanager
 def source(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbeSource]:
     """The machine that the arguments name; see `hardware`."""
-    vf_rails = bool(getattr(arguments, "vf_rails", False))
+    has_vf_rails = bool(getattr(arguments, "vf_rails", False))
     with _source(arguments, node_name) as machine:
-        yield machine._replace(vf_rails=vf_rails)
+        yield machine._replace(has_vf_rails=has_vf_rails)
 
 
 @contextlib.contextmanager
 def _source(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbeSource]:
     capture: str | None = getattr(arguments, "capture", None)
     if not (arguments.profile or capture):
-        yield ProbeSource(open_pynvml, arguments.sysfs, simulated=False)
+        yield ProbeSource(open_pynvml, arguments.sysfs, is_simulated=False)
         return
 
     recording = None
@@ -154,7 +155,9 @@ def _simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeSource]
     with _temporary_sysfs() as root:
         write_sysfs(machine, root)
         opened = functools.partial(_open_simulated, machine, faults)
-        yield ProbeSource(opened, root, simulated=True, nvlinks_known=machine.nvlinks_known)
+        yield ProbeSource(
+            opened, root, is_simulated=True, has_known_nvlinks=machine.has_known_nvlinks
+        )
 
 
 @contextlib.contextmanager

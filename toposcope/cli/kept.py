@@ -1,32 +1,13 @@
-"""Whether a gang shares the domain that it requires, in words and as a document."""
+"""Whether a gang shares the domain that it requires, as a document, and what shows why not."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from toposcope.planning.kept import (
-    KeptPlacement,
-    KeptResult,
-    SharedDomain,
-    UnreadPlace,
-    UnreadReason,
-)
+from toposcope.planning.kept import KeptPlacement
 from toposcope.planning.kept_gangs import KeptGang
+from toposcope.text import Command, shell
 
-_MOST_UNREAD: Final = 3
-
-
-def kept_lines(kept: KeptGang) -> Iterator[str]:
-    """A line for each part of a gang that does not match, or is not known to."""
-    for part in kept.parts:
-        if part.placement.result is KeptResult.MATCH:
-            continue
-        name = f"{kept.gang.handle} {part.name}".rstrip()
-        line = f"{name}: one {part.required} required: {part.placement.result}"
-        if not part.is_level_known:
-            line += "; no ClusterTopology has this level"
-        for detail in kept_details(part.placement):
-            line += f"; {detail}"
-        yield line
+_MOST_NODES: Final = 3
 
 
 def kept_gang_document(kept: KeptGang) -> dict[str, Any]:
@@ -36,8 +17,9 @@ def kept_gang_document(kept: KeptGang) -> dict[str, Any]:
         parts.append(
             {
                 "name": part.name or None,
-                "required": part.required,
+                "required": part.required or None,
                 "levelKnown": part.is_level_known,
+                "cannotBeRead": part.unread or None,
                 "result": part.placement.result.value,
                 **kept_document(part.placement),
             }
@@ -51,35 +33,23 @@ def kept_gang_document(kept: KeptGang) -> dict[str, Any]:
     }
 
 
-def kept_details(observed: KeptPlacement) -> Iterator[str]:
-    """A pod of each of two domains where it is a violation, and what is not known."""
-    if observed.result is KeptResult.MATCH:
+def kept_commands(observed: KeptPlacement, key: str) -> Iterator[Command]:
+    """What shows the label of the level on a node of each domain, and who wrote it."""
+    if observed.broken_by is None:
         return
-    if len(observed.domains) > 1:
-        one, another = observed.domains[:2]
-        yield f"{_example(one)}, {_example(another)}"
-    for place in observed.unread[:_MOST_UNREAD]:
-        yield _unread(place)
-    more = len(observed.unread) - _MOST_UNREAD
-    if more > 0:
-        yield f"the domain of {more:,} more is unknown"
-    if observed.is_partly_scheduled:
-        yield f"{observed.placed:,} of {observed.expected:,} pods have a node"
-
-
-def _example(domain: SharedDomain) -> str:
-    pod = domain.pods[0]
-    path = "/".join(domain.path)
-    return f"pod/{pod.name} on {pod.node} is in {path}"
-
-
-def _unread(place: UnreadPlace) -> str:
-    pod = place.pod
-    match place.reason:
-        case UnreadReason.NODE_GONE:
-            return f"node {pod.node} of pod/{pod.name} is gone"
-        case UnreadReason.NO_LABEL:
-            return f"node {pod.node} of pod/{pod.name} has no usable label {place.key}"
+    nodes: dict[str, None] = {}
+    for changed in observed.changed:
+        nodes[changed.pod.node] = None
+    for domain in observed.domains:
+        nodes[domain.pods[0].node] = None
+    names = list(nodes)[:_MOST_NODES]
+    template = "kubectl get node"
+    for _ in names:
+        template += " {}"
+    yield shell(template + " -L {}", *names, key)
+    if observed.changed:
+        node = observed.changed[0].pod.node
+        yield shell("kubectl get node {} -o yaml --show-managed-fields", node)
 
 
 def kept_document(observed: KeptPlacement) -> dict[str, Any]:
@@ -99,9 +69,29 @@ def kept_document(observed: KeptPlacement) -> dict[str, Any]:
                 "key": place.key or None,
             }
         )
+
+    changed = []
+    for label in observed.changed:
+        changed.append(
+            {
+                "pod": label.pod.name,
+                "node": label.pod.node,
+                "key": label.key,
+                "then": label.value_then,
+                "now": label.value_now or None,
+            }
+        )
+
+    shared = []
+    for intruder in observed.intruders:
+        pod = intruder.pod
+        shared.append({"namespace": pod.namespace, "pod": pod.name, "domain": intruder.domain})
     return {
         "placed": observed.placed,
         "expected": observed.expected or None,
         "domains": domains,
         "unread": unread,
+        "changed": changed,
+        "sharedWith": shared,
+        "brokenBy": observed.broken_by.value if observed.broken_by else None,
     }

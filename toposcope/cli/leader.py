@@ -16,7 +16,7 @@ _DEFAULT_LEASE_SECONDS: Final = 15
 """How long a Lease lasts that has no leaseDurationSeconds."""
 _RENEWALS_PER_LEASE: Final = 7.5
 """How often a leader renews its Lease while it lasts, as the election does."""
-_LATE_RENEWALS: Final = 2.0
+_MAX_LATE_RENEWALS: Final = 2.0
 """Renewals that may be late."""
 _OBSERVED_RENEWALS: Final = 2.5
 """Renewals to wait for where the clocks say that it is late: this clock may be wrong."""
@@ -65,7 +65,7 @@ def leader_of(
 
     age = lease.age(now())
     is_old = age > 2 * lease.seconds
-    is_late = not -lease.interval <= age <= _LATE_RENEWALS * lease.interval
+    is_late = not -lease.interval <= age <= _MAX_LATE_RENEWALS * lease.interval
     if is_late and not is_old:
         renewed = _next_renewal(lease, read, wait)
         if renewed is None:

@@ -21,14 +21,14 @@ from toposcope.snapshot.levels import LevelView, crossings_of, level_views
 from toposcope.snapshot.scope import Scope, select_scope
 
 _HEADER: Final = ("LEVEL", "KEY", "NODES", "DOMAINS", "MIN", "MEDIAN", "MAX", "REQUIRED BY")
-_FEW: Final = 3
+_MAX_NAMES: Final = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope levels`."""
     command.add_topology(parser)
     command.add_source_arguments(parser)
-    command.add_watch(parser, no_pods=True)
+    command.add_watch(parser, is_without_pods=True)
 
 
 @command.on_screen("levels")
@@ -37,7 +37,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
     Also 1 when there is no ClusterTopology, as `toposcope status` says.
     """
-    snapshot = command.load_snapshot(arguments, pods=False)
+    snapshot = command.load_snapshot(arguments, has_pods=False)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise command.no_nodes(snapshot, scope)
@@ -60,7 +60,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 
     has_problems = bool(problems) or any(level.problem for level in levels)
     is_known = not scope.without_agent and not scope.lacks_topology
-    return errors.exit_code(ok=is_known and not has_problems)
+    return errors.exit_code(is_ok=is_known and not has_problems)
 
 
 def _remarks(scope: Scope) -> Iterator[str]:
@@ -159,7 +159,7 @@ def _row(level: LevelView) -> list[str]:
 
 def _missing(level: LevelView, *, is_wide: bool) -> str:
     """The nodes that lack the level, or the first few."""
-    names = level.missing_nodes if is_wide else level.missing_nodes[:_FEW]
+    names = level.missing_nodes if is_wide else level.missing_nodes[:_MAX_NAMES]
     if not names:
         return ""
     more = ", ..." if len(names) < level.missing else ""

@@ -26,14 +26,14 @@ _STYLES: Final = {PIX: "cyan", PXB: "cyan", SYS: "dim", "X": "dim"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope matrix`."""
-    command.add_object(parser, "node", command.NODE, "a node by name", needed=True)
+    command.add_object(parser, "node", command.NODE, "a node by name", is_required=True)
     command.add_source_arguments(parser)
 
 
 @command.on_screen("matrix")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the matrix; 1 when the node is unhealthy."""
-    snapshot = command.load_snapshot(arguments, pods=False, node=arguments.node)
+    snapshot = command.load_snapshot(arguments, has_pods=False, node=arguments.node)
     node = snapshot.by_name.get(arguments.node)
     if node is None:
         raise command.no_node(snapshot, arguments.node)
@@ -59,7 +59,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show(_page(screen, matrix, is_wide=is_wide))
 
     is_healthy = FAULTS.isdisjoint(marks(node))
-    return errors.exit_code(ok=is_healthy)
+    return errors.exit_code(is_ok=is_healthy)
 
 
 def document(node: NodeView, matrix: NodeMatrix) -> dict[str, Any]:

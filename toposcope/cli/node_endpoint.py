@@ -4,11 +4,18 @@
 
 import argparse
 import asyncio
+import dataclasses
 import logging
+import resource
 from pathlib import Path
 
 from toposcope.telemetry.logs import FORMATS, set_up
-from toposcope.telemetry.node_endpoint import NodeEndpoint, listening_socket, serve
+from toposcope.telemetry.node_endpoint import (
+    EndpointLimits,
+    NodeEndpoint,
+    listening_socket,
+    serve,
+)
 from toposcope.telemetry.served_document import DocumentFile
 
 log = logging.getLogger(__name__)
@@ -37,7 +44,32 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     except OSError as error:
         log.error("--port %d: %s", arguments.port, error.strerror)  # noqa: TRY400 - it is enough
         return 1
-    endpoint = NodeEndpoint(DocumentFile(arguments.file))
-    log.info("serving %s on port %d", arguments.file, listening.getsockname()[1])
+    endpoint = NodeEndpoint(DocumentFile(arguments.file), _limits())
     asyncio.run(serve(endpoint, listening))
     return 0
+
+
+def _limits() -> EndpointLimits:
+    """The usual limits; fewer connections where the process may not open enough files.
+
+    Container runtimes often allow 1024 files at first, and far more on demand.
+    """
+    limits = EndpointLimits()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if not _allows(soft, limits.files):
+        allowed = limits.files if _allows(hard, limits.files) else hard
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        missing = limits.files - allowed
+        if missing:
+            limits = dataclasses.replace(limits, connections=max(1, limits.connections - missing))
+            log.warning(
+                "at most %d connections at once: the process may open only %d files; "
+                "raise the container runtime's limit (LimitNOFILE)",
+                limits.connections,
+                hard,
+            )
+    return limits
+
+
+def _allows(limit: int, files: int) -> bool:
+    return limit == resource.RLIM_INFINITY or limit >= files

@@ -75,7 +75,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the nodes; 1 when one of them is unhealthy or lacks a level."""
     selector = filters.parse(arguments.selector)
     snapshot = command.load_snapshot(
-        arguments, pods=not arguments.no_pods, published=bool(arguments.like)
+        arguments, has_pods=not arguments.no_pods, has_published=bool(arguments.like)
     )
     topology, names = _named(snapshot, arguments.names)
     scope = select_scope(snapshot, topology)
@@ -95,8 +95,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     else:
         _show(screen, arguments.output, shown)
 
-    all_healthy = all(_is_healthy(scope, node) for node in nodes)
-    return errors.exit_code(ok=all_healthy)
+    has_only_healthy_nodes = all(_is_healthy(scope, node) for node in nodes)
+    return errors.exit_code(is_ok=has_only_healthy_nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +136,10 @@ def _show(screen: Screen, output: str, shown: _Shown) -> None:
     nodes = shown.nodes
     if output in ("json", "yaml"):
         documents = [document(shown, node) for node in nodes]
-        whole: dict[str, Any] = {"nodes": documents}
+        fields: dict[str, Any] = {"nodes": documents}
         if shown.reach:
-            whole |= reach_document(shown.reach, nodes)
-        show_document(screen, output, whole)
+            fields |= reach_document(shown.reach, nodes)
+        show_document(screen, output, fields)
     elif output == "name":
         screen.show(f"node/{node.name}" for node in nodes)
     elif output == "wide":

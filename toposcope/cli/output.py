@@ -9,7 +9,7 @@ import msgspec
 from toposcope.api.label_keys import GPUS
 from toposcope.api.levels import Level
 from toposcope.cli.errors import CommandError
-from toposcope.cli.terminal import Screen, Whole
+from toposcope.cli.terminal import Screen, UnfoldedLine
 from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Scope
 from toposcope.text import escaped, escaped_lines, first_few, plural
@@ -20,7 +20,7 @@ NO_TOPOLOGY: Final = (
 )
 FORMS: Final = ("yaml", "json", "wide", "name")
 """Values of `-o` that are no file names, where it also takes one."""
-_UNFOLDED: Final = 1 << 16
+_YAML_WIDTH_CHARACTERS: Final = 1 << 16
 """Characters of a line of YAML; a longer one is folded."""
 
 
@@ -40,7 +40,7 @@ def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
         Dumper=dumper,
         sort_keys=False,
         allow_unicode=True,
-        width=_UNFOLDED,
+        width=_YAML_WIDTH_CHARACTERS,
     )
 
     text = ""
@@ -92,7 +92,7 @@ def _lines_of(text: str) -> Iterator[str]:
     # str.splitlines also splits where Unicode ends lines
     for line in text.removesuffix("\n").split("\n"):
         is_comment = line.startswith("# ")
-        yield line if is_comment else Whole(line)
+        yield line if is_comment else UnfoldedLine(line)
 
 
 def form_and_file(output: str | None) -> tuple[str, str | None]:
@@ -156,7 +156,7 @@ def cleaned(nodes: int, keys: int) -> str:
     return f"{counted_nodes} of {things}"
 
 
-def counted(count: int, one: str, several: str = "") -> str:
+def counted(count: int, singular: str, plural_form: str = "") -> str:
     """`1 node`, `12,000 nodes`."""
-    noun = plural(count, one, several)
+    noun = plural(count, singular, plural_form)
     return f"{count:,} {noun}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from toposcope.api.levels import Level
-from toposcope.cli.command import api_client, load_snapshot, no_node, no_nodes, whole
+from toposcope.cli.command import api_client, load_snapshot, no_node, no_nodes, whole_number
 from toposcope.cli.errors import CommandError
 from toposcope.cli.output import counted
 from toposcope.cli.progress import ProgressLine
@@ -30,7 +30,7 @@ from toposcope.text import first_few
 if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
 
-number: Final = whole()
+number: Final = whole_number()
 """Reads a number of nodes or GPUs in a flag."""
 
 
@@ -129,7 +129,7 @@ class _Collectors(tuple[Collector, ...]):
 def read(
     arguments: argparse.Namespace,
     *,
-    published: bool = False,
+    has_published: bool = False,
     others: Collector | None = None,
     required: RequiredLevels | None = None,
 ) -> NamedPlan:
@@ -143,7 +143,7 @@ def read(
     if required is not None:
         collectors.append(required)
     everything = _Collectors(collectors) if collectors else None
-    snapshot = load_snapshot(arguments, published=published, others=everything)
+    snapshot = load_snapshot(arguments, has_published=has_published, others=everything)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
         raise no_nodes(snapshot, scope)
@@ -187,9 +187,9 @@ def read_budgets(
         try:
             _read_budgets(client, {pod.namespace for pod in pods}, collected)
         except ApiError as error:
-            if error.forbidden:
+            if error.is_forbidden:
                 complain(f"warning: {forbidden(BUDGET.name, 'none is respected', error)}")
-            elif not error.not_found:  # the embedded API server has none
+            elif not error.is_not_found:  # the embedded API server has none
                 raise
     return collected
 
@@ -204,7 +204,7 @@ def _read_budgets(client: "ApiClient", namespaces: AbstractSet[str], collected: 
     with_budgets = {budget.namespace for budget in collected.budgets}
     for namespace in sorted(with_budgets & namespaces):
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-        for pod in everything(client, path, metadata_only=True):
+        for pod in everything(client, path, is_metadata_only=True):
             metadata = pod["metadata"]
             name = f"{namespace}/{metadata['name']}"
             collected.labelled(name, metadata.get("labels") or {})

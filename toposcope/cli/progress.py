@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _DELAY_SECONDS: Final = 1.0
 _REDRAW_SECONDS: Final = 0.2
-_LONGEST_NAME: Final = 36
-_MOST_SECONDS: Final = 100
+_MAX_NAME_CHARACTERS: Final = 36
+_MAX_SHOWN_SECONDS: Final = 100
 """More than these are shown as minutes."""
 
 
@@ -53,7 +53,7 @@ class ProgressLine:
 
     def text(self) -> str:
         """`reading nodes: 12,000, 8,000/s, 34%, 3 s left`, as far as it is known."""
-        what = shortened(escaped(self._what), _LONGEST_NAME)
+        what = shortened(escaped(self._what), _MAX_NAME_CHARACTERS)
         text = f"{self._doing} {what}".rstrip()
         elapsed = self._runtime.monotonic() - self._began
         if not self._count:
@@ -116,6 +116,6 @@ class ProgressLine:
 
 def _duration(seconds: float) -> str:
     """`34 s`, `12 min`."""
-    if seconds > _MOST_SECONDS:
+    if seconds > _MAX_SHOWN_SECONDS:
         return f"{seconds / 60:.0f} min"
     return f"{seconds:.0f} s"

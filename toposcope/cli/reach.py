@@ -127,9 +127,9 @@ def _pods_of(arguments: argparse.Namespace, snapshot: Snapshot) -> Iterator[Pods
     if problems:
         raise InputError(*problems)
 
-    known = Checker(snapshot, values).facts
+    facts = Checker(snapshot, values).facts
     for value in values:
-        for reading in readings(value, known, None):
+        for reading in readings(value, facts, None):
             groups = reading.workload.groups if reading.workload else ()
             for pods in pods_in(groups):
                 if dict(pods.requests).get(ALLOCATABLE_GPUS):

@@ -12,7 +12,7 @@ from toposcope.api.cluster_topology import GROUP, KIND, MANAGED_BY, PATH, TOPOSC
 from toposcope.api.namespaces import HOME_NAMESPACE
 from toposcope.cli.output import cleaned
 from toposcope.errors import ToposcopeError
-from toposcope.integrations.node_plan import CONFIG_MAP
+from toposcope.integrations import binding_paths, node_plan
 from toposcope.integrations.registry import PUBLISHED, holders
 from toposcope.kube.client import ApiClient, Request, find
 from toposcope.kube.config import pod_namespace
@@ -56,12 +56,12 @@ class RemovalPlan:
     """Then what schedulers read, while the labels in it still exist."""
     topologies: tuple[Thing, ...]
     plans: tuple[Thing, ...]
-    """Then what tells agents what ClusterTopologies ask for."""
+    """Then the controller's ConfigMaps: what agents follow, and where nodes are."""
     nodes: tuple[Removal, ...]
     """Last, because published resources refer to their labels."""
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there is nothing to delete."""
         return not (self.programs or self.published or self.topologies or self.plans or self.nodes)
 
@@ -109,12 +109,12 @@ def _writers(client: ApiClient, root: str, plural: str) -> list[Any]:
     for where in ("", f"namespaces/{home}/"):
         try:
             path = f"{root}/{where}{plural}"
-            writers = everything(client, path, selector=WRITERS, metadata_only=True)
+            writers = everything(client, path, selector=WRITERS, is_metadata_only=True)
             return [writer["metadata"] for writer in writers]
         except ApiError as error:
-            if error.not_found:
+            if error.is_not_found:
                 return []
-            if where or not error.forbidden:
+            if where or not error.is_forbidden:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
@@ -155,7 +155,7 @@ def _topologies(client: ApiClient) -> Iterator[Thing]:
     try:
         documents = everything(client, PATH)
     except ApiError as error:
-        if error.not_found:
+        if error.is_not_found:
             return
         raise
 
@@ -180,28 +180,29 @@ def _requirers(status: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plans(client: ApiClient, programs: Iterable[Thing]) -> Iterator[Thing]:
-    """The agents' plans, in the namespaces where controllers are or were."""
+    """The controller's ConfigMaps, in the namespaces where controllers are or were."""
     home = pod_namespace() or HOME_NAMESPACE
     for namespace in dict.fromkeys((home, *(program.namespace for program in programs))):
-        path = f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}"
-        document = find(client, path)
-        if document is None:
-            continue
-        metadata = document["metadata"]
-        labels = metadata.get("labels") or {}
-        if labels.get(MANAGED_BY) == TOPOSCOPE:
-            yield Thing(f"configmap/{CONFIG_MAP}", path, metadata["uid"])
+        for name in (node_plan.CONFIG_MAP, binding_paths.CONFIG_MAP):
+            path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+            document = find(client, path)
+            if document is None:
+                continue
+            metadata = document["metadata"]
+            labels = metadata.get("labels") or {}
+            if labels.get(MANAGED_BY) == TOPOSCOPE:
+                yield Thing(f"configmap/{name}", path, metadata["uid"])
 
 
 def _nodes(client: ApiClient) -> Iterator[Removal]:
-    for node in everything(client, NODES, metadata_only=True):
+    for node in everything(client, NODES, is_metadata_only=True):
         to_remove = removal(node["metadata"])
         if to_remove.requests:
             yield to_remove
 
 
 _PAUSE_SECONDS: Final = 1.0
-_UNPROCESSABLE: Final = 422
+_UNPROCESSABLE_STATUS: Final = 422
 
 
 class WaitTimeoutError(ToposcopeError):
@@ -264,7 +265,9 @@ class Remover:
         try:
             self.client.call(request)
         except ApiError as error:
-            if not (error.not_found or error.conflict or error.status == _UNPROCESSABLE):
+            if not (
+                error.is_not_found or error.is_conflict or error.status == _UNPROCESSABLE_STATUS
+            ):
                 raise
 
     def _obstacle_to(self, thing: Thing) -> str:

@@ -19,7 +19,7 @@ from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.snapshot.packed import write_packed
 
-_KIB: Final = 1024
+_BYTES_PER_KIB: Final = 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if path.exists() and not path.is_file():
         raise CommandError(f"{path} is not a file; name one to write")
 
-    snapshot = load_snapshot(arguments, pods=not arguments.no_pods, published=True, matrices=True)
+    snapshot = load_snapshot(
+        arguments, has_pods=not arguments.no_pods, has_published=True, has_matrices=True
+    )
     if not snapshot.nodes:
         raise CommandError(f"there are no nodes in {snapshot.source}, so nothing was saved")
 
@@ -95,8 +97,8 @@ def _write(snapshot: Snapshot, path: Path) -> int:
 
 
 def _size(count: int) -> str:
-    mebibytes = count / _KIB / _KIB
+    mebibytes = count / _BYTES_PER_KIB / _BYTES_PER_KIB
     if mebibytes >= 1:
         return f"{mebibytes:.1f} MiB"
-    kibibytes = max(1, count // _KIB)
+    kibibytes = max(1, count // _BYTES_PER_KIB)
     return f"{kibibytes} KiB"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from toposcope.cli.command import add_source_arguments, on_screen
 from toposcope.cli.errors import exit_code
-from toposcope.cli.kept import kept_gang_document, kept_lines
+from toposcope.cli.kept import kept_gang_document
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.planning import NamedPlan, read, working
 from toposcope.cli.reach import add_tolerate, repelling_document
@@ -14,6 +14,7 @@ from toposcope.cli.terminal import Screen, columns
 from toposcope.planning.gangs import Gang
 from toposcope.planning.kept import KeptResult
 from toposcope.planning.kept_gangs import KeptGang
+from toposcope.planning.kept_words import kept_lines
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score, Spread, scores
 
@@ -69,7 +70,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         table = list(_table(screen, shown, kept, is_wide=is_wide))
         screen.show(_page(screen, plan, table, kept, checked=len(every_score)))
 
-    return exit_code(ok=arguments.below is None or not shown)
+    return exit_code(is_ok=arguments.below is None or not shown)
 
 
 def _kept(plan: NamedPlan, gangs: Sequence[Gang]) -> Iterator[KeptGang]:
@@ -107,7 +108,7 @@ def document(score: Score) -> dict[str, Any]:
         "pods": len(gang.placed),
         "gpus": gang.gpus,
         "score": round(score.value, 3),
-        "betterNow": score.better_now,
+        "betterNow": score.can_improve,
         "levels": [_level(spread) for spread in score.spreads],
     }
 
@@ -155,7 +156,7 @@ def _page(
     for gang in kept:
         style = "red" if gang.result is KeptResult.VIOLATION else "yellow"
         for line in kept_lines(gang):
-            yield screen.paint(f"! {line}", style)
+            yield screen.paint(f"! {gang.gang.handle}: {line}", style)
 
     unscored = _scorable(plan) - checked
     if unscored and checked != 1:
@@ -194,7 +195,7 @@ def _row(score: Score, *, is_wide: bool) -> list[str]:
 
 def _could_now(score: Score) -> Iterator[str]:
     """The levels at which it could span fewer domains now."""
-    if score.better_now:
+    if score.can_improve:
         for spread in score.spreads:
             if spread.now is not None and spread.now < spread.spans:
                 yield f"{spread.level.domain} {spread.now}"

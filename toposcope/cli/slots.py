@@ -66,7 +66,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 @on_screen("slots")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the table."""
-    plan = read(arguments, published=bool(arguments.like))
+    plan = read(arguments, has_published=bool(arguments.like))
     capacity = plan.capacity
     shape = shape_for(arguments, plan.snapshot)
     with working("slots"):
@@ -87,8 +87,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
 def per_pod_for(arguments: argparse.Namespace, capacity: Capacity, shape: PodShape) -> int:
     """GPUs of a pod: those of `--gpus-per-pod`, of a pod like `--like`, or of most nodes."""
     if arguments.gpus_per_pod:
-        given: int = arguments.gpus_per_pod
-        return given
+        per_pod: int = arguments.gpus_per_pod
+        return per_pod
     return shape.gpus if arguments.like else gpus_per_pod(capacity)
 
 

@@ -16,7 +16,7 @@ from toposcope.cli import command, errors
 from toposcope.cli.hints import hints_field, hints_of
 from toposcope.cli.leader import Leader, leader_of
 from toposcope.cli.output import NO_TOPOLOGY, counted, gpus_of, level_notes, names_of, show_document
-from toposcope.cli.terminal import Screen, Whole
+from toposcope.cli.terminal import Screen, UnfoldedLine
 from toposcope.controller.options import LEASE
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.document import Field
@@ -27,7 +27,7 @@ from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope, select_scope
 from toposcope.text import Command, first_few, shell
 
-_WIDTH: Final = 80
+_WIDTH_CHARACTERS: Final = 80
 _MOST_FINDINGS: Final = 5
 _MOST_LINES: Final = 2
 """Of a row or a finding, where its clauses allow it."""
@@ -71,20 +71,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope status`."""
     command.add_topology(parser)
     command.add_source_arguments(parser)
-    command.add_watch(parser, no_pods=True)
+    command.add_watch(parser, is_without_pods=True)
 
 
 @command.on_screen("status")
 def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the state; 1 if something needs attention."""
-    snapshot = command.load_snapshot(arguments, pods=False)
+    snapshot = command.load_snapshot(arguments, has_pods=False)
     scope = select_scope(snapshot, arguments.topology)
     controller = _controller(arguments)
     findings = list(_findings(snapshot, scope, controller))
     output = arguments.output
     if output in ("json", "yaml"):
-        whole = document(scope, controller, findings)
-        show_document(screen, output, whole)
+        fields = document(scope, controller, findings)
+        show_document(screen, output, fields)
     elif output == "name":
         screen.show(finding.what for finding in findings)
     else:
@@ -92,7 +92,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
         lines = _page(screen, scope, controller, findings, is_wide=is_wide)
         screen.show(lines)
 
-    return errors.exit_code(ok=not findings)
+    return errors.exit_code(is_ok=not findings)
 
 
 def _controller(arguments: argparse.Namespace) -> Leader:
@@ -105,7 +105,7 @@ def _controller(arguments: argparse.Namespace) -> Leader:
     try:
         return leader_of(lambda: _lease(arguments), REAL.now, REAL.event().wait)
     except ApiError as error:
-        if not error.forbidden:
+        if not error.is_forbidden:
             raise
         return Leader(f"not known: these credentials cannot get the Lease {LEASE}")
 
@@ -248,8 +248,8 @@ def _page(
     if findings:
         verdict = screen.paint(counted(len(findings), "problem"), "red")
     yield f"{name}: {verdict}"
-    whole = document(scope, controller, findings)
-    for title, text in _rows(whole).items():
+    fields = document(scope, controller, findings)
+    for title, text in _rows(fields).items():
         yield from _cut(f"  {title:<12}", text)
 
     for line in _remarks(scope):
@@ -262,10 +262,10 @@ def _page(
         text = f"{finding.what}: {finding.message}"
         lines = _wrapped("! ", text) if is_wide else _cut("! ", text)
         yield from lines
-        yield Whole(f"  next: {finding.next}")
+        yield UnfoldedLine(f"  next: {finding.next}")
 
     if scope.is_before_agents:
-        yield Whole(f"  next: {_SUGGEST}")
+        yield UnfoldedLine(f"  next: {_SUGGEST}")
 
     more = len(findings) - len(shown)
     if more:
@@ -280,25 +280,25 @@ def _remarks(scope: Scope) -> Iterator[str]:
         yield from _wrapped("hint: ", hint.message)
 
 
-def _rows(whole: Mapping[str, Any]) -> dict[str, str]:
+def _rows(fields: Mapping[str, Any]) -> dict[str, str]:
     """The rows above the findings, by their titles."""
-    gpus = counted(whole["gpus"], "GPU")
-    nodes = f"{whole['nodes']:,} with {gpus}"
+    gpus = counted(fields["gpus"], "GPU")
+    nodes = f"{fields['nodes']:,} with {gpus}"
     states = []
-    for state, count in whole["states"].items():
+    for state, count in fields["states"].items():
         states.append(f"{count:,} {state}")
     if states:
         nodes += f": {', '.join(states)}"
 
     published = []
-    for resource in whole["published"]:
+    for resource in fields["published"]:
         group, _, _ = resource["apiVersion"].partition("/")
         in_sync = "" if resource["inSync"] else " (not in sync)"
         published.append(f"{resource['kind']}.{group}{in_sync}")
 
-    levels = " > ".join(whole["levels"])
+    levels = " > ".join(fields["levels"])
     return {
-        "controller": whole["controller"],
+        "controller": fields["controller"],
         "nodes": nodes,
         "levels": levels or "none",
         "published": ", ".join(published) or "nothing",
@@ -309,7 +309,7 @@ def _wrapped(first: str, text: str) -> list[str]:
     """The text in lines, all but the first of them indented below it."""
     return textwrap.wrap(
         text,
-        _WIDTH,
+        _WIDTH_CHARACTERS,
         initial_indent=first,
         subsequent_indent=" " * len(first),
     )

@@ -11,9 +11,9 @@ from typing import BinaryIO, Final, TextIO, cast
 
 from toposcope.text import escaped_lines
 
-NO_READER: Final = 141
+EXIT_NO_READER: Final = 141
 """Exit code when the reader of the output is gone: that of a program killed by SIGPIPE."""
-_ERROR: Final = 2
+_EXIT_ERROR: Final = 2
 _MOST_BYTES: Final = 64 << 20
 """Of a configuration, a topology, a recording or a pasted matrix."""
 
@@ -92,9 +92,9 @@ def flushed(code: int) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         forget(sys.stdout)
-        return NO_READER
+        return EXIT_NO_READER
     except OSError as error:
         forget(sys.stdout)
         say(f"toposcope: cannot write the output: {error.strerror or error}")
-        return _ERROR
+        return _EXIT_ERROR
     return code

@@ -30,7 +30,7 @@ from toposcope.snapshot.scope import MAIN, select_scope
 from toposcope.snapshot.suggest import Suggestion, Suggestions, suggest
 from toposcope.text import by_numbers, enumerated, first_few, plural
 
-_FEW_NAMES: Final = 3
+_MAX_NAMES: Final = 3
 _SMALL_SHARE: Final = 0.02
 """A kind with a smaller share of the nodes more likely lacks a label than differs in hardware."""
 _SCHEDULERS: Final = enumerated(LEAVING_OUT_FROM_ADMISSION)
@@ -65,7 +65,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
             return suggest_claim.run_claim(screen, arguments)
         return suggest_claim.run_taints(screen, arguments)
 
-    snapshot = load_snapshot(arguments, pods=False)
+    snapshot = load_snapshot(arguments, has_pods=False)
     suggested = suggest(snapshot)
     suggestions, reasons = suggested.suggestions, suggested.reasons
     if suggestions:
@@ -80,7 +80,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     for hint in hints_of(select_scope(snapshot, _hinted(snapshot))):
         if hint.reason != OWN_NAME:  # a comment says that
             complain(f"hint: {hint.message}")
-    return exit_code(ok=bool(suggestions) and not reasons)
+    return exit_code(is_ok=bool(suggestions) and not reasons)
 
 
 def _hinted(snapshot: Snapshot) -> str | None:
@@ -121,8 +121,8 @@ def _document(suggestion: Suggestion) -> dict[str, Any]:
 
 def _why(suggestion: Suggestion, total: int, *, is_wide: bool) -> Iterator[str]:
     count = len(suggestion.nodes)
-    few = count if is_wide else _FEW_NAMES
-    yield _nodes_of(suggestion, few)
+    most = count if is_wide else _MAX_NAMES
+    yield _nodes_of(suggestion, most)
     path = path_of(suggestion.levels)
     lacking = sorted(suggestion.lacking, key=by_numbers)
     if not lacking:
@@ -132,7 +132,7 @@ def _why(suggestion: Suggestion, total: int, *, is_wide: bool) -> Iterator[str]:
         them = plural(len(lacking), "it", "them")
         yield f"{have} have {path}, and each level is nested in the one before."
         yield (
-            f"A level is missing on {first_few(lacking, few)}: {_SCHEDULERS} leave {them} out. "
+            f"A level is missing on {first_few(lacking, most)}: {_SCHEDULERS} leave {them} out. "
             f"Label {them} (toposcope nodes --state left-out), "
             "or take the level out of spec.levels, which takes it from all."
         )
@@ -155,12 +155,12 @@ def _why(suggestion: Suggestion, total: int, *, is_wide: bool) -> Iterator[str]:
         )
 
 
-def _nodes_of(suggestion: Suggestion, few: int) -> str:
+def _nodes_of(suggestion: Suggestion, most: int) -> str:
     names = sorted(names_of(suggestion.nodes), key=by_numbers)
     count = len(names)
     nodes = f"{count} {plural(count, 'node')}"
     gpus = f"{suggestion.gpus} {plural(suggestion.gpus, 'GPU')}"
-    shown = first_few(names, few)
+    shown = first_few(names, most)
     return f"{nodes}, {gpus}: {shown}"
 
 
@@ -198,7 +198,7 @@ def _notes_on_existing(snapshot: Snapshot, suggestions: Sequence[Suggestion]) ->
             yield f"ClusterTopology {topology.name} is kept up to date by the controller"
         elif topology.name in names:
             yield f"ClusterTopology {topology.name} already exists; applying this changes it"
-        elif topology.name == MAIN and len(suggestions) > 1 and not topology.divided:
+        elif topology.name == MAIN and len(suggestions) > 1 and not topology.is_divided:
             yield (
                 f"ClusterTopology {MAIN} has the same nodes and is not changed: "
                 "it publishes the levels that all of them have; delete it if nothing uses it, or, "

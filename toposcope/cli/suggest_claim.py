@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toposcope.cli.command import load_snapshot, whole
+from toposcope.cli.command import load_snapshot, whole_number
 from toposcope.cli.errors import EXIT_OK, EXIT_PROBLEMS, CommandError
 from toposcope.cli.output import (
     form_and_file,
@@ -31,13 +31,13 @@ from toposcope.integrations.dra.supply import (
 from toposcope.snapshot.model import Snapshot
 from toposcope.text import first_few, plural
 
-_FEW_NAMES: Final = 3
+_MAX_NAMES: Final = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `claim` to those of the command."""
     claim = parser.add_argument_group("claim")
-    number = whole("a number of GPUs", most=16)
+    number = whole_number("a number of GPUs", most=16)
     claim.add_argument("--gpus", type=number, default=1, metavar="N", help="how many; default: 1")
     claim.add_argument(
         "--link", choices=tuple(LINKS), help="how the GPUs must be linked, on every node here"
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_claim(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print a ResourceClaimTemplate; 1 when no claim can be met."""
-    snapshot = load_snapshot(arguments, published=True, matrices=True)
+    snapshot = load_snapshot(arguments, has_published=True, has_matrices=True)
     machines = _machines(snapshot)
     claims = Claims.of(snapshot.objects)
     claims.classes.setdefault(DRIVER, (f"device.driver == '{DRIVER}'",))
@@ -107,7 +107,7 @@ class _Suggested:
 
 def run_taints(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print DeviceTaintRules for the GPUs that agents find fault with."""
-    snapshot = load_snapshot(arguments, published=True, matrices=True)
+    snapshot = load_snapshot(arguments, has_published=True, has_matrices=True)
     faults = {node.name: gpu_faults(node.matrix) for node in snapshot.nodes}
     rules = []
     for rule, why in taint_rules(_machines(snapshot), faults):
@@ -160,8 +160,8 @@ def _nic_class(machines: Sequence[SuppliedNode], claims: Claims) -> str:
 def _why(claim: Supply, count: int, *, is_wide: bool) -> Iterator[str]:
     yield f"{claim.words}."
     nodes = f"{len(claim.nodes)} of {count} {plural(count, 'node')}"
-    few = first_few(claim.nodes, len(claim.nodes) if is_wide else _FEW_NAMES)
-    yield f"Can be met on {nodes} with GPUs of {DRIVER}, on {claim.now} now: {few}"
+    names = first_few(claim.nodes, len(claim.nodes) if is_wide else _MAX_NAMES)
+    yield f"Can be met on {nodes} with GPUs of {DRIVER}, on {claim.now} now: {names}"
     yield from _left_out(claim)
     if claim.nic_near == NUMA_NODE:
         yield (

@@ -24,13 +24,13 @@ _CODES: Final = {
     "head": "1",
 }
 _ELLIPSIS: Final = "…"
-_NARROWEST: Final = 8
+_MIN_COLUMN_CHARACTERS: Final = 8
 """No column becomes narrower."""
-_UNLIMITED: Final = 1 << 20
+_UNLIMITED_CHARACTERS: Final = 1 << 20
 """The width of what is no terminal."""
 
 
-class Whole(str):
+class UnfoldedLine(str):
     """A line that is never folded: a command to copy, or part of a document."""
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class Screen:
     """
 
     stream: TextIO
-    colour: bool
+    has_colour: bool
     width: int | None
     height: int | None
     pager: tuple[str, ...] = ()
@@ -54,11 +54,11 @@ class Screen:
     @property
     def limit(self) -> int:
         """The most characters of a line; a file or a pipe takes any number."""
-        return self.width or _UNLIMITED
+        return self.width or _UNLIMITED_CHARACTERS
 
     def paint(self, text: str, style: str) -> str:
         """The text in a style, where colours are on; colour alone never carries meaning."""
-        if not (self.colour and style and text):
+        if not (self.has_colour and style and text):
             return text
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
@@ -80,10 +80,10 @@ class Screen:
 
     def _folded(self, line: str) -> Iterator[str]:
         """The line, escaped, in pieces that fit."""
-        styles = _STYLES if self.colour else ""
+        styles = _STYLES if self.has_colour else ""
         for part in below(line) if "\n" in line else (line,):
             safe = escaped(part, styles)
-            if self.width is None or isinstance(line, Whole):
+            if self.width is None or isinstance(line, UnfoldedLine):
                 yield safe
             else:
                 yield from fitted(safe, self.width)
@@ -104,7 +104,7 @@ def screen(
     stream: TextIO | None = None,
     environ: Mapping[str, str] = os.environ,
     *,
-    paging: bool = True,
+    can_page: bool = True,
     is_wide: bool = False,
 ) -> Screen:
     """The screen of this process.
@@ -114,29 +114,29 @@ def screen(
     """
     stream = stream or sys.stdout
     if not stream.isatty():
-        colour = wants_colour(terminal=False, environ=environ)
-        return Screen(stream, colour=colour, width=None, height=None)
+        has_colour = wants_colour(is_terminal=False, environ=environ)
+        return Screen(stream, has_colour=has_colour, width=None, height=None)
 
     size = shutil.get_terminal_size()
-    pager = shlex.split(environ.get("PAGER", "less")) if paging else []
+    pager = shlex.split(environ.get("PAGER", "less")) if can_page else []
     if pager == ["cat"]:
         pager = []
     return Screen(
         stream,
-        colour=wants_colour(terminal=True, environ=environ),
+        has_colour=wants_colour(is_terminal=True, environ=environ),
         width=None if is_wide else size.columns,
         height=size.lines,
         pager=tuple(pager),
     )
 
 
-def wants_colour(terminal: bool, environ: Mapping[str, str]) -> bool:
+def wants_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
     """Whether to use colours: https://no-color.org before https://bixense.com/clicolors."""
     if environ.get("NO_COLOR"):
         return False
     if environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True
-    if not terminal or environ.get("TERM") == "dumb":
+    if not is_terminal or environ.get("TERM") == "dumb":
         return False
     return environ.get("CLICOLOR", "1") != "0"
 
@@ -198,7 +198,7 @@ def below(text: str) -> Iterator[str]:
 
 def complain(text: object) -> None:
     """Print it to standard error, if anything still reads it, folded to the terminal's width."""
-    width = _UNLIMITED
+    width = _UNLIMITED_CHARACTERS
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
     pieces: list[str] = []
@@ -255,20 +255,20 @@ def _fit(
     """The columns that are shown; lowers `widths` where a column is cut."""
     shown = list(range(len(widths)))
 
-    def too_wide() -> bool:
+    def is_too_wide() -> bool:
         return sum(widths[column] + 2 for column in shown) > limit + 2
 
     for column in spare:
-        if too_wide():
+        if is_too_wide():
             shown.remove(column)
 
     texts = []
     for column in shown[1:]:
         if column not in numeric:
             texts.append(column)
-    while texts and too_wide():
+    while texts and is_too_wide():
         widest = max(texts, key=widths.__getitem__)
-        if widths[widest] <= _NARROWEST:
+        if widths[widest] <= _MIN_COLUMN_CHARACTERS:
             break
         widths[widest] -= 1
     return shown

@@ -56,14 +56,14 @@ from toposcope.snapshot.tree import (
 )
 from toposcope.text import enumerated, first_few, plural
 
-_FEW: Final = 3
+_MAX_NAMES: Final = 3
 _HEADER: Final = ("NODES", "GPUS", "FREE")
 _BLOCKED: Final = "BLOCKED"
 """The column of free GPUs that a pod of typical shape cannot get; only where there are any."""
-_NARROWEST: Final = 24
+_MIN_OUTLINE_CHARACTERS: Final = 24
 _MARKS: Final = sorted(Mark, key=lambda mark: mark not in FAULTS)
 """What is broken before what may be intended."""
-_REMARK_INDENT: Final = 6
+_REMARK_INDENT_CHARACTERS: Final = 6
 """The indent of a remark that does not fit into its line."""
 _MOST_LINES: Final = 40
 """A screen or two."""
@@ -167,10 +167,10 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
         _preview(topologies, arguments)
 
     # Names need no pods.
-    pods = not arguments.no_pods and arguments.output != "name"
+    has_pods = not arguments.no_pods and arguments.output != "name"
     try:
         snapshot = command.load_snapshot(
-            arguments, pods=pods, published=bool(arguments.like), on_topologies=preview
+            arguments, has_pods=has_pods, has_published=bool(arguments.like), on_topologies=preview
         )
     except ForbiddenError as error:
         return _without_nodes(screen, arguments, error)
@@ -188,10 +188,10 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     output = arguments.output
     if output in ("json", "yaml"):
         shared = shared_gpus(snapshot, scope)
-        whole = document(scope, root, depth, shared=shared)
+        fields = document(scope, root, depth, shared=shared)
         if reach:
-            whole |= reach_document(reach)
-        show_document(screen, output, whole)
+            fields |= reach_document(reach)
+        show_document(screen, output, fields)
     elif output == "name":
         shown_depth = len(scope.levels) if depth is None else depth
         screen.show(_names(root, "", shown_depth))
@@ -207,7 +207,7 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
         )
         screen.show(page)
 
-    return errors.exit_code(ok=_is_healthy(scope, root))
+    return errors.exit_code(is_ok=_is_healthy(scope, root))
 
 
 def _reach(arguments: argparse.Namespace, snapshot: Snapshot, scope: Scope) -> Reach | None:
@@ -286,7 +286,7 @@ def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show([topology.name])
     else:
         screen.show(summary.page(screen, topology))
-    return errors.exit_code(ok=summary.is_healthy(topology))
+    return errors.exit_code(is_ok=summary.is_healthy(topology))
 
 
 def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: ForbiddenError) -> int:
@@ -306,7 +306,7 @@ def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: Forbidd
 
 def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> None:
     """On a terminal, show the controller's last count before a large cluster's nodes are read."""
-    terminal = screen(sys.stderr, paging=False)
+    terminal = screen(sys.stderr, can_page=False)
     if terminal.width is None:
         return
     try:
@@ -513,7 +513,7 @@ def _widths(rows: Sequence[_Row], limit: int | None) -> _Widths:
     if limit is not None:
         gaps = 2 * len(counts)
         remaining = limit - sum(counts) - gaps - 1
-        text = max(_NARROWEST, min(text, remaining))
+        text = max(_MIN_OUTLINE_CHARACTERS, min(text, remaining))
     return _Widths(text, tuple(counts))
 
 
@@ -545,7 +545,7 @@ def _with_remark(screen: Screen, text: str, remark: "_Remark | None") -> Iterato
 
     width = len(text) + 2 + len(remark.text)
     if screen.width is not None and width > screen.width:
-        indent = " " * _REMARK_INDENT
+        indent = " " * _REMARK_INDENT_CHARACTERS
         yield text.rstrip()
         yield screen.paint(indent + remark.text, remark.style)
     else:
@@ -651,6 +651,6 @@ def _holding(line: Line) -> str:
 
 
 def _span(names: tuple[str, ...]) -> str:
-    if len(names) <= _FEW:
+    if len(names) <= _MAX_NAMES:
         return ", ".join(names)
     return f"{names[0]} ... {names[-1]}"

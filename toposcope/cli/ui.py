@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from toposcope.ui.facts import Facts
     from toposcope.ui.program import UiProgram
 
-PORT: Final = 8470
-_PORT: Final = command.whole("a port number", 0, 65535)
+DEFAULT_PORT: Final = 8470
+_port_number: Final = command.whole_number("a port number", 0, 65535)
 _CONFIG_SECONDS: Final = 60.0
 """Between two looks at the configuration in the cluster."""
 
@@ -35,16 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an address of this machine; default: 127.0.0.1",
     )
     serving.add_argument(
-        "--port", type=_PORT, default=PORT, help=f"0 picks a free one; default: {PORT}"
+        "--port",
+        type=_port_number,
+        default=DEFAULT_PORT,
+        help=f"0 picks a free one; default: {DEFAULT_PORT}",
     )
     about = "another host name that browsers may use for the page; can be repeated"
     serving.add_argument("--allow-host", action="append", default=[], metavar="NAME", help=about)
     about = "serve metrics of scores and slots on this port; default: off"
-    serving.add_argument("--metrics-port", type=_PORT, metavar="PORT", help=about)
+    serving.add_argument("--metrics-port", type=_port_number, metavar="PORT", help=about)
     about = "name the N worst gangs in metrics; default: 0"
     serving.add_argument(
         "--metrics-worst",
-        type=command.whole(least=0, most=100),
+        type=command.whole_number(least=0, most=100),
         default=0,
         metavar="N",
         help=about,
@@ -78,7 +81,7 @@ def _export(screen: Screen, arguments: argparse.Namespace) -> int:
     from toposcope.ui.bundle import Bundle, PageNotBuiltError  # noqa: PLC0415 - only for an export
     from toposcope.ui.export import export  # noqa: PLC0415 - same
 
-    snapshot = command.load_snapshot(arguments, matrices=True)
+    snapshot = command.load_snapshot(arguments, has_matrices=True)
     try:
         text = export(snapshot, "files" if arguments.files else "cluster", Bundle())
         arguments.export.write_text(text, encoding="utf-8", errors="replace")

@@ -54,7 +54,7 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
                 return _failed(
                     "something is in use: see above, then run this again. Nothing was changed"
                 )
-            if plan.empty:
+            if plan.is_empty:
                 return EXIT_OK
             if not arguments.yes:
                 screen.show(["nothing was changed; to remove it, add --yes"])
@@ -65,7 +65,7 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     except WaitTimeoutError as error:
         return _failed(str(error))
 
-    if not again.empty:
+    if not again.is_empty:
         screen.show(["it came back:", *plan_lines(again)])
         return _failed(
             "something wrote it again: "
@@ -78,7 +78,7 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
 
 def plan_lines(plan: RemovalPlan) -> Iterator[str]:
     """The plan, a line for each object."""
-    if plan.empty:
+    if plan.is_empty:
         yield "nothing to remove; " + _LAST_STEP
     for program in plan.programs:
         yield from _lines("stop", program)

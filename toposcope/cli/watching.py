@@ -47,7 +47,7 @@ def watch(command: str, arguments: argparse.Namespace, work: Callable[[Screen], 
     wake = threading.Event()
     cluster = load(arguments.kubeconfig, context=arguments.context)
     facts = Facts(cluster.server, live.EXPECTED, wake.set)
-    source = live.LiveSource(cluster, facts, "toposcope", pods=not arguments.no_pods)
+    source = live.LiveSource(cluster, facts, "toposcope", can_read_pods=not arguments.no_pods)
     logger = logging.getLogger(reflector.__name__)
     with contextlib.ExitStack() as stack:
         stack.callback(logger.setLevel, logger.level)
@@ -71,7 +71,7 @@ class _Output:
 
     screen: Screen
     text: str
-    said: str
+    complaints: str
     """What it wrote to standard error."""
 
 
@@ -83,24 +83,24 @@ def _output(
     Raises the error where there is no last text.
     """
     is_wide = getattr(arguments, "output", "") == "wide"
-    now = screen(paging=False, is_wide=is_wide)
+    now = screen(can_page=False, is_wide=is_wide)
     text = io.StringIO()
-    said = io.StringIO()
+    complaints = io.StringIO()
     try:
-        with paused_gc(), contextlib.redirect_stderr(said):
+        with paused_gc(), contextlib.redirect_stderr(complaints):
             work(replace(now, stream=text))
     except EXPECTED as error:
         if not last_text:
             raise
         return _Output(now, last_text, complaint(command, arguments, error))
-    return _Output(now, text.getvalue(), said.getvalue())
+    return _Output(now, text.getvalue(), complaints.getvalue())
 
 
 def _wait_until_complete(facts: Facts, wake: threading.Event) -> None:
     """Wait until everything has been read once. Raises KubeError where something cannot be."""
     with ProgressLine(sys.stderr) as progress:
         progress("nodes", 0)
-        while not facts.complete:
+        while not facts.is_complete:
             wake.wait(1.0)
             wake.clear()
             stale = facts.stale()
@@ -108,10 +108,10 @@ def _wait_until_complete(facts: Facts, wake: threading.Event) -> None:
                 raise KubeError(_reasons(stale))
 
 
-def _snapshot(facts: Facts, client: ApiClient, *, published: bool) -> Snapshot:
-    """The snapshot that the reflectors have; what is `published` is read now. Raises KubeError."""
+def _snapshot(facts: Facts, client: ApiClient, *, has_published: bool) -> Snapshot:
+    """The snapshot that the reflectors have; published resources are read now. Raises KubeError."""
     now = replace(facts.snapshot(), taken_at=datetime.now(UTC))
-    if not published:
+    if not has_published:
         return now
 
     read = load_published(client, client.server)
@@ -132,7 +132,7 @@ class _Page:
     def __init__(self, output: str) -> None:
         self._between = "" if output == "json" else "--- # {}\n"
         self.text = ""
-        self._said = ""
+        self._last_complaints = ""
         self._lost = ""
         """The time since when there has been no answer; empty while there are answers."""
 
@@ -144,24 +144,26 @@ class _Page:
         now = datetime.now().astimezone()
         screen = output.screen
         text = output.text
-        said = self._with_state_of_answers(output.said, stale, now)
-        if text == self.text and said == self._said:
+        complaints = self._with_state_of_answers(output.complaints, stale, now)
+        if text == self.text and complaints == self._last_complaints:
             return
 
         if screen.height is not None and os.environ.get("TERM") != "dumb":
-            rows = screen.height - 3 - said.count("\n")
+            rows = screen.height - 3 - complaints.count("\n")
             screen.stream.write(_CLEAR + _cut(text, rows))
         elif text != self.text:
             self._append(screen, text, now)
         screen.stream.flush()
-        if said:
-            complain(said.rstrip())
+        if complaints:
+            complain(complaints.rstrip())
 
         self.text = text
-        self._said = said
+        self._last_complaints = complaints
 
-    def _with_state_of_answers(self, said: str, stale: StaleFact | None, now: datetime) -> str:
-        """What to say: that the server does not answer, that it answers again, or `said`."""
+    def _with_state_of_answers(
+        self, complaints: str, stale: StaleFact | None, now: datetime
+    ) -> str:
+        """What to say: that the server does not answer, that it answers again, or `complaints`."""
         if stale:
             if not self._lost:
                 began = now - timedelta(seconds=stale.seconds)
@@ -172,8 +174,8 @@ class _Page:
             )
         if self._lost:
             self._lost = ""
-            return said or "the API server answers again"
-        return said
+            return complaints or "the API server answers again"
+        return complaints
 
     def _append(self, screen: Screen, text: str, now: datetime) -> None:
         if self.text:

@@ -116,7 +116,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     others = budgets if arguments.free or arguments.drain else None
     plan = read(
         arguments,
-        published=bool(arguments.admit or arguments.like),
+        has_published=bool(arguments.admit or arguments.like),
         others=others,
         required=RequiredLevels(),
     )
@@ -146,8 +146,8 @@ def _split_like(arguments: argparse.Namespace) -> None:
 
 def _check_flags(arguments: argparse.Namespace) -> None:
     """Raise CommandError where flags do not belong together."""
-    changing = any((arguments.finish, arguments.add, arguments.drain, arguments.admit))
-    if changing == bool(arguments.free):
+    has_change = any((arguments.finish, arguments.add, arguments.drain, arguments.admit))
+    if has_change == bool(arguments.free):
         raise CommandError("give what changes (--drain, --add, --finish, --admit), or --free GPUS")
 
     has_no_node = arguments.add and not arguments.like
@@ -182,11 +182,11 @@ def _change(
     if arguments.output == "table":
         screen.show([*_page(screen, result, table, held), *_uncounted(screen, plan, pods)])
     else:
-        whole = document(result, table)
-        whole["blockedBy"] = list(held)
-        whole["tainted"] = repelling_document(plan.repelling_for(pods.shape))
-        show_document(screen, arguments.output, whole)
-    return exit_code(ok=result.well and not held)
+        fields = document(result, table)
+        fields["blockedBy"] = list(held)
+        fields["tainted"] = repelling_document(plan.repelling_for(pods.shape))
+        show_document(screen, arguments.output, fields)
+    return exit_code(is_ok=result.is_harmless and not held)
 
 
 def _uncounted(screen: Screen, plan: NamedPlan, pods: _GangPods) -> Iterator[str]:
@@ -363,11 +363,11 @@ def _rehomed(screen: Screen, gangs: Sequence[Rehomed]) -> Iterator[str]:
 
 def _worse(gangs: Sequence[Rehomed]) -> int:
     """How many gangs are worse off."""
-    return sum(gang.worse for gang in gangs)
+    return sum(gang.is_worse for gang in gangs)
 
 
 def _sentence(screen: Screen, gang: Rehomed) -> str:
-    if gang.worse:
+    if gang.is_worse:
         return screen.paint(f"! {gang.sentence}", "yellow")
     return f"~ {gang.sentence}"
 
@@ -420,10 +420,10 @@ def _free(
         page = _freed_page(screen, freed, level, gpus)
         screen.show([*page, *_uncounted(screen, plan, pods)])
     else:
-        whole = freed.document(level)
-        whole["tainted"] = repelling_document(plan.repelling_for(pods.shape))
-        show_document(screen, arguments.output, whole)
-    return exit_code(ok=not _worse(freed.rehomed))
+        fields = freed.document(level)
+        fields["tainted"] = repelling_document(plan.repelling_for(pods.shape))
+        show_document(screen, arguments.output, fields)
+    return exit_code(is_ok=not _worse(freed.rehomed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +450,7 @@ def _best(
     capacity = plan.capacity
     gpus = arguments.free
 
-    def movable(pod: PodView) -> bool:
+    def is_movable(pod: PodView) -> bool:
         for budget in budgets.of(f"{pod.namespace}/{pod.name}"):
             if not budget.allowed:
                 return False
@@ -464,7 +464,7 @@ def _best(
         per_pod=pods.gpus,
         like=pods.shape,
         depth=capacity.levels.index(level) + 1,
-        movable=movable,
+        movable=is_movable,
     )
     cheapest: _Freed | None = None
     for freeing in islice(candidates, _MOST_TRIED):
@@ -477,7 +477,7 @@ def _best(
             gang=shape_of(gpus, pods.gpus, pods.shape),
         )
         freed = _Freed(freeing, rehomed)
-        if not any(gang.may_wait for gang in rehomed):
+        if not any(gang.is_waiting_or_unclear for gang in rehomed):
             return freed
         cheapest = cheapest or freed
     return cheapest

@@ -20,7 +20,7 @@ from toposcope.text import printable
 
 _VALID_SECONDS: Final = 15.0
 """How long an answer is used: passes can be a second apart."""
-_LONGEST_REFUSAL: Final = 500
+_MOST_REFUSAL_CHARACTERS: Final = 500
 
 
 class AgentPods:
@@ -78,7 +78,7 @@ class AgentPods:
         text = message.removeprefix("Error creating: ")
         # Before it stands the pod's name, which may differ with every attempt.
         _, _, why = text.rpartition(" is forbidden: ")
-        return printable(why, _LONGEST_REFUSAL)
+        return printable(why, _MOST_REFUSAL_CHARACTERS)
 
 
 def _last_seen(event: Mapping[str, Any]) -> str:

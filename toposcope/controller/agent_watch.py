@@ -70,9 +70,9 @@ class AgentWatch:
 
         A role from before this watch does not grant it: then nothing is said.
         """
-        if not self._cache.synced:
+        if not self._cache.is_synced:
             error = self._cache.error
-            return () if isinstance(error, ApiError) and error.forbidden else None
+            return () if isinstance(error, ApiError) and error.is_forbidden else None
 
         now = self._runtime.now()
         reported = {}

@@ -50,7 +50,7 @@ class Assessor:
             nodes=nodes,
             catalogue=self.catalogue,
             demands=resolve(levels, workloads.level_requests(), self.catalogue, names),
-            workloads_listed=workloads.synced,
+            has_listed_workloads=workloads.is_synced,
             bound=self._bound(levels, workloads),
             by_value=workloads.by_value(),
             rebuilds=rebuilds,
@@ -61,7 +61,7 @@ class Assessor:
     def assess(self, look: Pass, topology: Topology) -> Findings:
         """What is known of one topology before anything is written."""
         demanded = look.demands[topology.name]
-        demand = demand_of(demanded, topology.status, listed=look.workloads_listed)
+        demand = demand_of(demanded, topology.status, is_listed=look.has_listed_workloads)
         evidence = Evidence(
             nodes=look.nodes,
             now=self._runtime.monotonic(),
@@ -69,7 +69,7 @@ class Assessor:
             preferred=demand.preferred.keys(),
             bound=None if look.bound is None else look.bound[topology.name],
             by_value=look.by_value,
-            held=self._held_labels.table(look.nodes, topology.grace),
+            held=self._held_labels.table(look.nodes, topology.grace_seconds),
             rebuilds=look.rebuilds,
             catalogue=look.catalogue,
             agent_pods=look.agent_pods,
@@ -97,7 +97,7 @@ class Assessor:
     def next_deadline(self, topologies: Sequence[Topology]) -> float | None:
         """Seconds until a verdict changes though nothing else does; None when none will."""
         now = self._runtime.monotonic()
-        graces = [topology.grace for topology in topologies]
+        graces = [topology.grace_seconds for topology in topologies]
         overdue = self.next_overdue(topologies)
         held = self._held_labels.next_deadline(graces, now)
         if overdue is None or held is None:
@@ -113,7 +113,7 @@ class Assessor:
         waits = []
         for topology in topologies:
             memory = self._memories.get(topology.uid)
-            wait = memory.next_deadline(topology.grace, now) if memory else None
+            wait = memory.next_deadline(topology.grace_seconds, now) if memory else None
             if wait is not None:
                 waits.append(wait)
         return min(waits, default=None)
@@ -131,7 +131,7 @@ class Assessor:
     def _memory(self, topology: Topology) -> Memory:
         memory = self._memories.get(topology.uid)
         if memory is None:
-            memory = Memory(single_look=self._wiring.single_look)
+            memory = Memory(is_single_look=self._wiring.is_single_look)
             self._memories[topology.uid] = memory
         return memory
 

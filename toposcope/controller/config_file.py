@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LARGEST: Final = 1 << 20
+_MOST_BYTES: Final = 1 << 20
 """What a ConfigMap can hold."""
 
 
@@ -46,7 +46,7 @@ class ConfigFile:
         self._version = _ABSENT
         self._pending: _Version | None = None
         self._problems: tuple[str, ...] = ()
-        self._looked = False
+        self._has_looked = False
         self._refused = ""
         self.catalogue = BUILT_IN
         """The catalogue in force."""
@@ -68,14 +68,14 @@ class ConfigFile:
         except OSError as error:
             return self._refuse(f"{self._path}: cannot be read: {error.strerror}")
         if version == self._version:
-            if not self._looked:
+            if not self._has_looked:
                 log.info("%s does not exist; using the built-in catalogue only", self._path)
-            self._pending, self._looked = None, True
+            self._pending, self._has_looked = None, True
             return False
         if version.target in {"", self._version.target} and self._pending != version:
             self._pending = version
             return False
-        self._version, self._pending, self._looked = version, None, True
+        self._version, self._pending, self._has_looked = version, None, True
         return self._take()
 
     def _stat(self) -> _Version:
@@ -110,9 +110,9 @@ class ConfigFile:
         """Raises ValueError and OSError."""
         from toposcope.hierarchy.controller_config import UnreadableError, read_config  # noqa: PLC0415 - only a file is worth YAML's memory
 
-        if self._version.size > _LARGEST:
+        if self._version.size > _MOST_BYTES:
             raise UnreadableError(
-                f"{self._path}: has {self._version.size} bytes; a ConfigMap holds {_LARGEST}"
+                f"{self._path}: has {self._version.size} bytes; a ConfigMap holds {_MOST_BYTES}"
             )
         return read_config(Path(self._version.target).read_bytes(), str(self._path))
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.controller.options import LEASE
+from toposcope.integrations import binding_paths, node_plan
 from toposcope.integrations.framework.published import MANAGER
-from toposcope.integrations.node_plan import CONFIG_MAP
 from toposcope.integrations.registry import PUBLISHED
 from toposcope.kube.account_rights import AccountRights, Right
 from toposcope.kube.client import ApiClient, Request
@@ -37,9 +37,14 @@ RIGHTS: Final = frozenset(
         Right("", "events", "list"),
         Right("", "pods", "list"),
         Right("", "pods", "watch"),
-        Right("", "configmaps", "get", (CONFIG_MAP,)),
-        Right("", "configmaps", "create", (CONFIG_MAP,)),
-        Right("", "configmaps", "patch", (CONFIG_MAP,)),
+        Right("", "configmaps", "get", (node_plan.CONFIG_MAP,)),
+        Right("", "configmaps", "create", (node_plan.CONFIG_MAP,)),
+        Right("", "configmaps", "patch", (node_plan.CONFIG_MAP,)),
+        # With the component binding-labels.
+        Right("", "configmaps", "get", (binding_paths.CONFIG_MAP,)),
+        Right("", "configmaps", "create", (binding_paths.CONFIG_MAP,)),
+        Right("", "configmaps", "patch", (binding_paths.CONFIG_MAP,)),
+        Right("", "configmaps", "delete", (binding_paths.CONFIG_MAP,)),
         Right("coordination.k8s.io", "leases", "create"),
         Right("coordination.k8s.io", "leases", "get", (LEASE,)),
         Right("coordination.k8s.io", "leases", "update", (LEASE,)),
@@ -87,12 +92,12 @@ def foreign_writes(client: ApiClient, pod: str, runtime: Runtime = REAL) -> dict
 class ConfinementCheck:
     """Checks in a thread of its own until `stop` is set.
 
-    A follower checks too, because its token is the same. If `active` is false nothing is checked,
-    and the program counts as ready.
+    A follower checks too, because its token is the same. If `is_active` is false nothing is
+    checked, and the program counts as ready.
     """
 
     def __init__(
-        self, client: ApiClient, stop: Event, runtime: Runtime = REAL, *, active: bool
+        self, client: ApiClient, stop: Event, runtime: Runtime = REAL, *, is_active: bool
     ) -> None:
         self._client = client
         self._pod = runtime.host()
@@ -100,19 +105,19 @@ class ConfinementCheck:
         self._runtime = runtime
         rights = AccountRights(RIGHTS, client.namespace)
         self._confinement = Confinement(client, self._foreign_writes, rights, runtime)
-        self._active = active
+        self._is_active = is_active
 
     def ready(self) -> str:
         """Why the program must not count as ready."""
-        return self._confinement.ready() if self._active else ""
+        return self._confinement.ready() if self._is_active else ""
 
-    def confined(self) -> bool | None:
+    def is_confined(self) -> bool | None:
         """Whether the policies refuse what they must; None while that is not known."""
-        return self._confinement.confined
+        return self._confinement.is_confined
 
     def start(self) -> None:
         """Begin."""
-        if self._active:
+        if self._is_active:
             self._runtime.thread("confinement", self._run)
 
     def _foreign_writes(self) -> dict[str, Request]:

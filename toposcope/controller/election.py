@@ -29,7 +29,7 @@ from toposcope.kube.runtime import REAL, Runtime, Thread
 
 log = logging.getLogger(__name__)
 
-SPREAD: Final = 1.2
+SPREAD_PERIODS: Final = 1.2
 """How many retry periods more a follower may wait, at random, so that not all of them ask at once
 (as client-go)."""
 
@@ -41,24 +41,24 @@ class Timing:
     Raises ValueError where they do not fit together.
     """
 
-    lease: int = 15
+    lease_seconds: int = 15
     """How long a Lease that does not change is left alone."""
-    renew: float = 10.0
+    renew_seconds: float = 10.0
     """How long the leader may write without another renewal."""
-    retry: float = 2.0
+    retry_seconds: float = 2.0
     """Between two renewals, or two tries."""
 
     def __post_init__(self) -> None:
-        if self.retry <= 0:
-            raise ValueError(f"retry {self.retry:g}: must be more than 0 seconds")
-        if self.renew <= 2 * self.retry:
+        if self.retry_seconds <= 0:
+            raise ValueError(f"retry {self.retry_seconds:g}: must be more than 0 seconds")
+        if self.renew_seconds <= 2 * self.retry_seconds:
             raise ValueError(
-                f"renew {self.renew:g}: must be more than twice retry ({self.retry:g}), "
-                "so that a failed renewal can be retried"
+                f"renew {self.renew_seconds:g}: must be more than twice retry "
+                f"({self.retry_seconds:g}), so that a failed renewal can be retried"
             )
-        if self.lease <= self.renew:
+        if self.lease_seconds <= self.renew_seconds:
             raise ValueError(
-                f"lease {self.lease}: must be longer than renew ({self.renew:g}), "
+                f"lease {self.lease_seconds}: must be longer than renew ({self.renew_seconds:g}), "
                 "otherwise two controllers lead at the same time"
             )
 
@@ -67,13 +67,15 @@ class Timing:
         """The default proportions, for a Lease of `seconds`."""
         usual = cls()
         return cls(
-            seconds, seconds * usual.renew / usual.lease, seconds * usual.retry / usual.lease
+            seconds,
+            seconds * usual.renew_seconds / usual.lease_seconds,
+            seconds * usual.retry_seconds / usual.lease_seconds,
         )
 
     @property
-    def request(self) -> float:
+    def request_seconds(self) -> float:
         """How long one request of a leader may take."""
-        return min(self.renew / 2, self.lease - self.renew)
+        return min(self.renew_seconds / 2, self.lease_seconds - self.renew_seconds)
 
 
 class Election:
@@ -81,8 +83,8 @@ class Election:
 
     No I/O and no clock: `now` is in seconds of the contender's own clock.
 
-    `looked`, if it `must_look`; then `claim` and `claimed`, if it `wants` the Lease; `doubt` after
-    whatever failed.
+    `looked`, if it `has_to_look`; then `claim` and `claimed`, if it `wants` the Lease; `doubt`
+    after a failed request.
     """
 
     def __init__(self, identity: str, timing: Timing, absent: Lease) -> None:
@@ -92,12 +94,12 @@ class Election:
         self.term = 0
         """Grows with each claim that is stored while this contender does not lead."""
         self._lease: Lease | None = None
-        self._certain = False
+        self._is_certain = False
         self._unchanged_since = inf
         self._from = -inf
         self._until = -inf
-        self._over = False
-        self._claiming = False
+        self._is_over = False
+        self._is_claiming = False
         """Whether a claim was sent since the Lease was last looked at."""
 
     @property
@@ -106,75 +108,77 @@ class Election:
         return self._lease.holder if self._lease else ""
 
     @property
-    def must_look(self) -> bool:
+    def has_to_look(self) -> bool:
         """Whether the Lease must be read first: only its holder knows its content."""
-        return not self._certain or self.holder != self._identity
+        return not self._is_certain or self.holder != self._identity
 
-    def may_write(self, now: float) -> bool:
+    def can_write(self, now: float) -> bool:
         """Whether no other process can lead at `now`."""
         return self._from < now < self._until
 
     def looked(self, now: float, lease: Lease | None) -> None:
         """Take in the Lease as it was read; `now` is when the answer had come."""
         before, self._lease = self._lease, lease
-        self._certain = True
+        self._is_certain = True
         # not the version alone: after a restore of etcd another content may have it
         if lease != before:
             self._unchanged_since = now
         if self.holder not in ("", self._identity):
             self._until = -inf
         elif self.holder and _uid(lease) != _uid(before):
-            self._from = now + self._timing.lease  # we made it, though the answer was lost
+            self._from = now + self._timing.lease_seconds  # we made it, though the answer was lost
         elif (
             self.holder
             and before is not None
             and before.holder != self._identity
-            and not self._claiming
+            and not self._is_claiming
         ):
             # Another process held it, and it is ours again without our doing: the cluster was
             # restored to an older state, and the last holder has not noticed yet.
-            self._from = now + self._timing.lease
-        self._claiming = False
+            self._from = now + self._timing.lease_seconds
+        self._is_claiming = False
 
     def wants(self, now: float) -> bool:
         """Whether to write the Lease at `now`: to renew it, or because no process can lead."""
-        if self._over:
+        if self._is_over:
             return False
         if (
             self._lease is None
-            or self._lease.released
+            or self._lease.is_released
             or self.holder == self._identity
-            or self.may_write(now)
+            or self.can_write(now)
         ):
             return True
         # The holder's word counts too: it may have been started with a longer one.
-        return now - self._unchanged_since > max(self._timing.lease, self._lease.seconds)
+        return now - self._unchanged_since > max(self._timing.lease_seconds, self._lease.seconds)
 
     def claim(self, wall: datetime) -> Lease:
         """The Lease to be written; `wall` goes into it for people."""
-        self._claiming = True
-        return (self._lease or self._absent).claimed(self._identity, self._timing.lease, wall)
+        self._is_claiming = True
+        return (self._lease or self._absent).claimed(
+            self._identity, self._timing.lease_seconds, wall
+        )
 
     def claimed(self, sent: float, now: float, lease: Lease) -> None:
         """Take in what was stored of a claim.
 
         `sent` is when it was sent, or before, `now` when the answer had come.
         """
-        if not self.may_write(sent):
+        if not self.can_write(sent):
             self.term += 1
         if self._lease is None:
-            self._from = now + self._timing.lease
+            self._from = now + self._timing.lease_seconds
         self._lease = lease
-        if not self._over:
-            self._until = sent + self._timing.renew
+        if not self._is_over:
+            self._until = sent + self._timing.renew_seconds
 
     def doubt(self) -> None:
         """A request failed: it may have been carried out or not, or another process was faster."""
-        self._certain = False
+        self._is_certain = False
 
     def resign(self, now: float, wall: datetime) -> Lease | None:
         """Never lead again; the Lease to be written, if it is ours to give back."""
-        self._over = True
+        self._is_over = True
         self._until = -inf
         lease, self._lease = self._lease, None
         return (
@@ -196,7 +200,7 @@ class LeaderElector:
     `client` must be the elector's own, with `Timing.request` as its timeout: requests of one client
     take turns, and a renewal must not wait behind a long list. `identity` must be this process's
     alone: a host name and something random. `changed` is called whenever this process begins (True)
-    or ceases (False) to lead, from the elector's thread and possibly late; `may_write` is never
+    or ceases (False) to lead, from the elector's thread and possibly late; `can_write` is never
     late.
     """
 
@@ -237,12 +241,12 @@ class LeaderElector:
         while not self._stop.is_set():
             self._stop.wait(self.tick())
 
-    def may_write(self) -> bool:
+    def can_write(self) -> bool:
         """Whether this process leads right now.
 
         Check it before each write, from any thread.
         """
-        return self._election.may_write(self._clock())
+        return self._election.can_write(self._clock())
 
     @property
     def term(self) -> int:
@@ -254,32 +258,34 @@ class LeaderElector:
         silent = self._clock() - self._turned
         return (
             f"the election has been stuck for {silent:.0f} s"
-            if silent > 4 * self._timing.lease
+            if silent > 4 * self._timing.lease_seconds
             else ""
         )
 
     def tick(self) -> float:
         """Do what is due now; seconds until the next tick. Never raises KubeError."""
         self._turned = self._clock()
-        asked = 0.0
+        least_pause = 0.0
         try:
             self._turn()
             self._tell("")
         except KubeError as error:
             self._election.doubt()
             if isinstance(error, ApiError):
-                asked = min(error.retry_after or 0.0, self._timing.request)
+                least_pause = min(error.retry_after or 0.0, self._timing.request_seconds)
             # then another process was faster
-            if not (isinstance(error, ApiError) and error.conflict):
+            if not (isinstance(error, ApiError) and error.is_conflict):
                 self._tell(str(error))
         self._announce()
         return max(
-            asked, self._timing.retry * (1 if self._term else self._rng.uniform(1, 1 + SPREAD))
+            least_pause,
+            self._timing.retry_seconds
+            * (1 if self._term else self._rng.uniform(1, 1 + SPREAD_PERIODS)),
         )
 
     def _turn(self) -> None:
         election = self._election
-        if election.must_look:
+        if election.has_to_look:
             lease = read(self._client, self._namespace, self._name)
             election.looked(self._clock(), lease)
         sent = self._clock()
@@ -293,7 +299,7 @@ class LeaderElector:
         Call it when nothing more will be written and `stop` is set.
         """
         if self._thread and self._thread.is_alive():
-            self._thread.join(2 * self._timing.request)
+            self._thread.join(2 * self._timing.request_seconds)
         lease = self._election.resign(self._clock(), self._runtime.now())
         self._announce(logging.INFO)
         if lease is None:
@@ -309,7 +315,7 @@ class LeaderElector:
             )
 
     def _announce(self, severity: int = logging.WARNING) -> None:
-        term = self._election.term if self.may_write() else 0
+        term = self._election.term if self.can_write() else 0
         before, self._term = self._term, term
         if before and term != before:
             log.log(severity, "no longer leading")

@@ -32,9 +32,9 @@ from toposcope.integrations.framework.level_requests import WorkloadRef
 
 FABRIC_REBUILT: Final = "FabricRebuilt"
 LEVEL_DROPPED: Final = "LevelDropped"
-BURST: Final = 200.0
+BURST_EVENTS: Final = 200.0
 """Events at once: the workloads on which one transition is reported."""
-PER_SECOND: Final = 1.0
+EVENTS_PER_SECOND: Final = 1.0
 
 
 class EventRateLimit:
@@ -43,7 +43,7 @@ class EventRateLimit:
     A level that flaps under a thousand workloads must not flood the API server.
     """
 
-    def __init__(self, burst: float = BURST, per_second: float = PER_SECOND) -> None:
+    def __init__(self, burst: float = BURST_EVENTS, per_second: float = EVENTS_PER_SECOND) -> None:
         self._burst = burst
         self._per_second = per_second
         self._tokens = burst
@@ -66,7 +66,7 @@ class LevelEvent:
     """One Event; `regarding` is an object reference, `warning` decides its type."""
 
     regarding: Mapping[str, str]
-    warning: bool
+    is_warning: bool
     reason: str
     note: str
 
@@ -99,18 +99,18 @@ def dropped_events(topology: Topology, status: Mapping[str, Any]) -> list[LevelE
     """
     if topology.levels is not None:
         return []
-    left = [entry["domain"] for entry in status.get("levels") or ()]
+    remaining = [entry["domain"] for entry in status.get("levels") or ()]
     events = []
     for level in topology.last_levels:
-        if level.domain not in left:
-            note = _dropped(topology, level, left)
+        if level.domain not in remaining:
+            note = _dropped(topology, level, remaining)
             events.append(LevelEvent(_itself(topology), True, LEVEL_DROPPED, note))
     return events
 
 
-def _dropped(topology: Topology, level: Level, left: Sequence[str]) -> str:
+def _dropped(topology: Topology, level: Level, remaining: Sequence[str]) -> str:
     grace = topology.spec.get("gracePeriod") or "10m"
-    levels = " > ".join(left) or "none"
+    levels = " > ".join(remaining) or "none"
     return (
         f"Level '{level.domain}' ({level.key}) is dropped: for gracePeriod ({grace}) no node has "
         f"carried the label, or the configuration has not named it; remaining levels: {levels}"
@@ -135,16 +135,16 @@ def condition_events(topology: Topology, status: Mapping[str, Any]) -> list[Leve
     for kind in kinds:
         turned = _turned(topology, status, kind)
         if kind == LEVELS_COVERED and dropped:
-            turned = [event for event in turned if event.warning]
+            turned = [event for event in turned if event.is_warning]
         events += turned
     return dropped + events
 
 
-def rail_events(topology: Topology, found: Rails) -> list[LevelEvent]:
+def rail_events(topology: Topology, rails: Rails) -> list[LevelEvent]:
     """An Event on the Node of each miscabled rail that the status names first now."""
     before = {rail.key for rail in reported(topology.status)}
     events = []
-    for rail in found.miscabled[:MOST_FINDINGS]:
+    for rail in rails.miscabled[:MOST_FINDINGS]:
         if rail.key in before:
             continue
         node = {

@@ -21,7 +21,7 @@ class Leadership(Protocol):
     def term(self) -> int:
         """Never the same in two stretches of time in which this process leads."""
 
-    def may_write(self) -> bool:
+    def can_write(self) -> bool:
         """Whether this process leads at this moment."""
 
 
@@ -30,7 +30,7 @@ class NoElection:
 
     term = 1
 
-    def may_write(self) -> bool:
+    def can_write(self) -> bool:
         """Always."""
         return True
 
@@ -49,18 +49,18 @@ class Fence:
     def enter(self) -> int:
         """Enter the current term; 0 if another process leads."""
         # In this order: a term that begins in between may be entered.
-        leads = self._leadership.may_write()
+        leads = self._leadership.can_write()
         self._term = self._leadership.term if leads else 0
         return self._term
 
     def is_open(self) -> bool:
         """Whether the entered term still lasts."""
         # In this order: at a new term's beginning the number changes first.
-        return self._leadership.may_write() and self._leadership.term == self._term
+        return self._leadership.can_write() and self._leadership.term == self._term
 
 
 class FencedClient(ApiClient):
-    """Sends writes only while `may_write`. `timeout` must end before another process may lead."""
+    """Sends writes only while `can_write`. `timeout` must end before another process may lead."""
 
     def __init__(
         self,
@@ -68,16 +68,16 @@ class FencedClient(ApiClient):
         user_agent: str,
         timeout: float,
         *,
-        may_write: Callable[[], bool],
+        can_write: Callable[[], bool],
         observe: Observe = unobserved,
         runtime: Runtime = REAL,
     ) -> None:
         super().__init__(cluster, user_agent, timeout, observe=observe, runtime=runtime)
-        self._may_write = may_write
+        self._can_write = can_write
 
     def _about_to_send(self, request: Request) -> None:
         """Raise NotLeaderError for a write while this process does not lead."""
-        if request.method == "GET" or self._may_write():
+        if request.method == "GET" or self._can_write():
             return
         what = f"{request.method} {request.path}"
         raise NotLeaderError(f"{what} is not sent, because this process is not the leader")

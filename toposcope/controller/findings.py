@@ -37,7 +37,7 @@ class Findings:
     """What this pass has written so far."""
 
     @property
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether a required level went, or came back."""
         before = unavailable_levels(self.topology.status)
         return before != frozenset(self.assessment.unavailable)

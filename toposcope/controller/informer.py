@@ -35,7 +35,7 @@ class Cache(Generic[T]):
         self._items: dict[str, T] = {}
         self.version = 0
         """Grows with every relevant change."""
-        self.synced = False
+        self.is_synced = False
         """Whether the whole collection has been listed, with everything that is kept of its items
         now."""
         self.error: KubeError | None = None
@@ -59,11 +59,11 @@ class Cache(Generic[T]):
     def replace(self, items: Mapping[str, T]) -> None:
         """Take over a complete list."""
         with self._lock:
-            same = self.synced and self._items == items
+            is_same = self.is_synced and self._items == items
             self._items = dict(items)
-            self.synced = True
-            self.version += not same
-        if not same:
+            self.is_synced = True
+            self.version += not is_same
+        if not is_same:
             self._changed()
 
     def mark_unsynced(self) -> None:
@@ -71,24 +71,24 @@ class Cache(Generic[T]):
 
         The cache proves nothing until all have been listed again.
         """
-        self.synced = False
+        self.is_synced = False
 
     def put(self, name: str, item: T) -> None:
         """One object was added or changed."""
         with self._lock:
             before = self._items.get(name)
-            same = before is not None and self._same(before, item)
+            is_same = before is not None and self._same(before, item)
             self._items[name] = item
-            self.version += not same
-        if not same:
+            self.version += not is_same
+        if not is_same:
             self._changed()
 
     def gone(self, name: str) -> None:
         """One object was deleted."""
         with self._lock:
-            same = self._items.pop(name, None) is None
-            self.version += not same
-        if not same:
+            is_same = self._items.pop(name, None) is None
+            self.version += not is_same
+        if not is_same:
             self._changed()
 
     def failing(self, error: KubeError | None) -> None:
@@ -169,9 +169,9 @@ class Informer(Generic[Kept]):
         self._reflector.relist()  # nothing else ends a silent stream
 
     @property
-    def synced(self) -> bool:
+    def is_synced(self) -> bool:
         """Whether the collection has been listed at least once."""
-        return self.cache.synced
+        return self.cache.is_synced
 
     @property
     def error(self) -> KubeError | None:
@@ -179,14 +179,14 @@ class Informer(Generic[Kept]):
         return self.cache.error
 
     @property
-    def not_found(self) -> bool:
+    def is_not_found(self) -> bool:
         """Whether the API server no longer serves the collection."""
         return is_not_found(self.cache.error)
 
 
 def is_not_found(error: KubeError | None) -> bool:
     """Whether a watch fails because the kind is not served."""
-    return isinstance(error, ApiError) and error.not_found
+    return isinstance(error, ApiError) and error.is_not_found
 
 
 class _End:

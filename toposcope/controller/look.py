@@ -23,7 +23,7 @@ class Workloads(Protocol):
     """The level requests of the cluster's workloads."""
 
     @property
-    def synced(self) -> bool:
+    def is_synced(self) -> bool:
         """Whether all workloads have been listed: only then is a missing request no request."""
 
     def level_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
@@ -51,7 +51,7 @@ class Pass:
     catalogue: Catalogue
     demands: Mapping[str, Resolved]
     """What workloads ask of each topology, by its name."""
-    workloads_listed: bool
+    has_listed_workloads: bool
     """Whether all workloads have been listed: only then is a missing request no request."""
     bound: Mapping[str, Collection[str]] | None
     """By topology: the domains that workloads require through a binding; None: unknown."""

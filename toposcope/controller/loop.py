@@ -27,7 +27,7 @@ log = logging.getLogger("controller")
 
 RESYNC_SECONDS: Final = 60.0
 """How often everything is reconciled without a change: repairs manual edits, finds new kinds."""
-_RETRIES: Final = Schedule(first=1.0, longest=60.0)
+_RETRIES: Final = Schedule(first_seconds=1.0, longest_seconds=60.0)
 _UNSYNCED_SECONDS: Final = 5.0
 _CATCH_UP_SECONDS: Final = 0.5
 _BEHIND_SECONDS: Final = 30.0
@@ -36,12 +36,12 @@ _BEHIND_SECONDS: Final = 30.0
 Behind a restored etcd a watch may never catch up."""
 _STUCK_SECONDS: Final = 3 * RESYNC_SECONDS + 60.0
 
-_YOUNG_OBJECTS: Final = 20_000
+_COLLECT_AFTER_OBJECTS: Final = 20_000
 """Allocations between two collections of the youngest generation. Python's default of 700 is a
 small part of one pass over the nodes, whose lists would be traversed again and again: a fifth of
 its time.
 """
-_OLDER_GENERATIONS: Final = 10
+_COLLECT_OLDER_AFTER_COLLECTIONS: Final = 10
 
 
 def collect_rarely() -> None:
@@ -49,7 +49,9 @@ def collect_rarely() -> None:
 
     A pass leaves few cycles behind.
     """
-    gc.set_threshold(_YOUNG_OBJECTS, _OLDER_GENERATIONS, _OLDER_GENERATIONS)
+    gc.set_threshold(
+        _COLLECT_AFTER_OBJECTS, _COLLECT_OLDER_AFTER_COLLECTIONS, _COLLECT_OLDER_AFTER_COLLECTIONS
+    )
 
 
 class Controller:
@@ -81,14 +83,14 @@ class Controller:
         self._fence = fence or Fence(NoElection())
         self._term = 0
         self._reconciler: Reconciler | None = None
-        self._caught_up = False
+        self._has_caught_up = False
         self._behind_since: float | None = None
         """Since when the watch of ClusterTopologies lags, in monotonic seconds."""
         self._backoff = Backoff(_RETRIES, runtime.rng())
         self._trigger = Trigger(runtime)
         self._urgent = published.urgent if published else runtime.event()
         self._last_pass = runtime.monotonic()
-        self._gc_frozen = False
+        self._has_frozen_gc = False
         self._schema = StatusSchema(client, runtime)
         informers = InformerFactory(client, stop, metrics.watches, runtime)
         self.watches = Watches(informers, self._trigger.set, options, metrics, published)
@@ -102,7 +104,7 @@ class Controller:
     def run(self) -> None:
         """Watch and reconcile until `stop` is set."""
         self.watches.start_topologies()
-        while not (self.watches.topologies.synced or self._stop.is_set()):
+        while not (self.watches.topologies.is_synced or self._stop.is_set()):
             self._trigger.wait(1.0)
             self._trigger.clear()
             self._last_pass = self._runtime.monotonic()
@@ -147,7 +149,7 @@ class Controller:
         """
         discovery_due = self.watches.discovery.look()
         cache = self.watches.nodes
-        nodes = self.watches.node_table() if cache.synced else None
+        nodes = self.watches.node_table() if cache.is_synced else None
         if nodes is None and not cache.error:
             return min(discovery_due, _UNSYNCED_SECONDS)
         reconciler = self._reconciler_of_term()
@@ -172,7 +174,7 @@ class Controller:
         if term != self._term:
             self._term = term
             self._reconciler = self._new_reconciler() if term else None
-            self._caught_up = False
+            self._has_caught_up = False
             self._backoff.reset()
             self._metrics.show({})
         return self._reconciler
@@ -194,10 +196,10 @@ class Controller:
             self._metrics.reconciles.labels("interrupted").inc()
             return 0.0
         self._count(began)
-        if not self._gc_frozen:
+        if not self._has_frozen_gc:
             # What lives as long as the nodes would otherwise make the collector's pauses grow with
             # the cluster.
-            self._gc_frozen = True
+            self._has_frozen_gc = True
             self._runtime.freeze()
         deadline = reconciler.next_deadline(self.watches.topologies.items())
         if deadline is None:
@@ -210,19 +212,19 @@ class Controller:
 
         Raises KubeError.
         """
-        if not self._caught_up:
+        if not self._has_caught_up:
             try:
-                self._caught_up = self.watches.topologies_are_current()
+                self._has_caught_up = self.watches.has_current_topologies()
             except KubeError as error:
                 log.warning("cannot list ClusterTopologies: %s", error)
                 raise
             self._note_lag()
-        return self._caught_up
+        return self._has_caught_up
 
     def _note_lag(self) -> None:
         """List ClusterTopologies anew where their watch has lagged for too long."""
         now = self._runtime.monotonic()
-        if self._caught_up:
+        if self._has_caught_up:
             self._behind_since = None
         elif self._behind_since is None:
             self._behind_since = now

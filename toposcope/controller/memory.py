@@ -17,7 +17,7 @@ from toposcope.hierarchy.timers import Timers
 class Memory:
     """The timers of one topology, each for its grace period, and what Events have told."""
 
-    single_look: bool = False
+    is_single_look: bool = False
     """No other look follows, so that a required level which is gone now counts as gone."""
     levels: LevelTimers = field(default_factory=LevelTimers)
     unavailable: Timers[str] = field(default_factory=Timers)

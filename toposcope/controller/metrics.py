@@ -218,11 +218,11 @@ def _demand(reports: _Reports) -> Iterator[Metric]:
     for topology, report in reports:
         usable = {coverage.level.domain: coverage.usable > 0 for coverage in report.coverage}
         for domain in sorted({*usable, *report.required}):
-            there = usable.get(domain, False) and domain not in report.unavailable
+            is_available = usable.get(domain, False) and domain not in report.unavailable
             labels = (topology, domain)
             required.append((labels, domain in report.required))
             workloads.append((labels, report.required.get(domain, 0)))
-            available.append((labels, there))
+            available.append((labels, is_available))
     yield _gauge(
         "level_required",
         "1 if the spec or a workload asks for the level, else 0.",
@@ -259,12 +259,12 @@ def _degraded(reports: _Reports) -> Iterator[Metric]:
 
 def _degraded_nodes(labels: tuple[str, str], level: DegradedLevel) -> Iterator[_Sample]:
     """The degraded nodes of the worst domains, and of all others."""
-    rest = level.nodes
+    other_nodes = level.nodes
     for worst in level.worst:
         yield (*labels, worst.name), worst.degraded
-        rest -= worst.degraded
-    if rest:
-        yield (*labels, OTHER), rest
+        other_nodes -= worst.degraded
+    if other_nodes:
+        yield (*labels, OTHER), other_nodes
 
 
 def _published_states(reports: _Reports) -> Metric:
@@ -487,13 +487,13 @@ class LeaderMetrics:
     def __init__(
         self,
         registry: CollectorRegistry,
-        may_write: Callable[[], bool],
+        can_write: Callable[[], bool],
         confined: Callable[[], bool | None] = lambda: None,
     ) -> None:
         leader = Gauge(
             "toposcope_leader", "1 while this process may write, else 0.", registry=registry
         )
-        leader.set_function(may_write)
+        leader.set_function(can_write)
         self.transitions = Counter(
             "toposcope_leader_transitions",
             "How often this process started or stopped leading.",

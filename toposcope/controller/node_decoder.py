@@ -31,7 +31,7 @@ from toposcope.hierarchy.node import (
 )
 from toposcope.kube.gpu_shares import gpus_of
 
-_GENERATION: Final = 1 << 15
+_GENERATION_NODES: Final = 1 << 15
 """Nodes decoded per generation. Many times the number of racks in a cluster, so that a list in
 any order is fully shared; and no more than hours of heartbeats, so that values that come and go
 do not pile up."""
@@ -121,7 +121,7 @@ class NodeDecoder:
         self._traits: _Shared[Traits] = _Shared()
         self._switches: _Shared[_Switches] = _Shared()
         self._ports: _Shared[_Ports] = _Shared()
-        self._left = _GENERATION
+        self._nodes_left = _GENERATION_NODES
         """Nodes until the next generation begins."""
 
     def __call__(  # dense: each call more for each of 100,000 nodes was measured
@@ -154,15 +154,15 @@ class NodeDecoder:
         else:
             carried = map(labels.__getitem__, keys)
             values = tuple([OWN_NAME if value == name else value for value in carried])
-        ready = False
+        is_ready = False
         for condition in node.status.conditions or ():
             if condition.type == "Ready" and condition.status == "True":
-                ready = True
-        self._left -= 1
+                is_ready = True
+        self._nodes_left -= 1
         traits = Traits(
             keys,
             values,
-            ready,
+            is_ready,
             not node.spec.unschedulable,
             offered,
             _hardware(labels, offered),
@@ -176,12 +176,12 @@ class NodeDecoder:
         """Store traits that are new in this generation, built from shared parts."""
         self._age()
         # Nodes share the traits of equal nodes decoded before.
-        known = self._traits.before.get(traits, traits)
-        values = tuple([self._strings.share(value) for value in known.values])
-        shared = known._replace(
-            keys=self._keys.share(known.keys),
+        earlier = self._traits.before.get(traits, traits)
+        values = tuple([self._strings.share(value) for value in earlier.values])
+        shared = earlier._replace(
+            keys=self._keys.share(earlier.keys),
             values=values,
-            hardware=self._hardware.share(known.hardware),
+            hardware=self._hardware.share(earlier.hardware),
         )
         return self._traits.share(shared)
 
@@ -200,9 +200,9 @@ class NodeDecoder:
         return self._switches.share(switches), self._ports.share(ports)
 
     def _age(self) -> None:
-        if self._left >= 0:
+        if self._nodes_left >= 0:
             return
-        self._left = _GENERATION
+        self._nodes_left = _GENERATION_NODES
         self._strings.age()
         self._hardware.age()
         self._keys.age()
@@ -213,9 +213,9 @@ class NodeDecoder:
     def track(self, keys: Iterable[str]) -> bool:
         """Keep these labels too, from the next Node on; whether any of them is new."""
         tracked = self._tracked.union(keys)
-        grew = tracked != self._tracked
+        has_grown = tracked != self._tracked
         self._tracked = tracked
-        return grew
+        return has_grown
 
 
 def _without_fault_domain(labels: dict[str, str]) -> dict[str, str]:

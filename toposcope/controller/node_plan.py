@@ -12,7 +12,7 @@ from typing import Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import SLINKY_ANNOTATED, UNIQUE_VALUES_WRITTEN, Condition
-from toposcope.api.label_keys import SLINKY, SLINKY_KEPT, own_input, unique_key
+from toposcope.api.label_keys import SLINKY, SLINKY_KEPT, is_own_input, unique_key
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.publishing.dry_run import DRY_RUN
 from toposcope.hierarchy.node import OWN_VALUES, NodeFacts
@@ -29,7 +29,7 @@ def planned(topology: Topology, assessment: Assessment) -> PlannedTopology:
         names = slurm_names(assessment.unexpired, assessment.selected)
     levels = []
     for level in assessment.effective.levels:
-        if not own_input(level.key):
+        if not is_own_input(level.key):
             levels.append(level)
     return PlannedTopology(
         name=topology.name,

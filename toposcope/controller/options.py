@@ -9,7 +9,7 @@ from toposcope.controller.election import Timing
 from toposcope.telemetry.logs import FORMATS
 
 LEASE: Final = "toposcope-controller"
-SHORTEST_LEASE: Final = 3
+SHORTEST_LEASE_SECONDS: Final = 3
 """Seconds; a shorter one leaves less than a second for a request."""
 
 
@@ -27,8 +27,9 @@ class ControllerOptions:
     leader_elect: bool = False
     lease_namespace: str = ""
     """Empty: the pod's own."""
-    lease_duration: int = Timing().lease
+    lease_duration: int = Timing().lease_seconds
     """Seconds."""
+    node_paths: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "write nothing at all: log what would change, each difference once (with --once: print it)"
     )
     parser.add_argument("--dry-run", action="store_true", help=about)
+    about = (
+        "keep the ConfigMap toposcope-node-paths, where a policy looks up which labels a pod gets "
+        "when it is bound (component binding-labels)"
+    )
+    parser.add_argument("--node-paths", action="store_true", help=about)
     about = "how long to gather changes before acting on them; default: 1"
     parser.add_argument("--debounce", type=float, default=1.0, metavar="SECONDS", help=about)
     parser.add_argument(
@@ -73,10 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = (
         "how long after a leader's last renewal another controller takes over; "
         "use more for an API server that is slow or often unavailable; "
-        f"default: {Timing().lease}"
+        f"default: {Timing().lease_seconds}"
     )
     parser.add_argument(
-        "--lease-duration", type=int, default=Timing().lease, metavar="SECONDS", help=about
+        "--lease-duration", type=int, default=Timing().lease_seconds, metavar="SECONDS", help=about
     )
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
 
@@ -92,10 +98,10 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> C
             "--leader-elect: a single pass takes no part in leader election; "
             "leave out --leader-elect or --once"
         )
-    if arguments.lease_duration < SHORTEST_LEASE:
+    if arguments.lease_duration < SHORTEST_LEASE_SECONDS:
         parser.error(
             f"--lease-duration {arguments.lease_duration}: "
-            f"must be at least {SHORTEST_LEASE} seconds"
+            f"must be at least {SHORTEST_LEASE_SECONDS} seconds"
         )
     return ControllerOptions(
         *(getattr(arguments, field.name) for field in fields(ControllerOptions))

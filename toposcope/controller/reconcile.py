@@ -1,8 +1,9 @@
 """One pass of the controller: look at the cluster, assess each ClusterTopology, write.
 
 What is urgent is written first: a topology of which a required level went or came back as soon as
-it is assessed, then the agents' plan, then the other topologies, at last those beyond the supported
-number. `toposcope.controller.writers.topology` has the order within a topology.
+it is assessed, then the agents' plan and the paths of all nodes, then the other topologies, at last
+those beyond the supported number. `toposcope.controller.writers.topology` has the order within a
+topology.
 """
 
 import logging
@@ -50,6 +51,7 @@ class Reconciler:
     def __init__(self, wiring: Wiring) -> None:
         self._runtime = wiring.runtime
         self._node_plan = wiring.node_plan
+        self._node_paths = wiring.node_paths
         self._cached_reader = wiring.cached_reader
         self._assessor = Assessor(wiring)
         self._status = StatusWriter(wiring)
@@ -149,18 +151,19 @@ class Reconciler:
         """
         queue: deque[Findings | _Excess] = deque()
         plans: dict[str, PlannedTopology] = {}
-        several = len(look.supported) > 1
+        has_several = len(look.supported) > 1
         for topology in self._in_turn(look.supported):
             findings = self._assessor.assess(look, topology)
             if findings.planned:
                 plans[topology.name] = findings.planned
-            if findings.urgent:
+            if findings.is_urgent:
                 self._write(look, findings)
-            elif several:
+            elif has_several:
                 queue.append(findings.without_nodes())
             else:
                 queue.append(findings)
         self._write_node_plan(look, plans)
+        self._write_node_paths(look)
         queue.extend(_Excess(topology) for topology in look.excess)
         return queue
 
@@ -177,6 +180,14 @@ class Reconciler:
             outcome = self._node_plan.write(look, plans)
             self._note_due(outcome)
 
+    def _write_node_paths(self, look: Pass) -> None:
+        """Write where all nodes are, for the policy that labels pods; or delete that."""
+        if self._node_paths is None or self._node_plan is None:
+            return
+        with self._noting_failure("(node paths)"):
+            outcome = self._node_paths.write(look.nodes, self._node_plan.plan)
+            self._note_due(outcome)
+
     def _interruption(
         self, look: Pass, changed: Callable[[], bool] | None, began: float
     ) -> Callable[[], bool]:
@@ -187,10 +198,10 @@ class Reconciler:
         now = self._runtime.monotonic()
         wait = self._assessor.next_overdue(look.supported)
         deadline = math.inf if wait is None else now + wait
-        several = len(look.supported) > 1
+        has_several = len(look.supported) > 1
 
         def is_due() -> bool:
-            if changed is None or not several:
+            if changed is None or not has_several:
                 return False
             now = self._runtime.monotonic()
             if now - began <= PATIENCE_SECONDS:
@@ -248,11 +259,11 @@ class Reconciler:
         """Have the watch wake the loop at once if something goes that a publisher waits for."""
         if self._cached_reader is None:
             return
-        blocked = False
+        is_blocked = False
         for shown in self.reports.values():
             for resource in shown.published:
-                blocked = blocked or resource.reason == "Waiting"
-        self._cached_reader.blocked = blocked
+                is_blocked = is_blocked or resource.reason == "Waiting"
+        self._cached_reader.is_blocked = is_blocked
 
 
 def _report(findings: Findings, written: Written) -> Report:

@@ -49,8 +49,8 @@ class Requirements:
         self._factory = informers
         self._client = informers.client
         self._changed = changed
-        self._discovered = False
-        self._discovery_failed = False
+        self._has_discovered = False
+        self._is_discovery_failing = False
         self._informers: Mapping[WatchedKind, _KindInformer] = {}
 
     def refresh(self, served: Served | None = None) -> None:
@@ -69,7 +69,7 @@ class Requirements:
     def discovery_failed(self, error: KubeError) -> None:
         """Report that it is not known at the moment what is served."""
         log.warning("cannot discover which workload kinds this cluster serves: %s", error)
-        self._discovery_failed = True
+        self._is_discovery_failing = True
 
     def sync(self) -> None:
         """Discover what is served and list it once, without a watch: for a single pass.
@@ -86,18 +86,18 @@ class Requirements:
             informer.end()
 
     @property
-    def synced(self) -> bool:
+    def is_synced(self) -> bool:
         """Whether everything that is served has been listed.
 
         Only then does no request mean that there is none.
         """
         informers = self._informers.values()
-        return self._discovered and all(informer.synced for informer in informers)
+        return self._has_discovered and all(informer.is_synced for informer in informers)
 
     @property
-    def outdated(self) -> bool:
+    def is_outdated(self) -> bool:
         """Whether a watched kind is no longer served."""
-        return any(informer.not_found for informer in self._informers.values())
+        return any(informer.is_not_found for informer in self._informers.values())
 
     def level_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
         """The requests of each workload that has some."""
@@ -108,14 +108,14 @@ class Requirements:
 
         None: not all can be read now.
         """
-        if not self._discovered or self._discovery_failed:
+        if not self._has_discovered or self._is_discovery_failing:
             return None
         groups = {kind.group for kind in self._informers}
         bound: list[ObjectRequests] = []
         for kind, informer in self._informers.items():
             if not kind.translated_by:
                 continue
-            if not informer.synced or informer.error:
+            if not informer.is_synced or informer.error:
                 return None
             if kind.translated_by in groups:
                 bound += informer.objects()
@@ -150,7 +150,7 @@ class Requirements:
                 started.append(informer)
             now[kind] = informer
         self._informers = now
-        self._discovered, self._discovery_failed = True, False
+        self._has_discovered, self._is_discovery_failing = True, False
         self._end_others(before)
         return started
 
@@ -181,7 +181,7 @@ class Requirements:
             if version:
                 served[kind] = version
         for kind, informer in self._informers.items():
-            unlisted = kind not in served and informer.synced
+            unlisted = kind not in served and informer.is_synced
             if unlisted and not is_gone(self._client, informer.path):
                 served[kind] = informer.version
         return served
@@ -247,7 +247,7 @@ class _KindInformer(Informer[ObjectRequests]):
         self._before = list(before)
 
     def objects(self) -> list[ObjectRequests]:
-        return self.cache.items() if self.synced else self._before
+        return self.cache.items() if self.is_synced else self._before
 
     def _decode(self, raw: Raw) -> tuple[str, str, ObjectRequests | None]:
         """Raises ValueError for an object without a name."""
@@ -287,12 +287,12 @@ class _ObjectRequestsCache(Cache[ObjectRequests]):
         if is_not_found(error):
             self._wake()  # no longer served: to be noticed now, not in a minute
 
-    def _log_problem(self, name: str, read: ObjectRequests) -> None:
-        if not read.problem:
+    def _log_problem(self, name: str, requests: ObjectRequests) -> None:
+        if not requests.problem:
             return
         before = self._items.get(name)
-        if before is None or before.problem != read.problem:
-            log.warning("%s %s: %s", self._kind, name, read.problem)
+        if before is None or before.problem != requests.problem:
+            log.warning("%s %s: %s", self._kind, name, requests.problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,24 +328,24 @@ def resolve(
     none concerns every topology that has the level; where none has it, the one called `cluster`,
     or all.
     """
-    asked = {}
+    by_topology = {}
     for name, levels_of_topology in levels.items():
         domains = _domains(levels_of_topology)
         domains.update(names.get(name, {}))
-        asked[name] = _Asked(domains, catalogue)
+        by_topology[name] = _Asked(domains, catalogue)
     for request, workloads in _by_request(requests).items():
-        for name in _concerned(request, asked):
-            asked[name].add(request, workloads)
-    return {name: by_level.resolved() for name, by_level in asked.items()}
+        for name in _concerned(request, by_topology):
+            by_topology[name].add(request, workloads)
+    return {name: by_level.resolved() for name, by_level in by_topology.items()}
 
 
-def _concerned(request: LevelRequest, asked: Mapping[str, "_Asked"]) -> Sequence[str]:
+def _concerned(request: LevelRequest, by_topology: Mapping[str, "_Asked"]) -> Sequence[str]:
     """The names of the topologies that a request concerns."""
     candidates, having = [], []
-    for name, by_level in asked.items():
+    for name, by_level in by_topology.items():
         if request.topology in (None, name):
             candidates.append(name)
-            if by_level.has(request):
+            if by_level.has_level(request):
                 having.append(name)
     if having:
         return having
@@ -371,7 +371,7 @@ class _Asked:
         self._missing: _Askers = {}
         self._preferred: _Askers = {}
 
-    def has(self, request: LevelRequest) -> bool:
+    def has_level(self, request: LevelRequest) -> bool:
         """Whether the topology has the level."""
         return request.level in self._domains
 

@@ -100,7 +100,7 @@ class ResourceDiscovery:
         if self._crd_changed.is_set():
             self._crd_changed.clear()
             self._due = [now + wait for wait in (*_AFTER_CRD_CHANGE, _RESYNC_SECONDS)]
-        if self._outdated() or now >= self._due[0]:
+        if self._is_outdated() or now >= self._due[0]:
             self._due = [due for due in self._due if due > now]
             if not self._due:
                 self._due = [now + _RESYNC_SECONDS]
@@ -109,11 +109,11 @@ class ResourceDiscovery:
             return math.inf
         return max(self._due[0] - self._runtime.monotonic(), 0.0)
 
-    def _outdated(self) -> bool:
+    def _is_outdated(self) -> bool:
         """Whether a watched kind is no longer served."""
-        if self._workloads.outdated:
+        if self._workloads.is_outdated:
             return True
-        return self._published is not None and self._published.outdated
+        return self._published is not None and self._published.is_outdated
 
     def _ask(self) -> None:
         try:

@@ -25,6 +25,7 @@ from toposcope.controller.publishing.dry_run import DryRunClient, PublishersDryR
 from toposcope.controller.publishing.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.wiring import Wiring
+from toposcope.controller.writers.node_paths import NodePathsWriter
 from toposcope.controller.writers.node_plan import NodePlanWriter
 from toposcope.integrations import registry as systems
 from toposcope.integrations.framework.publishing.publisher import DELAY_SECONDS, PublishSettings
@@ -108,9 +109,9 @@ def assemble(
     writer = connect.fenced(fence) if elector else reader
     stop = runtime.event()
     # Credentials other than a pod's are a person's, whom no policy confines.
-    confinable = cluster.in_pod and not options.dry_run
-    check = ConfinementCheck(reader, stop, runtime, active=confinable)
-    leader_metrics = LeaderMetrics(registry, leadership.may_write, check.confined)
+    confinable = cluster.is_in_pod and not options.dry_run
+    check = ConfinementCheck(reader, stop, runtime, is_active=confinable)
+    leader_metrics = LeaderMetrics(registry, leadership.can_write, check.is_confined)
     registry.register(LeaderOnly(controller_registry, fence.is_open))
     published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, runtime))
     differences = _differences(options)
@@ -149,8 +150,8 @@ class _Connections:
         client = FencedClient(
             self.cluster,
             _USER_AGENT,
-            _timing(self.options).request,
-            may_write=fence.is_open,
+            _timing(self.options).request_seconds,
+            can_write=fence.is_open,
             observe=self.observe,
             runtime=self.runtime,
         )
@@ -163,7 +164,7 @@ class _Connections:
         client = ApiClient(
             self.cluster,
             _USER_AGENT,
-            timing.request,
+            timing.request_seconds,
             observe=self.observe,
             runtime=self.runtime,
         )
@@ -263,9 +264,26 @@ class _Terms:
                 dry_run=PublishersDryRun(self.published, publishing.dry_run_publishers, runtime),
                 publishing=publishing,
                 node_plan=NodePlanWriter(self.client, plan_writer, namespace, runtime),
+                node_paths=self._node_paths(namespace),
                 show=show,
-                single_look=once,
+                is_single_look=once,
             )
+        )
+
+    def _node_paths(self, namespace: str) -> NodePathsWriter | None:
+        """What keeps the paths of all nodes, or deletes them in a term of leadership.
+
+        A controller that somebody runs beside the cluster's own knows nothing of its flags.
+        """
+        if not (self.options.node_paths or self.options.leader_elect):
+            return None
+        show = self.differences.show if self.differences else None
+        return NodePathsWriter(
+            self.client,
+            namespace,
+            self.runtime,
+            is_wanted=self.options.node_paths,
+            show=show,
         )
 
 

@@ -34,7 +34,7 @@ from toposcope.hierarchy.segments import (
 from toposcope.hierarchy.table import Table
 from toposcope.text import listing, plural
 
-MOST: Final = 8
+MOST_SEGMENTS: Final = 8
 """Segments in a status, which must stay below 16 KiB; smaller ones are summed up.
 
 The CRD has room for 16.
@@ -42,7 +42,7 @@ The CRD has room for 16.
 _MOST_BYTES: Final = 8 << 10
 """What the levels of all of them may take of the status: eight segments of a dozen levels with
 usual keys."""
-_LEVEL_BYTES: Final = 26
+_LEVEL_JSON_BYTES: Final = 26
 """JSON around the name and the key of a level."""
 _INHERITED: Final = (
     "minCoveragePercent",
@@ -52,7 +52,7 @@ _INHERITED: Final = (
     "publish",
 )
 """Fields that the ClusterTopology of a segment has from its parent."""
-_MOST_DESCRIBED: Final = 4
+_MOST_DESCRIBED_SEGMENTS: Final = 4
 """Segments that a message describes; the status lists them all."""
 
 
@@ -120,15 +120,15 @@ def observe(
     if topology.levels is not None:
         return None  # the admin decides; what is missing is a matter of coverage
     before = _from_status(topology)
-    division = divide(nodes, catalogue, topology.min_coverage, levels)
+    division = divide(nodes, catalogue, topology.min_coverage_percent, levels)
     if division is None and before:
-        division = whole(nodes, catalogue, topology.min_coverage, levels)
+        division = whole(nodes, catalogue, topology.min_coverage_percent, levels)
     if division is None:
         memory.new_segments.clear()
         return None
-    known = {segment.levels: segment for segment in before}
-    present = _present(division, known)
-    settling = _settling(topology, present, known, memory, now)
+    known_segments = {segment.levels: segment for segment in before}
+    present = _present(division, known_segments)
+    settling = _settling(topology, present, known_segments, memory, now)
     lost = _lost(present, before)
     dropped = _dropped(topology, lost, nodes, memory, now)
     kept = []
@@ -136,12 +136,12 @@ def observe(
         if segment not in dropped:
             kept.append(segment)
     memory.lost_segments.keep_only([segment.name for segment in kept])
-    settled = _settled(present, settling, known)
+    settled = _settled(present, settling, known_segments)
     room = _room(kept, settled)
     return _Selection(
         topology=topology,
         division=division,
-        known=known,
+        known_segments=known_segments,
         listed=settled[:room],
         kept=kept,
         dropped=dropped,
@@ -150,30 +150,30 @@ def observe(
     ).segments()
 
 
-def _present(division: Segmentation, known: Mapping[Path, ListedSegment]) -> list[Segment]:
+def _present(division: Segmentation, known_segments: Mapping[Path, ListedSegment]) -> list[Segment]:
     """The segments that nodes are in.
 
     Nodes that are all alike make no segment, but an established one continues.
     """
     if len(division.segments) > 1:
         return list(division.segments)
-    return [segment for segment in division.segments if segment.levels in known]
+    return [segment for segment in division.segments if segment.levels in known_segments]
 
 
 def _settling(
     topology: Topology,
     present: Sequence[Segment],
-    known: Mapping[Path, ListedSegment],
+    known_segments: Mapping[Path, ListedSegment],
     memory: Memory,
     now: float,
 ) -> list[Segment]:
     """The new segments that are not established yet."""
     timers = memory.new_segments
-    new = [segment for segment in present if segment.levels not in known]
+    new = [segment for segment in present if segment.levels not in known_segments]
     timers.keep_only([segment.levels for segment in new])
     settling = []
     for segment in new:
-        established = timers.is_overdue(segment.levels, now, topology.grace)
+        established = timers.is_overdue(segment.levels, now, topology.grace_seconds)
         if not established:
             settling.append(segment)
     return settling
@@ -197,7 +197,7 @@ def _dropped(
     now: float,
 ) -> list[ListedSegment]:
     """The lost segments whose nodes have carried other levels for the grace period."""
-    if not lost or topology.retain:
+    if not lost or topology.is_retaining:
         return []
     examples: set[str] = set()
     for segment in lost:
@@ -209,8 +209,8 @@ def _dropped(
     timers = memory.lost_segments
     dropped = []
     for segment in lost:
-        changed = not alive.isdisjoint(segment.examples)
-        if timers.is_overdue(segment.name, now, topology.grace, is_running=changed):
+        has_changed = not alive.isdisjoint(segment.examples)
+        if timers.is_overdue(segment.name, now, topology.grace_seconds, is_running=has_changed):
             dropped.append(segment)
     return dropped
 
@@ -218,35 +218,35 @@ def _dropped(
 def _settled(
     present: Sequence[Segment],
     settling: Sequence[Segment],
-    known: Mapping[Path, ListedSegment],
+    known_segments: Mapping[Path, ListedSegment],
 ) -> list[Segment]:
     """The established segments that nodes are in.
 
     Known ones come first: more nodes elsewhere must not take their place.
     """
     settled = [segment for segment in present if segment not in settling]
-    return sorted(settled, key=lambda segment: segment.levels not in known)
+    return sorted(settled, key=lambda segment: segment.levels not in known_segments)
 
 
 def _room(kept: Sequence[ListedSegment], settled: Sequence[Segment]) -> int:
     """How many of the `settled` segments a status has room for beside the `kept` ones."""
-    left = _MOST_BYTES
+    bytes_left = _MOST_BYTES
     for lost in kept:
-        left -= _bytes(lost.levels)
+        bytes_left -= _bytes(lost.levels)
     room = 0
     for segment in settled:
-        left -= _bytes(segment.levels)
-        if left < 0:
+        bytes_left -= _bytes(segment.levels)
+        if bytes_left < 0:
             break
         room += 1
-    return min(room, max(MOST - len(kept), 0))
+    return min(room, max(MOST_SEGMENTS - len(kept), 0))
 
 
 def _bytes(path: Path) -> int:
     size = 0
     for level in path:
         size += len(level.domain) + len(level.key)
-        size += _LEVEL_BYTES
+        size += _LEVEL_JSON_BYTES
     return size
 
 
@@ -256,7 +256,7 @@ class _Selection:
 
     topology: Topology
     division: Segmentation
-    known: Mapping[Path, ListedSegment]
+    known_segments: Mapping[Path, ListedSegment]
     listed: Sequence[Segment]
     kept: Sequence[ListedSegment]
     dropped: Sequence[ListedSegment]
@@ -265,12 +265,12 @@ class _Selection:
 
     def segments(self) -> Segments:
         listed, kept = self.listed, self.kept
-        several = len(listed) + len(kept) + len(self.settling) > 1
-        if not several and not self.topology.divided:
+        has_several = len(listed) + len(kept) + len(self.settling) > 1
+        if not has_several and not self.topology.is_divided:
             listed, kept = [], []
-        present_names = {path: segment.name for path, segment in self.known.items()}
-        taken = [segment.name for segment in kept]
-        names = names_of(listed, present_names, taken)
+        present_names = {path: segment.name for path, segment in self.known_segments.items()}
+        taken_names = [segment.name for segment in kept]
+        names = names_of(listed, present_names, taken_names)
         entries = list(kept)
         for segment in listed:
             entry = ListedSegment(
@@ -316,8 +316,8 @@ def _unassigned(division: Segmentation, listed: Sequence[Segment]) -> int:
     """How many nodes no listed segment selects."""
     count = len(division.doubtful)
     for carried, nodes in division.carried.items():
-        assigned = any(segment.takes(carried) for segment in listed)
-        if not assigned:
+        is_assigned = any(segment.takes(carried) for segment in listed)
+        if not is_assigned:
             count += nodes
     return count
 
@@ -338,7 +338,7 @@ def segments_condition(
 
     None if the nodes make one segment and the spec asks for no more.
     """
-    if not topology.divided:
+    if not topology.is_divided:
         return _suggestion(segments) if segments else None
     about = _about_nodes(topology, segments) if segments else ""
     failures = []
@@ -386,7 +386,7 @@ def _suggestion(segments: Segments) -> Condition | None:
             described.append(_description(segment.name, segment.nodes, segment.levels))
         text = (
             "Groups of nodes carry different levels: "
-            f"{listing(described, _MOST_DESCRIBED)}. "
+            f"{listing(described, _MOST_DESCRIBED_SEGMENTS)}. "
             "This ClusterTopology has only the levels that all share: "
             "set spec.segments to Auto to get one ClusterTopology for each group, "
             "or create your own with the selectors in status.segments"
@@ -425,7 +425,7 @@ def _unnamed(segments: Sequence[Segment]) -> str:
     for segment in segments:
         names = some_names(segment.examples, segment.nodes)
         described.append(_description(names, segment.nodes, segment.levels))
-    return listing(described, _MOST_DESCRIBED)
+    return listing(described, _MOST_DESCRIBED_SEGMENTS)
 
 
 def _description(name: str, nodes: int, levels: Sequence[Level]) -> str:

@@ -39,16 +39,16 @@ from toposcope.integrations.registry import PUBLISHING_TITLES
 from toposcope.kube.errors import ApiError
 from toposcope.text import enumerated
 
-_INT32: Final = 2**31 - 1
-_MOST: Final = 64
+_MOST_INT32: Final = 2**31 - 1
+_MOST_ENTRIES: Final = 64
 """As in the CRD."""
 
 
 INVALID: Final = "InvalidSpec"
 TOO_MANY: Final = "TooManyTopologies"
-_MOST_DEGRADED: Final = 3
+_MOST_DEGRADED_DOMAINS: Final = 3
 _MOST_PROBLEMS: Final = 10
-_LONGEST_NAME: Final = 128
+_MOST_NAME_CHARACTERS: Final = 128
 """Both as in the CRD: domains whose levels do not nest are named by their whole path."""
 
 
@@ -63,14 +63,14 @@ class Demand:
 _NO_DEMAND: Final = Demand()
 
 
-def demand_of(asked: Resolved, status: Mapping[str, Any], *, listed: bool) -> Demand:
+def demand_of(requirements: Resolved, status: Mapping[str, Any], *, is_listed: bool) -> Demand:
     """The demand on a topology, missing levels included.
 
-    Until all workloads are `listed`, the status's own stands.
+    Until all workloads are listed (`is_listed`), the status's own stands.
     """
-    required = _counts(asked.required, asked.missing)
-    preferred = _counts(asked.preferred)
-    if not listed:
+    required = _counts(requirements.required, requirements.missing)
+    preferred = _counts(requirements.preferred)
+    if not is_listed:
         required_before = _before(status, "requiredBy")
         preferred_before = _before(status, "preferredBy")
         required = required_before | required
@@ -95,11 +95,11 @@ def _before(status: Mapping[str, Any], field_name: str) -> dict[str, int]:
 
 
 def _bounded(counts: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(counts.items())[:_MOST])
+    return dict(sorted(counts.items())[:_MOST_ENTRIES])
 
 
 def published_condition(
-    topology: Topology, published: Sequence[Published], *, anything_served: bool
+    topology: Topology, published: Sequence[Published], *, is_any_served: bool
 ) -> Condition:
     """The `Published` condition."""
     if topology.problems:
@@ -117,7 +117,7 @@ def published_condition(
     if set(topology.publish.values()) == {"Never"}:
         text = "spec.publish is Never for every target"
         return Condition(PUBLISHED, "True", "PublishingOff", text)
-    if anything_served:
+    if is_any_served:
         return Condition(
             PUBLISHED, "Unknown", "NoLevels", "No level is in effect yet, so nothing is published"
         )
@@ -160,7 +160,7 @@ def conditions_of(
     assessment: Assessment,
     published: Sequence[Published],
     *,
-    anything_served: bool,
+    is_any_served: bool,
     shared: Overlaps | None = None,
     children: Sequence[SegmentTopology] = (),
     on_nodes: Sequence[Condition] = (),
@@ -176,7 +176,7 @@ def conditions_of(
         conditions.append(divided)
     conditions += on_nodes
     conditions.append(disjoint_condition(shared or {}, assessment.nodes))
-    conditions.append(published_condition(topology, published, anything_served=anything_served))
+    conditions.append(published_condition(topology, published, is_any_served=is_any_served))
     return (*conditions, ready(conditions))
 
 
@@ -252,7 +252,7 @@ def _within_int32(value: Any) -> Any:
     if isinstance(value, list):
         return [_within_int32(entry) for entry in value]
     if isinstance(value, int):
-        return min(value, _INT32)
+        return min(value, _MOST_INT32)
     return value
 
 
@@ -349,8 +349,8 @@ def _degraded(level: DegradedLevel) -> dict[str, Any]:
     """How many domains of a level have degraded nodes, and the worst of them."""
     fields: dict[str, Any] = {"degradedDomains": level.domains}
     worst = []
-    for domain in level.worst[:_MOST_DEGRADED]:
-        worst.append({"name": domain.name[-_LONGEST_NAME:], "nodes": domain.degraded})
+    for domain in level.worst[:_MOST_DEGRADED_DOMAINS]:
+        worst.append({"name": domain.name[-_MOST_NAME_CHARACTERS:], "nodes": domain.degraded})
     if worst:
         fields["degraded"] = worst
     return fields
@@ -420,8 +420,8 @@ def _rebuild(rebuild: Rebuild, since: str) -> dict[str, Any]:
         "nodes": rebuild.nodes,
         "time": since,
     }
-    if rebuild.left:
-        entry["left"] = rebuild.left
+    if rebuild.nodes_left:
+        entry["left"] = rebuild.nodes_left
     if rebuild.chassis:
         entry["chassis"] = list(rebuild.chassis)
     return entry

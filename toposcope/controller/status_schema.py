@@ -22,7 +22,7 @@ CRD_PATH: Final = (
 LOOK_AGAIN_SECONDS: Final = 60.0
 """How long a CRD that lacks fields is taken for what is served: somebody may apply the right
 one."""
-_SHOWN: Final = 5
+_MOST_NAMED_FIELDS: Final = 5
 """How many missing fields a message names."""
 
 Fields: TypeAlias = Mapping[str, Any]
@@ -118,20 +118,20 @@ class StatusSchema:
         self._runtime = runtime
         self._declared: Fields | None = None
         self._look_at = 0.0
-        self._looked = False
+        self._has_looked = False
         self.missing: tuple[str, ...] = ()
         """The fields that this version writes and the CRD lacks, by their paths."""
 
     def look(self) -> None:
         """Read the CRD at the start, and each minute while it lacks fields or cannot be read."""
-        if self._looked and self.is_whole:
+        if self._has_looked and self.is_whole:
             return
-        if not self._looked or self._runtime.monotonic() >= self._look_at:
+        if not self._has_looked or self._runtime.monotonic() >= self._look_at:
             self.look_again()
 
     def look_again(self) -> None:
         """Read the CRD now, because the API server has refused a status."""
-        self._looked = True
+        self._has_looked = True
         self._look_at = self._runtime.monotonic() + LOOK_AGAIN_SECONDS
         self._declared = self._read()
         if self._declared is None:
@@ -161,8 +161,8 @@ class StatusSchema:
         """What the CRD lacks and what to do; empty when it lacks nothing, or could not be read."""
         if not self.missing:
             return ""
-        shown = ", ".join(self.missing[:_SHOWN])
-        more = len(self.missing) - _SHOWN
+        shown = ", ".join(self.missing[:_MOST_NAMED_FIELDS])
+        more = len(self.missing) - _MOST_NAMED_FIELDS
         fields = f"{shown} and {more} more" if more > 0 else shown
         return (
             f"The CRD of ClusterTopology is older than this controller and lacks {fields}; "

@@ -13,9 +13,9 @@ import msgspec
 from toposcope.api.conditions import LEVELS_AVAILABLE
 
 MOST_BYTES: Final = 16 << 10
-_FEW: Final = 2
-_SHORT: Final = 1024
-_SHORTEST: Final = 400
+_FEW_NAMES: Final = 2
+_SHORT_CHARACTERS: Final = 1024
+_SHORTEST_CHARACTERS: Final = 400
 _MOST_NEEDS: Final = 16
 _MOST_HINTS: Final = 8
 _ELLIPSIS: Final = " ... (cut: the status would be too large)"
@@ -26,20 +26,20 @@ Status = dict[str, Any]
 def fit_to_size(status: Status, most: int = MOST_BYTES) -> Status:
     """The status in at most `most` bytes of JSON, as far as leaving out names can achieve that."""
     for smaller in _STEPS:
-        if _fits(status, most):
+        if _is_small_enough(status, most):
             return status
         status = smaller(status)
-    while status.get("segments") and not _fits(status, most):
+    while status.get("segments") and not _is_small_enough(status, most):
         status = _one_segment_less(status)
     return status
 
 
-def _fits(status: Status, most: int) -> bool:
+def _is_small_enough(status: Status, most: int) -> bool:
     return len(msgspec.json.encode(status)) <= most
 
 
 def _short_lists(status: Status) -> Status:
-    return _lists_cut(status, _FEW)
+    return _lists_cut(status, _FEW_NAMES)
 
 
 def _no_lists(status: Status) -> Status:
@@ -86,9 +86,9 @@ def _no_selectors(status: Status) -> Status:
 
 
 def _without(entry: dict[str, Any], field: str) -> dict[str, Any]:
-    rest = dict(entry)
-    rest.pop(field, None)
-    return rest
+    without = dict(entry)
+    without.pop(field, None)
+    return without
 
 
 def _one_segment_less(status: Status) -> Status:
@@ -125,11 +125,11 @@ def _first_entries(status: Status, fields: Iterable[str], most: int) -> Status:
 
 
 def _short_messages(status: Status) -> Status:
-    return _messages_cut(status, _SHORT)
+    return _messages_cut(status, _SHORT_CHARACTERS)
 
 
 def _shortest_messages(status: Status) -> Status:
-    return _messages_cut(status, _SHORTEST)
+    return _messages_cut(status, _SHORTEST_CHARACTERS)
 
 
 def _messages_cut(status: Status, most: int) -> Status:

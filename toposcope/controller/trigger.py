@@ -15,7 +15,7 @@ class Trigger:
         self._event = runtime.event()
         self._lock = runtime.lock()
         self._changed_at: float | None = None
-        self._taken: float | None = None
+        self._taken_on_at: float | None = None
 
     def set(self) -> None:
         """Something has changed."""
@@ -35,8 +35,8 @@ class Trigger:
     def clear(self) -> None:
         """Take on all changes so far."""
         with self._lock:
-            if self._taken is None:
-                self._taken = self._changed_at
+            if self._taken_on_at is None:
+                self._taken_on_at = self._changed_at
             self._changed_at = None
             self._event.clear()
 
@@ -45,8 +45,8 @@ class Trigger:
 
         Seconds since the first of them, None if there was none.
         """
-        if self._taken is None:
+        if self._taken_on_at is None:
             return None
-        seconds = self._runtime.monotonic() - self._taken
-        self._taken = None
+        seconds = self._runtime.monotonic() - self._taken_on_at
+        self._taken_on_at = None
         return seconds

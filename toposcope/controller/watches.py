@@ -48,8 +48,8 @@ def decode_topology(raw: Raw) -> tuple[str, str, Topology]:
     return topology.name, metadata.get("resourceVersion", ""), topology
 
 
-def _same_spec(one: Topology, other: Topology) -> bool:
-    return (one.uid, one.generation) == (other.uid, other.generation)
+def _has_same_spec(before: Topology, after: Topology) -> bool:
+    return (before.uid, before.generation) == (after.uid, after.generation)
 
 
 class Watches:
@@ -68,7 +68,7 @@ class Watches:
         self._metrics = metrics
         # The echo of our own status write must not trigger a pass; a status that others write waits
         # for the resync.
-        self.topologies: Cache[Topology] = Cache(changed, _same_spec)
+        self.topologies: Cache[Topology] = Cache(changed, _has_same_spec)
         self.nodes: Cache[NodeFacts] = Cache(changed)
         self.agents = AgentWatch(informers, changed)
         self.workloads = Requirements(informers, changed)
@@ -125,7 +125,7 @@ class Watches:
         self.nodes.mark_unsynced()
         self.node_reflector.relist()
 
-    def topologies_are_current(self) -> bool:
+    def has_current_topologies(self) -> bool:
         """Whether the watch of ClusterTopologies, which may lag, shows what a list shows.
 
         Raises KubeError.
@@ -161,7 +161,7 @@ class Watches:
     def missing(self) -> str:
         """What has not been listed yet; empty if all has."""
         for name, cache in (("ClusterTopologies", self.topologies), ("nodes", self.nodes)):
-            if cache.synced:
+            if cache.is_synced:
                 continue
             text = f"{name} have not been listed yet"
             return f"{text}: {cache.error}" if cache.error else text

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from toposcope.controller.publishing.cached_reader import CachedReader
 from toposcope.controller.publishing.dry_run import PublishersDryRun
 from toposcope.controller.publishing.write_backoff import WriteBackoff
+from toposcope.controller.writers.node_paths import NodePathsWriter
 from toposcope.controller.writers.node_plan import NodePlanWriter
 from toposcope.integrations import registry as systems
 from toposcope.integrations.framework.publishing.publisher import (
@@ -40,7 +41,9 @@ class Wiring:
     """What the publishers share."""
     node_plan: NodePlanWriter | None = None
     """Writes the agents' plan."""
+    node_paths: NodePathsWriter | None = None
+    """Writes the paths of all nodes for the policy that labels pods, or deletes them."""
     show: Callable[[str], None] | None = None
     """Gets each difference once, where every pass is a dry run and nothing is written."""
-    single_look: bool = False
+    is_single_look: bool = False
     """There is one pass only, so that a required level which is gone now counts as gone."""

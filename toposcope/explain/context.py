@@ -133,7 +133,7 @@ class Context:
         return frozenset(pod.scheduler for pod in self.ownership.pods)
 
     @property
-    def all_placed(self) -> bool:
+    def is_fully_placed(self) -> bool:
         """Whether all its pods have a node: then nothing blocks its placement."""
         count = len(self.ownership.pods)
         if not count or self.waiting:
@@ -152,12 +152,12 @@ class Context:
     @property
     def missing(self) -> int:
         """How many of the pods that it asks for are not there; 0 where that is not known."""
-        if self.finished or self.snapshot.pods is None:
+        if self.has_finished or self.snapshot.pods is None:
             return 0
         return max(0, self.expected - len(self.ownership.pods))
 
     @property
-    def finished(self) -> bool:
+    def has_finished(self) -> bool:
         """Whether it has run to completion, or failed."""
         for condition in conditions(self.document):
             if condition.type in _ENDED and condition.status == "True":
@@ -255,8 +255,8 @@ class Context:
         nodes = []
         for node in snapshot.nodes:
             held_there = held.get(node.name, NOTHING)
-            rest = _less(node, held_there)
-            nodes.append(rest)
+            reduced = _without_amounts(node, held_there)
+            nodes.append(reduced)
 
         pods = snapshot.pods or ()
         others = _without(pods, self.placed)
@@ -290,11 +290,11 @@ class Context:
 
         Those of other namespaces may be reduced to what decides about placement.
         """
-        known = dict(self.store.of_kind(kind))
+        documents = dict(self.store.of_kind(kind))
         for document in self.snapshot.objects:
             if kind_of(document) == kind.key:
-                known.setdefault(ref_of(document), document)
-        yield from known.items()
+                documents.setdefault(ref_of(document), document)
+        yield from documents.items()
 
     def levels(self, workload: Workload) -> tuple[Level, ...]:
         """The levels of a workload's topology, else the levels that the workload names itself."""
@@ -408,11 +408,11 @@ def _without(pods: Iterable[PodView], own: Iterable[PodView]) -> tuple[PodView, 
     return tuple(others)
 
 
-def _less(node: NodeView, taken: Requests) -> NodeView:
-    if not taken:
+def _without_amounts(node: NodeView, amounts: Requests) -> NodeView:
+    if not amounts:
         return node
 
     remaining = {}
     for name, amount in node.allocatable.items():
-        remaining[name] = amount - taken.get(name, 0)
+        remaining[name] = amount - amounts.get(name, 0)
     return msgspec.structs.replace(node, allocatable=remaining)

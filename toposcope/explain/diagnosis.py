@@ -148,8 +148,8 @@ class Diagnosis:
         return first
 
     @property
-    def well(self) -> bool:
+    def has_no_problems(self) -> bool:
         """Whether nothing failed, and what runs is placed as it asks."""
         if self.answer is not None:
             return False
-        return all(placement.kept is not False for placement in self.placements)
+        return all(placement.is_kept is not False for placement in self.placements)

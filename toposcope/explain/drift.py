@@ -62,7 +62,7 @@ def _drift(
     resources = list(_resources(context, resource))
     if scope:
         for published in resources:
-            if not _agrees(published, scope):
+            if not _has_levels_of(published, scope):
                 return _drifted(published, scope)
 
     describe = _command("kubectl describe {} {}", resource)
@@ -91,7 +91,7 @@ def _keys(resource: PublishedTopology) -> list[str]:
     return [level.key for level in resource.levels]
 
 
-def _agrees(resource: PublishedTopology, scope: Scope) -> bool:
+def _has_levels_of(resource: PublishedTopology, scope: Scope) -> bool:
     """Whether a resource has the levels of the ClusterTopology.
 
     A level that is gone from all nodes may be in it or not.

@@ -23,7 +23,7 @@ _Path = tuple[tuple[str, str], ...]
 """The labels of a domain, from the broadest level down."""
 
 
-def would_help(context: Context, workload: Workload, verdict: Verdict) -> bool:
+def is_better_once_labelled(context: Context, workload: Workload, verdict: Verdict) -> bool:
     """Whether the verdict would be better if they all belonged to one of the domains."""
     keys = [level.key for level in context.levels(workload) if level.key != HOSTNAME]
     snapshot = context.checker.snapshot

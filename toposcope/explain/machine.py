@@ -23,7 +23,7 @@ _GPU: Final = "GPU"
 """How the label of a GPU begins in the annotation."""
 
 
-def _unlisted(snapshot: Snapshot) -> bool:
+def _has_unlisted_slices(snapshot: Snapshot) -> bool:
     """Whether the snapshot is of a live cluster that did not let us list its ResourceSlices."""
     return snapshot.taken_at is not None and SLICE.name not in snapshot.served
 
@@ -95,22 +95,22 @@ def _devices_of(snapshot: Snapshot, node: NodeView) -> NodeDevices:
 
 def _devices(snapshot: Snapshot, node: NodeView) -> CheckStep:
     """The number of GPUs that pods can ask for, by what offers them."""
-    whole: dict[str, int] = {}
+    whole_gpus: dict[str, int] = {}
     parts: dict[str, int] = {}
     for name, count in node.allocatable.items():
         if is_gpu(name):
-            whole[name] = count
+            whole_gpus[name] = count
         elif is_gpu_part(name):
             parts[name] = count
 
-    offers = list(_offers(snapshot, node, whole))
+    offers = list(_offers(snapshot, node, whole_gpus))
     listed = "; ".join(offers)
-    most = max(whole.values(), default=0)
-    are_all_offered = node.gpus <= most
+    most = max(whole_gpus.values(), default=0)
+    is_fully_offered = node.gpus <= most
     is_partitioned = any(parts.values())
-    if are_all_offered or is_partitioned:
+    if is_fully_offered or is_partitioned:
         return passed(listed or "no whole GPUs are offered to pods")
-    if _unlisted(snapshot):
+    if _has_unlisted_slices(snapshot):
         return unknown(f"{_UNLISTED} what claims can ask for is not known", *offers)
     return failed(f"it has {node.gpus} GPUs, and pods can ask for {most}", *offers)
 
@@ -133,7 +133,7 @@ def _offers(snapshot: Snapshot, node: NodeView, offered: Mapping[str, int]) -> I
 def _driver(snapshot: Snapshot, node: NodeView) -> CheckStep:
     """What the driver publishes about each GPU agrees with what NVML and sysfs say."""
     published = _devices_of(snapshot, node)
-    if _unlisted(snapshot):
+    if _has_unlisted_slices(snapshot):
         return unknown(f"{_UNLISTED} what a driver says about it is not known")
     if not any(device.driver == DRIVER for device in published.devices):
         return passed(f"{DRIVER} publishes nothing about it, so there is nothing to compare")
@@ -141,13 +141,13 @@ def _driver(snapshot: Snapshot, node: NodeView) -> CheckStep:
         return unknown("its agent has recorded no devices to compare with the driver's")
 
     try:
-        seen = _seen_gpus(node, node.matrix, published)
+        probed = _probed_gpus(node, node.matrix, published)
     except MatrixError as error:
         return unknown(str(error))
 
-    different = disagreements(seen, published)
+    different = disagreements(probed, published)
     if not different:
-        gpus = f"{len(seen)} {plural(len(seen), _GPU)}"
+        gpus = f"{len(probed)} {plural(len(probed), _GPU)}"
         return passed(f"{DRIVER} agrees with NVML and sysfs on {gpus}")
 
     of_node = "--field-selector spec.nodeName={} -o yaml"
@@ -159,14 +159,14 @@ def _driver(snapshot: Snapshot, node: NodeView) -> CheckStep:
     )
 
 
-def _seen_gpus(node: NodeView, matrix: str, published: NodeDevices) -> list[SeenGpu]:
+def _probed_gpus(node: NodeView, matrix: str, published: NodeDevices) -> list[SeenGpu]:
     """The GPUs that the agent has written down. Raises MatrixError."""
     products = {device.attribute("productName") for device in published.gpus_of(DRIVER)}
     product = ""
     if len(products) == 1:
         product = node.label(label_keys.GPU_PRODUCT) or ""
 
-    seen = []
+    probed = []
     for device in parse(matrix).devices:
         if device.kind == "gpu":
             number = device.label.removeprefix(_GPU)
@@ -178,8 +178,8 @@ def _seen_gpus(node: NodeView, matrix: str, published: NodeDevices) -> list[Seen
                 numa=device.numa,
                 product=product,
             )
-            seen.append(gpu)
-    return seen
+            probed.append(gpu)
+    return probed
 
 
 def _domain(snapshot: Snapshot, node: NodeView) -> CheckStep:

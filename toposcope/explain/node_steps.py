@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, PREFIX
 from toposcope.api.levels import Level
 from toposcope.explain.context import Context, pod_count
-from toposcope.explain.labelling import would_help
+from toposcope.explain.labelling import is_better_once_labelled
 from toposcope.explain.pins import check_pinned
 from toposcope.explain.topology_steps import (
     LostLevel,
@@ -89,7 +89,7 @@ def check_labels(context: Context) -> CheckStep:
             return passed("no node lacks a level that others carry")
         return _no_level(context)
 
-    if context.all_placed or context.finished or not _labels_are_short(context):
+    if context.is_fully_placed or context.has_finished or not _is_short_of_labelled_nodes(context):
         sentences = _sentences(gaps)
         return passed("some nodes lack a level, but that is not why it waits", *sentences)
 
@@ -114,14 +114,14 @@ def _sentences(gaps: Sequence[_Gap]) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def _labels_are_short(context: Context) -> bool:
+def _is_short_of_labelled_nodes(context: Context) -> bool:
     """Whether some system finds too little room, and would find more with the missing labels."""
     for checked in context.checked:
         workload = checked.reading.workload
         verdict = checked.verdict
         if workload is None or verdict is None or verdict.kind not in _NO_ROOM:
             continue
-        if would_help(context, workload, verdict):
+        if is_better_once_labelled(context, workload, verdict):
             return True
     return False
 
@@ -248,9 +248,9 @@ def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> CheckStep:
 
 def check_room(context: Context) -> CheckStep:
     """The verdict of `toposcope check`, its own pods left aside, and the domains considered."""
-    if context.finished:
+    if context.has_finished:
         return passed("it has finished")
-    if context.all_placed:
+    if context.is_fully_placed:
         count = len(context.ownership.pods)
         all_of_them = plural(count, "its only pod has", f"all its {count} pods have")
         return passed(f"{all_of_them} a node")
@@ -296,7 +296,7 @@ class _RemainingVerdict:
     workload: Workload
     verdict: Verdict
     checker: Checker
-    whole: bool
+    has_running_pods: bool
     """Whether running pods count as still to be placed."""
 
 
@@ -308,33 +308,33 @@ def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
         if workload is None or verdict is None or not workload.placeable:
             continue
 
-        on_rest = _verdict_on_rest(context, workload)
-        if on_rest:
-            yield on_rest
+        on_waiting_pods = _verdict_on_waiting_pods(context, workload)
+        if on_waiting_pods:
+            yield on_waiting_pods
             continue
         yield _RemainingVerdict(
             workload=workload,
             verdict=verdict,
             checker=context.checker,
-            whole=bool(context.placed),
+            has_running_pods=bool(context.placed),
         )
 
 
-def _verdict_on_rest(context: Context, workload: Workload) -> _RemainingVerdict | None:
+def _verdict_on_waiting_pods(context: Context, workload: Workload) -> _RemainingVerdict | None:
     """The verdict on the waiting pods alone, where that is possible."""
-    rest = _waiting_demand(workload, len(context.placed))
-    if rest is None:
+    demand = _waiting_demand(workload, len(context.placed))
+    if demand is None:
         return None
 
     checker = Checker(context.without_own)
-    verdict = checker.verdict(rest)
+    verdict = checker.verdict(demand)
     if not verdict:
         return None
     return _RemainingVerdict(
-        workload=rest,
+        workload=demand,
         verdict=verdict,
         checker=checker,
-        whole=False,
+        has_running_pods=False,
     )
 
 
@@ -356,8 +356,8 @@ def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
     if len(pod_kinds) != 1 or count <= 0:
         return None
 
-    rest = replace(pod_kinds[0], count=count)
-    group = groups[0].around((rest,))
+    waiting_pods = replace(pod_kinds[0], count=count)
+    group = groups[0].around((waiting_pods,))
     return replace(workload, groups=(group,))
 
 
@@ -421,7 +421,7 @@ def _set_apart(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
 def _counted(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
     """Says which of its pods the verdict is about, where some of them run."""
     count = len(context.placed)
-    if remaining.whole:
+    if remaining.has_running_pods:
         have = f"{count} pods already have nodes and count"
         if count == 1:
             have = "1 pod already has a node and counts"

@@ -66,14 +66,14 @@ class Unread:
     """A kind of which nothing is known."""
 
     kind: Kind
-    forbidden: bool
+    is_forbidden: bool
     """True: these credentials must not list it. False: the files have none."""
 
     @property
     def why(self) -> str:
         """Why nothing is known, in a few words."""
         name = self.kind.name
-        if self.forbidden:
+        if self.is_forbidden:
             return f"{name} may not be listed with these credentials"
         return f"the files have no {self.kind.kind} (kubectl get {name} -A)"
 
@@ -114,7 +114,7 @@ class ObjectStore:
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
         """One object; None where it does not exist or cannot be read."""
-        where = namespace if kind.namespaced else ""
+        where = namespace if kind.is_namespaced else ""
         return self.objects.get(Ref(kind.group, kind.kind, where, name))
 
     def why_unknown(self, *kinds: Kind) -> str:
@@ -159,7 +159,7 @@ class FileCollector:
             missing.pop((ref.group, ref.kind), None)
 
         for key, kind in missing.items():
-            self._store.unread[key] = Unread(kind, forbidden=False)
+            self._store.unread[key] = Unread(kind, is_forbidden=False)
         return self._store
 
 
@@ -169,7 +169,7 @@ def ref_of(document: Object) -> Ref:
     root = Field(document)
     metadata = root / "metadata"
     kept_kind = _KEPT.get((group, kind))
-    is_namespaced = kept_kind is None or kept_kind.namespaced
+    is_namespaced = kept_kind is None or kept_kind.is_namespaced
     namespace = (metadata / "namespace").text()
     if not namespace:
         namespace = "default" if is_namespaced else ""
@@ -252,10 +252,10 @@ class _Loader:
             try:
                 self._load_version(kind, version, put, fields)
             except ApiError as error:
-                if error.forbidden:
-                    self.store.unread[kind.key] = Unread(kind, forbidden=True)
+                if error.is_forbidden:
+                    self.store.unread[kind.key] = Unread(kind, is_forbidden=True)
                     return
-                if not error.not_found:
+                if not error.is_not_found:
                     raise
             else:
                 return

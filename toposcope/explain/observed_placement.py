@@ -13,13 +13,29 @@ from toposcope.api.levels import Level
 from toposcope.explain.context import Context
 from toposcope.hierarchy.coverage import level_value
 from toposcope.integrations.framework.constraints import Group, Workload
+from toposcope.integrations.framework.requiring import RequiringObjects
 from toposcope.integrations.framework.waiting import CopyName
 from toposcope.integrations.registry import waiting
 from toposcope.kube.discovery import Kind
-from toposcope.planning.kept import KeptPlacement, KeptResult, RequiredDomain, kept_placement
+from toposcope.planning.kept import (
+    Intruder,
+    KeptPlacement,
+    KeptResult,
+    RequiredDomain,
+    UnreadReason,
+    kept_placement,
+)
+from toposcope.planning.kept_gangs import KeptPart, KeptReader
+from toposcope.planning.required import requiring_kinds
 from toposcope.snapshot.model import PodView, Snapshot
 
 _NO_LABEL: Final = "no label"
+_ALL: Final = "all pods"
+_UNREAD: Final = {
+    UnreadReason.NO_LABEL: _NO_LABEL,
+    UnreadReason.NO_DOMAIN: "no domain",
+    UnreadReason.NODE_GONE: "node gone",
+}
 _IS_KEPT: Final = {
     KeptResult.MATCH: True,
     KeptResult.VIOLATION: False,
@@ -37,18 +53,22 @@ class ObservedPlacement:
     copy: str
     """The copy's name by the labels of its pods; empty where there is only one copy."""
     level: Level
-    required: bool
+    is_required: bool
     """False: it is only preferred."""
     domains: tuple[tuple[str, int], ...]
     """Each domain and its number of pods, the fullest domain first."""
-    kept: bool | None
+    is_kept: bool | None
     """Whether its pods share a domain. None: unknown, or they don't, but that is only preferred."""
     note: str = ""
-    """Why `kept` is unknown, or what else is wrong."""
+    """Why `is_kept` is unknown, or what else is wrong."""
     result: KeptResult | None = None
     """Whether what it requires is observed; None: it requires nothing."""
     observed: KeptPlacement | None = None
     """Its pods by domain; None: it requires nothing, or its pods are not known."""
+    pods: frozenset[tuple[str, str]] = frozenset()
+    """Namespace and name of its pods that have a node; empty: not known."""
+    is_labelled: bool = True
+    """Whether labels of nodes say the domains; False: other objects do."""
 
     @property
     def domain_names(self) -> list[str]:
@@ -57,10 +77,117 @@ class ObservedPlacement:
 
 
 def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
-    """The placement of each copy of each group with a level, outermost groups first."""
+    """The placement of each copy of each group with a level, outermost groups first.
+
+    What the scheduler's own objects and the pods require comes as `score` reads it. Where the
+    workload's document says the same of the same pods, the placement has the names of that.
+    """
     if not context.placed:
         return
 
+    parts = list(_kept_parts(context))
+    keys = {part.levels[-1].key for part in parts if part.levels}
+    for placement in _documented_placements(context):
+        part = _same_part(placement, parts)
+        if part is not None:
+            parts.remove(part)
+            yield _joined(placement, part)
+            continue
+        has_pods = bool(placement.pods) or not placement.is_required
+        if has_pods or placement.level.key not in keys:
+            yield placement
+    for part in parts:
+        yield _of_part(part)
+
+
+def _kept_parts(context: Context) -> Iterator[KeptPart]:
+    """What its pods require, and whether it is kept."""
+    snapshot = context.snapshot
+    documents = []
+    for kind in requiring_kinds():
+        for _, document in context.every(kind):
+            documents.append(document)
+        for resource in context.all_published(kind):
+            documents.append(dict(resource.document))
+    objects = RequiringObjects.of(documents, snapshot.by_name)
+    hierarchies = [context.levels(workload) for workload in context.workloads]
+    reader = KeptReader(snapshot, hierarchies, objects)
+    yield from reader.parts(context.ownership.pods)
+
+
+def _same_part(placement: ObservedPlacement, parts: Iterable[KeptPart]) -> KeptPart | None:
+    """The part of the same pods and the same level, or of domains that no label says."""
+    if not placement.is_required:
+        return None
+    for part in parts:
+        placed = {(pod.namespace, pod.name) for pod in part.pods if pod.node}
+        key = part.levels[-1].key if part.levels else ""
+        is_same_level = key == placement.level.key or not part.is_labelled
+        if placed == placement.pods and is_same_level:
+            return part
+    return None
+
+
+def _joined(placement: ObservedPlacement, part: KeptPart) -> ObservedPlacement:
+    """The placement of a group as its scheduler's object or its pods require it."""
+    expected = placement.observed.expected if placement.observed else 0
+    observed = part.placement.of_more(expected)
+    if observed.result is KeptResult.MATCH and placement.result is KeptResult.VIOLATION:
+        return placement
+    domains = placement.domains
+    if not part.is_labelled:
+        domains = tuple(_counted(observed))
+    return replace(
+        placement,
+        domains=domains,
+        is_kept=_IS_KEPT[observed.result],
+        result=observed.result,
+        observed=observed,
+        note="",
+        is_labelled=part.is_labelled,
+    )
+
+
+def _of_part(part: KeptPart) -> ObservedPlacement:
+    """The placement that only the scheduler's object requires, or the pods do."""
+    observed = part.placement
+    level = Level(part.required, part.required)
+    note = ""
+    if part.levels:
+        level = part.levels[-1]
+    elif part.unread:
+        note = f"{part.unread} cannot be read"
+    else:
+        note = "no topology that was read has this level"
+    return ObservedPlacement(
+        group=part.name or _ALL,
+        copy="",
+        level=level,
+        is_required=True,
+        domains=tuple(_counted(observed)),
+        is_kept=_IS_KEPT[observed.result],
+        note=note,
+        result=observed.result,
+        observed=observed,
+        is_labelled=part.is_labelled,
+    )
+
+
+def _counted(observed: KeptPlacement) -> Iterator[tuple[str, int]]:
+    """Each domain and its number of pods, and the pods whose domain is not known."""
+    names = Counter(domain.path[-1] for domain in observed.domains)
+    for domain in observed.domains:
+        name = domain.path[-1]
+        if names[name] > 1:
+            name = "/".join(domain.path)
+        yield name, len(domain.pods)
+    reasons = Counter(place.reason for place in observed.unread)
+    for reason, count in reasons.items():
+        yield _UNREAD[reason], count
+
+
+def _documented_placements(context: Context) -> Iterator[ObservedPlacement]:
+    """The placements of what the workload's document asks for."""
     for workload in _workloads(context):
         levels = context.levels(workload)
         for top in workload.groups:
@@ -68,7 +195,9 @@ def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
                 # What is placed at once may leave some copies out.
                 gang = next(iter(workload.pod_groups), top) if group is top else group
                 observed = replace(group, groups=gang.groups)
-                yield from _of_group(context, workload, levels, observed, whole=group is top)
+                yield from _of_group(
+                    context, workload, levels, observed, is_whole_workload=group is top
+                )
 
 
 def _workloads(context: Context) -> Sequence[Workload]:
@@ -88,7 +217,12 @@ def _made_for_pods() -> Iterator[Kind]:
 
 
 def _of_group(
-    context: Context, workload: Workload, levels: Sequence[Level], group: Group, *, whole: bool
+    context: Context,
+    workload: Workload,
+    levels: Sequence[Level],
+    group: Group,
+    *,
+    is_whole_workload: bool,
 ) -> Iterator[ObservedPlacement]:
     level = group.required or group.preferred
     if level is None:
@@ -98,7 +232,7 @@ def _of_group(
             yield _unobservable(group, level, "no topology that was read has this level")
         return
 
-    copies = copies_of(workload.system, group, context.placed, whole=whole)
+    copies = copies_of(workload.system, group, context.placed, is_whole_workload=is_whole_workload)
     if copies is None:
         yield _unobservable(group, level, "cannot tell which pods belong to it")
         return
@@ -120,9 +254,9 @@ def _unobservable(group: Group, level: Level, why: str) -> ObservedPlacement:
         group=group.name,
         copy="",
         level=level,
-        required=group.required is not None,
+        is_required=group.required is not None,
         domains=(),
-        kept=None,
+        is_kept=None,
         note=why,
         result=KeptResult.UNOBSERVABLE if group.required else None,
     )
@@ -130,26 +264,24 @@ def _unobservable(group: Group, level: Level, why: str) -> ObservedPlacement:
 
 def _exclusively(placements: Sequence[ObservedPlacement]) -> Iterator[ObservedPlacement]:
     """The placements of copies that must not share a domain, as the label's value alone says."""
-    holders: Counter[str] = Counter()
-    for placement in placements:
-        holders.update(_values(placement))
-    for placement in placements:
-        shared = [value for value in _values(placement) if holders[value] > 1]
-        if not shared:
+    holders: dict[str, dict[int, PodView]] = {}
+    for place, placement in enumerate(placements):
+        for domain in placement.observed.domains if placement.observed else ():
+            copies = holders.setdefault(domain.path[-1], {})
+            copies[place] = domain.pods[0]
+
+    for place, placement in enumerate(placements):
+        intruders = []
+        for value, copies in holders.items():
+            others = [pod for copy, pod in copies.items() if copy != place]
+            if place in copies and others:
+                intruders.append(Intruder(others[0], value))
+        observed = placement.observed
+        if observed is None or not intruders:
             yield placement
             continue
-
-        note = f"shares {shared[0]} with another one"
-        result = KeptResult.VIOLATION if placement.required else None
-        yield replace(placement, kept=False, note=note, result=result)
-
-
-def _values(placement: ObservedPlacement) -> Sequence[str]:
-    """The values of the level's label that its pods are known to be in."""
-    if placement.observed is None:
-        return placement.domain_names
-    values = {domain.path[-1]: None for domain in placement.observed.domains}
-    return list(values)
+        observed = observed.beside(intruders)
+        yield replace(placement, is_kept=False, result=observed.result, observed=observed)
 
 
 def _of_copy(
@@ -176,19 +308,20 @@ def _of_copy(
         group=group.name,
         copy=copy,
         level=upper[-1],
-        required=group.required is not None,
+        is_required=group.required is not None,
         domains=tuple(domains),
-        kept=None,
+        is_kept=None,
+        pods=frozenset((pod.namespace, pod.name) for pod in pods),
     )
-    if not placement.required:
+    if not placement.is_required:
         is_kept = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
-        return replace(placement, kept=is_kept or None)
+        return replace(placement, is_kept=is_kept or None)
 
     expected = group.total().get("pods", 0)
     observed = kept_placement(snapshot, RequiredDomain(upper, pods, expected))
     return replace(
         placement,
-        kept=_IS_KEPT[observed.result],
+        is_kept=_IS_KEPT[observed.result],
         result=observed.result,
         observed=observed,
     )
@@ -209,10 +342,12 @@ def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str
     return tuple(path)
 
 
-def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool) -> Copies | None:
+def copies_of(
+    system: str, group: Group, pods: Iterable[PodView], *, is_whole_workload: bool
+) -> Copies | None:
     """The pods of each copy of a group; None where copies cannot be distinguished.
 
-    `whole` says that it is the group of the whole workload.
+    Where it `is_whole_workload`, the group stands for all of the workload.
     """
     copy_name = _copy_namer(system, group)
     copies: dict[str, list[PodView]] = {}
@@ -228,7 +363,7 @@ def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool
         return {"": only_copy}
     if copies:
         return copies
-    if whole and group.copies == 1:
+    if is_whole_workload and group.copies == 1:
         return {"": tuple(pods)}
     return None
 

@@ -66,9 +66,9 @@ class Seeker:
         free = self.snapshot.free(node) or {}
         needs = {_POD_COUNT: 1, **self.pod.requests}
         for resource in sorted(needs, reverse=True):
-            is_free = free.get(resource, 0)
-            if needs[resource] > is_free:
-                return _Shortage(resource, needs[resource], is_free)
+            free_amount = free.get(resource, 0)
+            if needs[resource] > free_amount:
+                return _Shortage(resource, needs[resource], free_amount)
         return None
 
     def _short(self, node: NodeView, shortage: _Shortage) -> str:

@@ -56,7 +56,7 @@ class _BoundPod:
         words = [bond.words for bond in self.bonds]
         return " and ".join(dict.fromkeys(words))
 
-    def may_use(self, node: NodeView) -> bool:
+    def can_use(self, node: NodeView) -> bool:
         return all(bond.allows(node) for bond in self.bonds)
 
 
@@ -188,7 +188,7 @@ def _takers(context: Context, bound: _BoundPod) -> list[NodeView]:
     """The nodes that a pod is bound to and that take it."""
     takers = []
     for node in context.snapshot.nodes:
-        if bound.may_use(node) and not bound.seeker.obstacle(node):
+        if bound.can_use(node) and not bound.seeker.obstacle(node):
             takers.append(node)
     return takers
 
@@ -196,7 +196,7 @@ def _takers(context: Context, bound: _BoundPod) -> list[NodeView]:
 def _no_room(context: Context, stuck: Sequence[_BoundPod]) -> CheckStep:
     """The step where the nodes that pods are bound to do not take them."""
     first = stuck[0]
-    inside = [node for node in context.snapshot.nodes if first.may_use(node)]
+    inside = [node for node in context.snapshot.nodes if first.can_use(node)]
     message = f"{first.sentence}, and {_none_of(inside)}"
 
     way_out: list[str] = []
@@ -240,7 +240,7 @@ def _elsewhere(context: Context, bound: _BoundPod) -> str:
     anywhere = bound.seeker.without_selectors()
     others = []
     for node in context.snapshot.nodes:
-        if not bound.may_use(node) and not anywhere.obstacle(node):
+        if not bound.can_use(node) and not anywhere.obstacle(node):
             others.append(node.name)
     if not others:
         return ""

@@ -68,7 +68,7 @@ def _named(pods: Sequence[PodView]) -> str:
     return name
 
 
-def _told(message: SchedulerMessage) -> Iterator[str]:
+def _lines_of(message: SchedulerMessage) -> Iterator[str]:
     """A message with its meaning, a line each."""
     yield f"{message.about}: {message.text}"
     translated = message.meaning or meaning(message.text)
@@ -144,7 +144,7 @@ def _gated_step(context: Context, gate: str, pods: Sequence[PodView]) -> CheckSt
     reports = [*system.problems(context), *system.refusals(context)]
     lines: list[str] = []
     for report in reports[:_MOST_MESSAGES]:
-        lines += _told(report)
+        lines += _lines_of(report)
     commands = list(_commands(reports))
     owner = context.explained.command(DESCRIBE)
     return failed(text, system.gates[gate], *lines, commands=(*commands, owner, describe))
@@ -162,7 +162,7 @@ def _owner_of(gate: str) -> Waiting | None:
 
 def check_suspended(context: Context) -> CheckStep:
     """Neither it nor an owner is suspended, which leaves it without pods."""
-    if context.finished:
+    if context.has_finished:
         return passed("it has finished")
 
     for ref in reversed(context.ownership.chain):
@@ -199,7 +199,7 @@ def _resumed(field: Field) -> str:
 
 def check_owner(context: Context) -> CheckStep:
     """No controller of its pods reports a failure."""
-    if context.finished or context.all_placed:
+    if context.has_finished or context.is_fully_placed:
         return passed("its pods are there")
 
     problems = [*_problems(context), *_failures(context)]
@@ -209,9 +209,9 @@ def check_owner(context: Context) -> CheckStep:
     first, *others = problems
     lines: list[str] = []
     for problem in others[:_MOST_MESSAGES]:
-        lines += _told(problem)
-    told = list(_told(first))
-    return failed(*told, *lines, commands=tuple(_commands(problems)))
+        lines += _lines_of(problem)
+    first_lines = list(_lines_of(first))
+    return failed(*first_lines, *lines, commands=tuple(_commands(problems)))
 
 
 def _problems(context: Context) -> Iterator[SchedulerMessage]:
@@ -247,7 +247,7 @@ def _failed_state(document: Object) -> str:
 
 def refusals(context: Context) -> tuple[SchedulerMessage, ...]:
     """Why schedulers and queues hold it back, in their words; of the whole workload first."""
-    if context.finished or context.all_placed:
+    if context.has_finished or context.is_fully_placed:
         return ()
     messages: list[SchedulerMessage] = []
     for system in waiting():

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from toposcope.api.label_keys import LEAF, LEAF_GROUP
-from toposcope.api.label_values import MAX_VALUE, label_safe
+from toposcope.api.label_values import MAX_VALUE_CHARACTERS, label_safe
 from toposcope.hardware.compute_network import Paths, compute_nics, is_infiniband, nearest
 from toposcope.hardware.rails import MOST_RAILS, Rail
 from toposcope.hardware.topology import Nic
@@ -13,7 +13,7 @@ from toposcope.text import compact, natural
 
 _ID_DIGITS: Final = 6
 _GROUP_DIGITS: Final = 8
-_END_CHARACTERS: Final = (MAX_VALUE - _GROUP_DIGITS - len("..-")) // 2
+_END_CHARACTERS: Final = (MAX_VALUE_CHARACTERS - _GROUP_DIGITS - len("..-")) // 2
 """Characters of the first and the last leaf in the name of their group."""
 _DEFAULT_NAME_PART: Final = "technologies"
 """Part of an InfiniBand switch's default name: `Quantum Mellanox Technologies`."""

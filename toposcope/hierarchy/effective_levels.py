@@ -16,7 +16,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
+from toposcope.api.cluster_topology import USUAL_COVERAGE_PERCENT, Topology
 from toposcope.api.levels import MAX_LEVELS, Level
 from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.hierarchy.coverage import idle_levels, lies_around, nested, widely_carried
@@ -85,7 +85,7 @@ def inferred_levels(
     topology: Topology | None, nodes: Table, catalogue: Catalogue
 ) -> tuple[Level, ...]:
     """The levels that nearly all `nodes` carry; without a topology by the default share."""
-    percent = topology.min_coverage if topology else USUAL_COVERAGE
+    percent = topology.min_coverage_percent if topology else USUAL_COVERAGE_PERCENT
     carried = widely_carried(catalogue.level_keys, nodes, percent)
     levels = catalogue.infer(carried)
 
@@ -118,7 +118,7 @@ def unpublished_levels(
         if level.domain in topology.required:
             break
         if level.key in timers.busy:
-            if not timers.idle.is_overdue(level.key, now, topology.grace):
+            if not timers.idle.is_overdue(level.key, now, topology.grace_seconds):
                 break
             timers.busy.discard(level.key)
         unpublished.append(level)
@@ -179,7 +179,7 @@ class _Look:
         for level in self.before:
             is_gone = not self._is_carried(level)
             is_overdue = self.timers.gone.is_overdue(
-                level.key, self.now, self.topology.grace, is_running=is_gone
+                level.key, self.now, self.topology.grace_seconds, is_running=is_gone
             )
             # A restarted controller, which has no memory, must not restore a level only to remove
             # it again.
@@ -206,7 +206,7 @@ class _Look:
     def _is_retained(self, level: Level) -> bool:
         """Whether a binding keeps an expired level."""
         topology = self.topology
-        if topology.retain or not self.retains:
+        if topology.is_retaining or not self.retains:
             return False
         last = reported(topology)
         was_retained = level in last.retained
@@ -221,7 +221,7 @@ class _Look:
         has_left = self.timers.unneeded.is_overdue(
             level.key,
             self.now,
-            topology.grace,
+            topology.grace_seconds,
             is_running=is_leaving,
         )
         return is_needed or (is_leaving and not has_left)
@@ -251,7 +251,7 @@ class _Look:
         """The earlier levels that stay, by domain."""
         kept = {}
         for level in self.before:
-            if level in expired and level not in retained and not self.topology.retain:
+            if level in expired and level not in retained and not self.topology.is_retaining:
                 continue
             # A change of key takes the level from workloads that ask for it by key: only the
             # admin's configuration does that.
@@ -291,7 +291,7 @@ class _Look:
         timers = self.timers.turned
         timers.stop((level.domain, opposite))
         key = level.domain, side
-        grace = self.topology.grace
+        grace = self.topology.grace_seconds
         return timers.is_overdue(key, self.now, grace, is_running=has_moved)
 
 

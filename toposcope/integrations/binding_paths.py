@@ -7,8 +7,9 @@ their bytes (`make bench ARGS=bindings`). So the ConfigMap has few entries with 
 - `starts`: the first node of each shard, one a line. Nodes are sorted by name, and a node is in the
   last shard whose first node does not come after it.
 - `0`, `1`, ...: the shards. A line is `NODE=PATH NUMBER`; a newline stands before each line too.
-- `paths`: a line is `NUMBER:PATH`. Nodes share a path up to their own name: a path that ends with
-  `=` is completed by the name of the node.
+- `paths`: a line is `NUMBER:PATH`. Nodes share a path but for their own name: a level that ends
+  with `=` is completed by the name of the node. That is its host, and its NVLink domain where that
+  ends at the node.
 """
 
 import math
@@ -24,8 +25,15 @@ CONFIG_MAP: Final = "toposcope-node-paths"
 STARTS: Final = "starts"
 PATHS: Final = "paths"
 SHARDS: Final = 64
+ENTRIES: Final = frozenset({STARTS, PATHS, *map(str, range(SHARDS))})
+"""All that the ConfigMap may have."""
+LONGEST_PATH: Final = 2048
+"""Characters that the policy writes onto a pod."""
 LARGEST: Final = 960 << 10
 """Bytes of all entries; the API server takes 1 MiB with their keys."""
+
+LONGEST_LEVEL: Final = 58
+"""Characters of the name of a level, which follows `path-` in the name of a label."""
 
 _NODE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 _LEVEL: Final = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?", re.ASCII)
@@ -45,31 +53,47 @@ class EncodedPaths:
     without_room: int = 0
     """Nodes, the last by name, whose lines do not fit."""
     unusable: int = 0
-    """Nodes whose name or path cannot be written as labels of a pod."""
+    """Nodes whose name is none: their line could pass for another."""
 
 
 def path_text(steps: Sequence[PathStep]) -> str:
     """The path, broadest first, as `block=b1,rack=r2,host=n7`; empty without a level.
 
-    Raises ValueError for what is no level name or no label value: it could pass for another line.
+    Raises ValueError for what is no level name or no label value, because it could pass for another
+    line, and for a path of more than 2,048 characters, which the policy would leave out.
     """
     written = []
     for step in steps:
-        if not _LEVEL.fullmatch(step.level):
+        if len(step.level) > LONGEST_LEVEL or not _LEVEL.fullmatch(step.level):
             raise ValueError(f"{step.level!r} is not the name of a level")
         if len(step.value) > _LONGEST_VALUE or not _VALUE.fullmatch(step.value):
             raise ValueError(f"{step.value!r} is not the value of a label")
         written.append(f"{step.level}={step.value}")
-    return ",".join(written)
+    text = ",".join(written)
+    if len(text) > LONGEST_PATH:
+        raise ValueError(f"the path has {len(text)} characters, more than {LONGEST_PATH}")
+    return text
+
+
+def shared_path(node: str, steps: Sequence[PathStep]) -> str:
+    """The path as nodes of one place share it: `rack=r2,host=` where the host is the node's name.
+
+    Raises ValueError as `path_text`.
+    """
+    levels = path_text(steps).split(",")
+    shared = []
+    for step, level in zip(steps, levels, strict=False):
+        shared.append(f"{step.level}=" if step.value == node else level)
+    return ",".join(shared)
 
 
 def encode(
-    paths: Mapping[str, Sequence[PathStep]], *, largest: int = LARGEST, shards: int = SHARDS
+    paths: Mapping[str, str], *, largest: int = LARGEST, shards: int = SHARDS
 ) -> EncodedPaths:
-    """The entries for the path of each node, by its name; the same for the same paths.
+    """The entries for the path of each node, as `shared_path` gives it, by the node's name.
 
-    Nodes without a path are not in it. Together the entries have at most `largest` bytes, and
-    there are at most `shards` beside `starts` and `paths`.
+    They are the same for the same paths. Nodes without a path are not in them. Together they have
+    at most `largest` bytes, and there are at most `shards` beside `starts` and `paths`.
     """
     numbers: dict[str, int] = {}
     lines: dict[str, str] = {}
@@ -77,13 +101,11 @@ def encode(
     # A shard's first node stands in `starts` too.
     room = largest - shards * (_LONGEST_NODE + 2)
     without_room = 0
-    for node in sorted(paths):
-        try:
-            path = _shared_path(node, paths[node])
-        except ValueError:
-            unusable += 1
-            continue
+    for node, path in sorted(paths.items()):
         if not path:
+            continue
+        if len(node) > _LONGEST_NODE or not _NODE.fullmatch(node):
+            unusable += 1
             continue
         number = numbers.get(path, len(numbers))
         line = f"{node}={number}\n"
@@ -100,16 +122,6 @@ def encode(
     data = _sharded(lines, shards)
     data[PATHS] = _path_lines(numbers)
     return EncodedPaths(data, without_room, unusable)
-
-
-def _shared_path(node: str, steps: Sequence[PathStep]) -> str:
-    """The path as nodes share it: without the node's own name at its end. Raises ValueError."""
-    if len(node) > _LONGEST_NODE or not _NODE.fullmatch(node):
-        raise ValueError(f"{node!r} is not the name of a node")
-    text = path_text(steps)
-    if steps and steps[-1].value == node:
-        return text.removesuffix(node)
-    return text
 
 
 def _sharded(lines: Mapping[str, str], shards: int) -> dict[str, str]:

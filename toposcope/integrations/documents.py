@@ -30,7 +30,7 @@ def _configuring_kinds() -> Iterator[tuple[str, str]]:
 
 
 _CONFIGURING: Final = frozenset(_configuring_kinds())
-"""Kinds that count as applied where they stand beside a workload."""
+"""Kinds that count as applied if they are in the same files as a workload."""
 
 
 def read_topology(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
@@ -45,7 +45,7 @@ def read_topology(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLev
     group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
     kind = str(document.get("kind", ""))
     if (group, kind) == (_OWN_GROUP, KIND):
-        text = f"{KIND} with spec.levels (look at the cluster for levels that are inferred)"
+        text = f"{KIND} with spec.levels (use the cluster for inferred levels)"
         return domain_topology(document, text)
 
     for system in configurations():
@@ -54,17 +54,17 @@ def read_topology(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLev
                 return system.read(document, catalogue)
         if not kind and _is_plain(document, system):
             return system.read_plain(document, catalogue)
-    text = f"no topology is known by kind {kind!r} of group {group!r}; known are {_known()}"
+    text = f"kind {kind!r} of group {group!r} is not a known topology; known are {_known()}"
     raise UnreadableDocumentError(text)
 
 
 def _is_plain(document: Mapping[str, Any], system: Configuration) -> bool:
-    """Whether a document without a kind is the system's."""
+    """Whether a document without a kind belongs to the system."""
     return system.plain_field != "" and system.plain_field in document
 
 
 def _known() -> str:
-    """All that can be read, in words."""
+    """All readable kinds, in words."""
     names = [f"{KIND}.{_OWN_GROUP}"]
     plain = []
     for system in configurations():
@@ -80,7 +80,7 @@ def _known() -> str:
 
 
 def expanded(text: bytes) -> bytes | None:
-    """The YAML that a system makes of a template; None: it is the template of no system.
+    """The YAML that a system renders from a template; None if it is no system's template.
 
     Raises UnreadableDocumentError.
     """
@@ -95,7 +95,7 @@ def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any
     """The facts with what the documents configure: topology resources, pools, queues, backends.
 
     A topology of the cluster takes precedence over a document of the same name; for the pods of a
-    group the documents do.
+    group, documents do.
     """
     for document in documents:
         cluster = _with_document(cluster, document)

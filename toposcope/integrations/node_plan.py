@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toposcope.api.label_keys import own_input, unique_key
+from toposcope.api.label_keys import is_own_input, unique_key
 from toposcope.api.levels import Level
 from toposcope.api.requirement import Labelled, Requirement
 from toposcope.integrations.slurm.names import NamedLevel, SlurmNames, Style, units
@@ -67,7 +67,7 @@ class PlannedTopology:
         Labels that agents write because of the plan do not count.
         """
         for requirement in self.selector:
-            if own_input(requirement.key) or not requirement.holds(node):
+            if is_own_input(requirement.key) or not requirement.holds(node):
                 return False
         return True
 
@@ -75,7 +75,7 @@ class PlannedTopology:
         """The labels that decide which path a node has."""
         keys = {requirement.key for requirement in self.selector}
         keys |= {level.key for level in self.levels}
-        return frozenset(key for key in keys if not own_input(key))
+        return frozenset(key for key in keys if not is_own_input(key))
 
     def input_keys(self) -> frozenset[str]:
         """The labels that decide what a node gets."""
@@ -176,7 +176,7 @@ class NodePlan:
         """
         path = []
         for level in topology.levels:
-            if own_input(level.key):
+            if is_own_input(level.key):
                 continue
             value = self.value(node, level.key)
             path.append(value or "")
@@ -204,7 +204,7 @@ class NodePlan:
 
         Never what agents write because of the plan itself.
         """
-        if own_input(key):
+        if is_own_input(key):
             return None
         value = node.label(key)
         if value in self.placeholders:

@@ -1,4 +1,4 @@
-"""What the systems make of a document: each one that acts on it, in the registry's order."""
+"""The readings of a document by each system that acts on it, in the registry's order."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,12 +21,12 @@ from toposcope.integrations.registry import PLUGINS, makers, readers
 from toposcope.integrations.unread import unread_fields, unread_pods
 
 READS: Final = {system.name: system.reads for system in readers() if system.reads}
-"""By the name of a reader: the topology resource that it reads, as `spec.publish` names it."""
+"""The topology resource of each reader, by the reader's name, as `spec.publish` names it."""
 _OTHERS_TOO: Final = "the other objects that are created with it need room too"
 READERS_OF_PLAIN_PODS: Final = {
     system.name: system for system in readers() if system.reads_plain_pods
 }
-"""By name: who places the pods of documents that no system claims."""
+"""The readers, by name, that place the pods of documents that no system claims."""
 
 
 def _names_of_admitting() -> Iterator[str]:
@@ -46,9 +46,9 @@ class IncompleteSystemError(ToposcopeError):
 
 
 def resource_read_for(workload: Workload) -> str:
-    """The topology resource whose levels count for a workload, as `spec.publish` names it.
+    """The topology resource of a workload's levels, as `spec.publish` names it.
 
-    Raises IncompleteSystemError where its reader declares none.
+    Raises IncompleteSystemError if its reader declares none.
     """
     resource = READS.get(workload.system)
     if resource is None:
@@ -63,7 +63,7 @@ def resource_read_for(workload: Workload) -> str:
 def readings(
     document: Mapping[str, Any], cluster: ClusterFacts, before: Mapping[str, Any] | None = None
 ) -> tuple[Reading, ...]:
-    """What each system that acts on the document makes of it; empty when none does. Never raises.
+    """The reading of each system that acts on the document; empty if none does. Never raises.
 
     The items of a list are read one by one. A finding about a pod template is reported once, not by
     every system.
@@ -88,7 +88,7 @@ def readings(
 
 
 def _admitting(systems: Iterable[System]) -> list[System]:
-    """Those that hold a workload back as a whole; the others see what is made of it."""
+    """The systems that queue the original workload; the others see the objects created from it."""
     return [system for system in systems if system.name in _SUSPENDING]
 
 
@@ -112,7 +112,7 @@ def _by_systems(
 
 
 def _suspended(reading: Reading, document: Mapping[str, Any], names: Collection[str]) -> Reading:
-    """The reading with what suspends the workload, unless a queue does that and ends it."""
+    """The reading with the field that suspends the workload, unless a queue manages that."""
     if reading.workload is None or not _SUSPENDING.isdisjoint(names):
         return reading
     field = suspension_of(Field(document))
@@ -129,7 +129,7 @@ def _suspended(reading: Reading, document: Mapping[str, Any], names: Collection[
 def _of_made(
     document: Mapping[str, Any], all_made: Sequence[Made], cluster: ClusterFacts
 ) -> tuple[Reading, ...]:
-    """What the systems make of the objects that are made of one."""
+    """The readings of the objects created from one."""
     unread = unread_fields(document)
     results = []
     for made in all_made:
@@ -147,7 +147,7 @@ def _of_made(
 
 
 def _below(path: str, fields: Iterable[UnreadField]) -> list[UnreadField]:
-    """The fields, with their paths below another one."""
+    """The fields, with their paths below another field."""
     return [replace(unread, field=f"{path}.{unread.field}") for unread in fields]
 
 
@@ -160,7 +160,7 @@ def _beside_others(reading: Reading) -> Reading:
 
 
 def _of_unread_kind(document: Mapping[str, Any]) -> tuple[Reading, ...]:
-    """The reading of an object that no system reads; empty where it makes no pods."""
+    """The reading of an object that no system reads; empty if it creates no pods."""
     unread = unread_pods(document)
     if not unread:
         return ()
@@ -190,7 +190,7 @@ def _of_items(items: Sequence[Any], cluster: ClusterFacts) -> tuple[Reading, ...
 
 
 def _acting_on(document: Mapping[str, Any]) -> list[System]:
-    """The systems that claim the document, or where none does, who places its pods anyway."""
+    """The systems that claim the document, else those that place its pods anyway."""
     claiming = []
     displaced = set()
     for system in readers():
@@ -212,7 +212,7 @@ def _acting_on(document: Mapping[str, Any]) -> list[System]:
 
 
 def _with_unread(reading: Reading, unread: tuple[UnreadField, ...]) -> Reading:
-    """The reading, all workloads of which know what of their document is not read."""
+    """The reading, with the unread fields of its document in all of its workloads."""
     workload = reading.workload
     if workload is None or not unread:
         return reading
@@ -225,7 +225,7 @@ def _with_unread(reading: Reading, unread: tuple[UnreadField, ...]) -> Reading:
 
 
 def _all_unread(reading: Reading, unread: Iterable[UnreadField]) -> tuple[UnreadField, ...]:
-    """These fields of a document, and what its system found unread in the objects around it."""
+    """The unread fields of a document, and those that its system found in related objects."""
     around = reading.workload.unread if reading.workload else ()
     return (*unread, *around)
 
@@ -256,6 +256,6 @@ def _beside(reading: Reading, names: Sequence[str]) -> Reading:
         return reading
 
     who = " and ".join(others)
-    note = f"{who} asks for a placement of these pods too; each answer leaves the others aside"
+    note = f"{who} also requests a placement of these pods; each answer ignores the others"
     noted = replace(workload, notes=(*workload.notes, note))
     return replace(reading, workload=noted)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the controller loads none of these
     from toposcope.integrations.framework.export import Format
     from toposcope.integrations.framework.making import Maker
     from toposcope.integrations.framework.placement import Placement
+    from toposcope.integrations.framework.requiring import Requiring
     from toposcope.integrations.framework.system import System
     from toposcope.integrations.framework.waiting import Waiting
 
@@ -57,7 +58,7 @@ def _plugins() -> Iterator[Plugin]:
 def _joined(
     plugins: Sequence[Plugin], entries_of: Callable[[Plugin], Iterable[_T]]
 ) -> tuple[_T, ...]:
-    """What the plugins have of one field, in their order."""
+    """The values of one field of all plugins, in their order."""
     joined: list[_T] = []
     for plugin in plugins:
         joined += entries_of(plugin)
@@ -66,12 +67,12 @@ def _joined(
 
 PLUGINS: Final = tuple(_plugins())
 _ADMITTING_FIRST: Final = tuple(sorted(PLUGINS, key=attrgetter("admits"), reverse=True))
-"""The same, those first that admit workloads before a scheduler sees their pods."""
+"""The same, starting with those that admit workloads before a scheduler sees their pods."""
 _ANNOTATED: Final = tuple(plugin for plugin in PLUGINS if plugin.read_annotations)
 """The systems that read annotations of others' workloads."""
 
 WATCHED: Final = _joined(PLUGINS, lambda plugin: plugin.watched)
-"""Kinds whose objects ask for levels."""
+"""Kinds whose objects request levels."""
 ANNOTATING_GROUPS: Final = frozenset(
     kind.group for kind in _joined(_ANNOTATED, lambda plugin: plugin.watched)
 )
@@ -79,26 +80,26 @@ ANNOTATING_GROUPS: Final = frozenset(
 PUBLISHED: Final = _joined(PLUGINS, lambda plugin: plugin.published)
 """Kinds that publishers write, or compare with."""
 FOLLOWED: Final = (*PUBLISHED, *_joined(PLUGINS, lambda plugin: plugin.followed))
-"""What publishers read: what they publish, and what may hold it back."""
+"""Kinds that publishers read: those that they publish, and those that may hold these back."""
 CHANGES_CHECKED: Final = _joined(PLUGINS, lambda plugin: plugin.changes_checked)
 """Kinds that have rules about updates."""
 DECISIVE: Final = _joined(_ADMITTING_FIRST, lambda plugin: plugin.decisive)
-"""What decides about a place besides topologies."""
+"""Kinds that affect placement besides topologies."""
 GANG_MARKS: Final = tuple(
     sorted(_joined(PLUGINS, lambda plugin: plugin.gang_marks), key=attrgetter("maker"))
 )
-"""How pods say which gang they belong to, the innermost first."""
+"""How pods name their gang, innermost first."""
 EXCLUSIVE_POD_LABELS: Final = _joined(PLUGINS, lambda plugin: plugin.exclusive_pod_labels)
 """Pods with one of these labels keep pods of other groups out of their domain."""
 
 PUBLISHING_TITLES: Final = tuple(plugin.title for plugin in PLUGINS if plugin.published)
-"""The systems that something is published for."""
+"""The systems with a published resource."""
 LEAVING_OUT: Final = tuple(plugin.title for plugin in PLUGINS if plugin.leaves_out_incomplete_nodes)
-"""The systems to which a node without one of the levels is out of the whole topology."""
+"""The systems for which a node without one of the levels is not in the topology."""
 LEAVING_OUT_FROM_ADMISSION: Final = tuple(
     plugin.title for plugin in _ADMITTING_FIRST if plugin.leaves_out_incomplete_nodes
 )
-"""The same systems, those first that admit workloads."""
+"""The same systems, starting with those that admit workloads."""
 
 _TRANSLATED: Final = frozenset(kind.translated_by for kind in WATCHED if kind.translated_by)
 """API groups of the bindings that translate the levels of workloads."""
@@ -113,26 +114,26 @@ _BINDINGS: Final = frozenset(
 
 
 def read_annotations(places: Annotated) -> Iterator[LevelRequest]:
-    """The levels that annotations ask any of the systems for. Raises ValueError."""
+    """The levels that annotations request from any of the systems. Raises ValueError."""
     for plugin in PLUGINS:
         if plugin.read_annotations:
             yield from plugin.read_annotations(places)
 
 
 def is_bound(topology: Topology) -> bool:
-    """Whether a binding is published from the topology, which retains the levels that it lost."""
+    """Whether a binding is published from the topology, which keeps levels that it lost."""
     return any(topology.publish.get(option) != "Never" for option in _BINDINGS)
 
 
 def needed_groups(kind: WatchedKind) -> frozenset[str]:
-    """A kind is watched only while one of these API groups is; empty: always."""
+    """The API groups of which one must be watched for the kind to be watched; empty for always."""
     if kind.by_annotations:
         return kind.only_with | ANNOTATING_GROUPS
     return kind.only_with
 
 
 def parts(part: PluginPart) -> tuple[ModuleType, ...]:
-    """The files of one part, of every system that has it."""
+    """The modules of one part, of every system that has it."""
     modules = []
     for plugin in PLUGINS:
         module = plugin.part(part)
@@ -143,7 +144,7 @@ def parts(part: PluginPart) -> tuple[ModuleType, ...]:
 
 @cache
 def readers() -> tuple["System", ...]:
-    """Who reads documents, system by system: workloads, then topology resources."""
+    """The readers of documents by system: workloads, then topology resources."""
     systems: list[System] = []
     for plugin in PLUGINS:
         for part in (PluginPart.WORKLOAD, PluginPart.TOPOLOGY):
@@ -153,7 +154,7 @@ def readers() -> tuple["System", ...]:
 
 @cache
 def makers() -> Mapping[tuple[str, str], "Maker"]:
-    """By API group and kind: what is made of an object, and checked instead of it."""
+    """The objects created from an object and checked instead of it, by API group and kind."""
     by_kind: dict[tuple[str, str], Maker] = {}
     for module in parts(PluginPart.MAKING):
         by_kind |= module.MADE
@@ -161,7 +162,7 @@ def makers() -> Mapping[tuple[str, str], "Maker"]:
 
 
 def publishing(settings: PublishSettings) -> Publishing:
-    """What writes the systems' resources during one term of leadership."""
+    """The publishing of the systems' resources during one term of leadership."""
     systems = []
     for module in parts(PluginPart.PUBLISHER):
         systems.append(module.PUBLISHING(settings))
@@ -169,7 +170,7 @@ def publishing(settings: PublishSettings) -> Publishing:
 
 
 def holders(client: Caller, kind: PublishedKind, document: Mapping[str, Any]) -> list[str]:
-    """What must let go of a published object before it can be deleted. Raises KubeError."""
+    """What must release a published object before it can be deleted. Raises KubeError."""
     for plugin in PLUGINS:
         if kind not in plugin.published:
             continue
@@ -182,18 +183,18 @@ def holders(client: Caller, kind: PublishedKind, document: Mapping[str, Any]) ->
 
 @cache
 def configurations() -> tuple["Configuration", ...]:
-    """What documents beside a workload say to the systems."""
+    """The systems' readers of configuration documents."""
     return tuple(module.CONFIGURATION for module in parts(PluginPart.CONFIGURATION))
 
 
 @cache
 def placements() -> tuple["Placement", ...]:
-    """What the systems know about places."""
+    """The placement parts of the systems."""
     return tuple(module.PLACEMENT for module in parts(PluginPart.PLACEMENT))
 
 
 def placement_of(plugin: Plugin) -> "Placement":
-    """What one system knows about places; `Placement` itself where it has no such part."""
+    """The placement part of one system; `Placement` itself if it has none."""
     from toposcope.integrations.framework.placement import (  # noqa: PLC0415 - see above
         Placement,
     )
@@ -207,8 +208,14 @@ def placement_of(plugin: Plugin) -> "Placement":
 
 @cache
 def waiting() -> tuple["Waiting", ...]:
-    """What the systems say about waiting pods."""
+    """The waiting parts of the systems."""
     return tuple(module.WAITING for module in parts(PluginPart.WAITING))
+
+
+@cache
+def requiring() -> tuple["Requiring", ...]:
+    """What the systems' objects and pods require of running pods."""
+    return tuple(module.REQUIRING for module in parts(PluginPart.REQUIRING))
 
 
 @cache

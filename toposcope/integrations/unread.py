@@ -1,4 +1,4 @@
-"""The fields of a document that may decide where its pods run, and that nobody here reads."""
+"""The fields of a document that may affect where its pods run and are not read."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -23,10 +23,10 @@ def field_uses() -> FieldUses:
 
 
 def unread_fields(document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
-    """The fields of an object that leave no verdict. Never raises."""
+    """The fields of an object that make a verdict unclear. Never raises."""
     return field_uses().unread(document)
 
 
 def unread_pods(document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
-    """What may make pods in an object that no system reads. Never raises."""
+    """The fields that may create pods in an object that no system reads. Never raises."""
     return field_uses().unread_pods(document)

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 _PATH: Final = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 _FORBIDDEN_TO_ASK: Final = frozenset({401, 403, 404, 405})
-_MOST_NAMED: Final = 5
+_MOST_NAMED_RIGHTS: Final = 5
 _ALL: Final = "*"
 
 _WATCHED_GROUPS: Final = frozenset(
@@ -84,7 +84,7 @@ class Right(NamedTuple):
             return f"all resources of {self.group or 'the core group'}"
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
-    def sensitive(self) -> bool:
+    def is_sensitive(self) -> bool:
         """Whether this right is one of those that are checked."""
         if _ALL in (self.group, self.verb) or self.verb in _ESCALATING:
             return True
@@ -143,11 +143,11 @@ class AccountRights:
         status = answer.get("status") or {}
         beyond = set()
         for right in rights_of(status.get("resourceRules") or ()):
-            if right.sensitive() and not self._is_expected(right):
+            if right.is_sensitive() and not self._is_expected(right):
                 beyond.add(str(right))
         named = sorted(beyond)
-        if len(named) > _MOST_NAMED:
-            return [*named[:_MOST_NAMED], f"{len(named) - _MOST_NAMED} more"]
+        if len(named) > _MOST_NAMED_RIGHTS:
+            return [*named[:_MOST_NAMED_RIGHTS], f"{len(named) - _MOST_NAMED_RIGHTS} more"]
         return named
 
     def _is_expected(self, right: Right) -> bool:

@@ -22,7 +22,7 @@ CrashLoopBackOff and ImagePullBackOff."""
 _UNSCHEDULABLE: Final = "Unschedulable"
 _NODE_SILENT: Final = "its node does not answer"
 _NOT_READY: Final = "not Ready"
-_LONGEST_REASON: Final = 60
+_MOST_REASON_CHARACTERS: Final = 60
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -127,7 +127,7 @@ def _reason(pod: _Pod) -> str:
         return "Terminating"
     scheduled = _condition(pod, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
-        return printable(scheduled.reason or _UNSCHEDULABLE, _LONGEST_REASON)
+        return printable(scheduled.reason or _UNSCHEDULABLE, _MOST_REASON_CHARACTERS)
     containers = pod.status.container_statuses or ()
     is_running = bool(containers) and all(container.ready for container in containers)
     return why_not_ready(_waiting_reason(pod), is_running=is_running)
@@ -139,7 +139,7 @@ def why_not_ready(waiting: str, *, is_running: bool) -> str:
     Where the kubelet called all containers ready, the node controller has overruled it.
     """
     if waiting:
-        return printable(waiting, _LONGEST_REASON)
+        return printable(waiting, _MOST_REASON_CHARACTERS)
     return _NODE_SILENT if is_running else _NOT_READY
 
 

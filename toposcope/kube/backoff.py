@@ -13,34 +13,34 @@ _MOST_DOUBLINGS: Final = 16
 
 
 class Schedule(NamedTuple):
-    """Pauses that double from `first` to `longest` seconds, with jitter.
+    """Pauses that double from `first_seconds` to `longest_seconds`, with jitter.
 
     The jitter keeps clients that failed together from coming back together.
     """
 
-    first: float
-    longest: float
+    first_seconds: float
+    longest_seconds: float
     jitter: tuple[float, float] = (0.5, 1.0)
     """Jitter: the bounds of the factor by which a pause is multiplied."""
-    shortest: float = 0.0
+    shortest_seconds: float = 0.0
     """The shortest pause in seconds, whatever the jitter."""
-    longest_denied: float | None = None
+    longest_denied_seconds: float | None = None
     """The longest pause after a 401 or 403 in seconds, if it differs."""
 
     def pause(self, failures: int, rng: random.Random, error: KubeError | None = None) -> float:
         """Seconds to wait after a failure that so many came before; never less than Retry-After."""
-        doubled = self.first * 2.0 ** min(failures, _MOST_DOUBLINGS)
+        doubled = self.first_seconds * 2.0 ** min(failures, _MOST_DOUBLINGS)
         length = min(doubled, self._longest_after(error))
         lowest_share, highest_share = self.jitter
-        shortest = max(self.shortest, lowest_share * length)
+        shortest = max(self.shortest_seconds, lowest_share * length)
         longest = highest_share * length
         pause = rng.uniform(shortest, longest)
         return max(pause, _retry_after(error))
 
     def _longest_after(self, error: KubeError | None) -> float:
-        if self.longest_denied is None or not isinstance(error, ApiError):
-            return self.longest
-        return self.longest_denied if error.denied else self.longest
+        if self.longest_denied_seconds is None or not isinstance(error, ApiError):
+            return self.longest_seconds
+        return self.longest_denied_seconds if error.is_denied else self.longest_seconds
 
 
 class Backoff:

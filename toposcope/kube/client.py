@@ -34,22 +34,22 @@ A list of them is refused (406).
 METADATA_LIST: Final = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
 """The Accept header that asks for the metadata of a list."""
 
-_TIMEOUT: Final = 15.0
-_LARGEST_LINE: Final = 32 << 20
+_TIMEOUT_SECONDS: Final = 15.0
+_MOST_LINE_BYTES: Final = 32 << 20
 """No object can be this large (etcd refuses 1.5 MB): such a line is a broken server, not data."""
-_LARGEST_ANSWER: Final = 32 << 20
+_MOST_ANSWER_BYTES: Final = 32 << 20
 """A page of 500 nodes has some 13 MB.
 
 Where objects are larger, pages have fewer (`toposcope.kube.pages`).
 """
-_READ: Final = 1 << 15
+_READ_BYTES: Final = 1 << 15
 """Room for what one read of a stream brings; a TLS record has half of it. Larger room is given
 back to the system after each read, by a thread other than the first: a page fault or two for
 each Node.
 """
-_LONGEST_MESSAGE: Final = 2000
+_MOST_MESSAGE_CHARACTERS: Final = 2000
 """Characters; a validation error of a real server names a dozen fields."""
-_LONGEST_RETRY: Final = 300.0
+_LONGEST_RETRY_SECONDS: Final = 300.0
 """The longest Retry-After that is respected, in seconds.
 
 A proxy's maintenance page may ask for a day, although the server is back after a minute.
@@ -107,14 +107,14 @@ class ApiClient:
         self,
         cluster: ClusterAccess,
         user_agent: str = "toposcope",
-        timeout: float | None = _TIMEOUT,
+        timeout: float | None = _TIMEOUT_SECONDS,
         *,
         observe: Observe = unobserved,
-        largest: int | None = None,
+        most_bytes: int | None = None,
         runtime: Runtime = REAL,
     ) -> None:
-        """No answer, and no line of a watch, may have more than `largest` bytes, if given."""
-        self._largest = largest
+        """No answer, and no line of a watch, may have more than `most_bytes`, if given."""
+        self._most_bytes = most_bytes
         self._observe = observe
         self._cluster = cluster
         self._user_agent = f"{user_agent}/{__version__}"
@@ -122,7 +122,7 @@ class ApiClient:
         self._runtime = runtime
         self._lock = runtime.lock()
         self._connection: Connection | None = None
-        self._closed = False
+        self._is_closed = False
 
     @property
     def server(self) -> str:
@@ -165,15 +165,15 @@ class ApiClient:
         """
         try:
             with self._lock:
-                reused = self._connection is not None
+                is_reused = self._connection is not None
                 try:
                     return self._exchange(request)
                 except UnreachableError as error:
-                    if not (reused and isinstance(error.__cause__, _CLOSED)):
+                    if not (is_reused and isinstance(error.__cause__, _CLOSED)):
                         raise
                     return self._exchange(request)
         finally:
-            if self._closed:
+            if self._is_closed:
                 self._drop_if_idle()
 
     def _exchange(self, request: Request) -> bytes:
@@ -182,7 +182,7 @@ class ApiClient:
         response: http.client.HTTPResponse | None = None
         try:
             response = self._send(connection, request)
-            body = _body(response, self._largest or _LARGEST_ANSWER)
+            body = _body(response, self._most_bytes or _MOST_ANSWER_BYTES)
         except BaseException as error:
             # Half an answer may be left in it. The response holds the socket too, if the server
             # ends the connection.
@@ -205,7 +205,7 @@ class ApiClient:
         At each request, an API server checks whether the client certificate of its connection has
         expired.
         """
-        if self._closed:
+        if self._is_closed:
             raise UnreachableError("this client is closed")
         kept = self._connection
         tls = self._cluster.tls
@@ -226,7 +226,7 @@ class ApiClient:
             lambda connection: self._send(connection, request),
             self._cluster.server,
             lambda: self._observe(request),
-            self._largest or _LARGEST_LINE,
+            self._most_bytes or _MOST_LINE_BYTES,
         )
 
     def close(self) -> None:
@@ -237,7 +237,7 @@ class ApiClient:
         Threads that are about to end may still send a request; it must not open a connection that
         nobody closes.
         """
-        self._closed = True
+        self._is_closed = True
         connection = self._connection
         if not self._drop_if_idle() and connection is not None:
             _shut_down(connection)  # and the thread that uses it drops it
@@ -303,7 +303,7 @@ def find(client: Caller, path: str) -> dict[str, Any] | None:
     try:
         document: dict[str, Any] = client.call(Request("GET", path, {}))
     except ApiError as error:
-        if error.not_found:
+        if error.is_not_found:
             return None
         raise
     return document
@@ -318,14 +318,14 @@ class WatchStream:
         send: Callable[[Connection], http.client.HTTPResponse],
         server: str,
         observe: Callable[[], Callable[[int], None]],
-        largest: int,
+        most_bytes: int,
     ) -> None:
-        self._largest = largest
+        self._most_bytes = most_bytes
         self._connection = connection
         self._send = send
         self._observe = observe
         self._server = server
-        self._interrupted = False
+        self._is_interrupted = False
 
     def __iter__(self) -> Iterator[bytes]:
         """Raises ApiError if the server refuses the watch, UnreachableError if it breaks off."""
@@ -333,8 +333,8 @@ class WatchStream:
         try:
             response = self._begin()
             if response.status != http.HTTPStatus.OK:
-                _check(self._server, response, _body(response, self._largest))
-            yield from _lines(response, self._largest)
+                _check(self._server, response, _body(response, self._most_bytes))
+            yield from _lines(response, self._most_bytes)
         except _TRANSPORT as error:
             raise _unreachable(self._server, error) from error
         finally:
@@ -346,7 +346,7 @@ class WatchStream:
         answered = self._observe()
         try:
             self._connection.connect()
-            if self._interrupted:
+            if self._is_interrupted:
                 raise UnreachableError("the watch was interrupted before it began")
             response = self._send(self._connection)
         except _TRANSPORT:
@@ -357,7 +357,7 @@ class WatchStream:
 
     def interrupt(self) -> None:
         """Cut the connection, from another thread; the reader sees it break off."""
-        self._interrupted = True
+        self._is_interrupted = True
         _shut_down(self._connection)
 
 
@@ -409,7 +409,7 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
     raise kind(
         response.status,
         printable(str(reason)),
-        printable(str(message), _LONGEST_MESSAGE),
+        printable(str(message), _MOST_MESSAGE_CHARACTERS),
         _seconds(response.getheader("Retry-After")),
         tuple(_causes(status.get("details"))),
     )
@@ -424,7 +424,7 @@ def _causes(details: Any) -> Iterator[tuple[str, str]]:
         if not isinstance(cause, dict):
             continue
         field = printable(str(cause.get("field") or ""))
-        message = printable(str(cause.get("message") or ""), _LONGEST_MESSAGE)
+        message = printable(str(cause.get("message") or ""), _MOST_MESSAGE_CHARACTERS)
         yield field.replace("<nil>", ""), message
 
 
@@ -432,7 +432,7 @@ def _seconds(header: str | None) -> float | None:
     """Retry-After in seconds; API servers never send the date form."""
     if not header or not header.isascii() or not header.isdigit():
         return None
-    return min(float(header), _LONGEST_RETRY)
+    return min(float(header), _LONGEST_RETRY_SECONDS)
 
 
 def _lines(response: http.client.HTTPResponse, largest: int) -> Iterator[bytes]:
@@ -443,7 +443,7 @@ def _lines(response: http.client.HTTPResponse, largest: int) -> Iterator[bytes]:
     """
     parts: list[bytes] = []
     size = 0
-    while chunk := response.read1(_READ):
+    while chunk := response.read1(_READ_BYTES):
         start = 0
         # `split` looks at one byte after the other: a tenth of reading and decoding all Nodes.
         while (end := chunk.find(b"\n", start)) >= 0:

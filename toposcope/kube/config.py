@@ -62,7 +62,7 @@ def _in_cluster(environ: Mapping[str, str], account: Path) -> ClusterAccess:
         RotatingTls(lambda: tls_context(f"service account {ca}", ca), (ca,)),
         token_file(f"service account {token}", token),
         pod_namespace(account) or "default",
-        in_pod=True,
+        is_in_pod=True,
     )
 
 

@@ -45,7 +45,7 @@ They are bodies of merge patches by what they would do.
 """
 _CHECK_SECONDS: Final = 3600.0
 _FACTOR: Final = (0.9, 1.1)
-_RETRIES: Final = Schedule(first=2.0, longest=60.0, jitter=_FACTOR)
+_RETRIES: Final = Schedule(first_seconds=2.0, longest_seconds=60.0, jitter=_FACTOR)
 """While the last attempt was not refused, or not answered."""
 _ALARM_SECONDS: Final = 54.0
 """No earlier is a program that is not confined worth an Event: policies take a moment to come into
@@ -114,8 +114,8 @@ class Confinement:
         """The time since which it is not confined."""
         self._problem = ""
         self._error = ""
-        self._alarmed = False
-        self.confined: bool | None = None
+        self._has_alarmed = False
+        self.is_confined: bool | None = None
         """Whether all writes were refused and no right is too much; None until that is known.
 
         The answer stays the same while the server does not answer.
@@ -141,9 +141,9 @@ class Confinement:
             self._error = str(error)
             return None
         self._error = ""
-        self.confined = not lacks
+        self.is_confined = not lacks
         self._problem = lacks.text()
-        if self.confined:
+        if self.is_confined:
             return self._confined(now)
         return self._unconfined(now)
 
@@ -151,9 +151,9 @@ class Confinement:
         self._due = now + _CHECK_SECONDS * self._rng.uniform(*_FACTOR)
         self._backoff.reset()
         self._since = None
-        if not self._alarmed:
+        if not self._has_alarmed:
             return None
-        self._alarmed = False
+        self._has_alarmed = False
         return ConfinementEvent(
             "Normal", "Confined", "the admission policies confine this program again"
         )
@@ -163,14 +163,14 @@ class Confinement:
             self._since = now
             log.warning("%s", self.ready())
             return None
-        if self._alarmed or now - self._since < _ALARM_SECONDS:
+        if self._has_alarmed or now - self._since < _ALARM_SECONDS:
             return None
-        self._alarmed = True
+        self._has_alarmed = True
         return ConfinementEvent("Warning", "Unconfined", self.ready())
 
     def ready(self) -> str:
         """Why the program must not count as ready; empty while it is confined."""
-        if self.confined is None:
+        if self.is_confined is None:
             why = f": {self._error}" if self._error else ""
             return f"it is not known yet whether the admission policies confine this program{why}"
         return self._problem
@@ -182,14 +182,14 @@ class Confinement:
         """
         accepted = []
         for what, request in self._writes().items():
-            if not self._refused(request):
+            if not self._is_refused(request):
                 accepted.append(what)
         excess: Sequence[str] = ()
         if self._rights:
             excess = self._rights.excess(self._client)
         return _Lacks(accepted, excess)
 
-    def _refused(self, request: Request) -> bool:
+    def _is_refused(self, request: Request) -> bool:
         """Whether a dry run is refused as forbidden.
 
         Raises KubeError if it is neither that nor accepted.
@@ -197,7 +197,7 @@ class Confinement:
         try:
             self._client.call(request._replace(query={**request.query, "dryRun": "All"}))
         except ApiError as error:
-            if not error.forbidden:
+            if not error.is_forbidden:
                 raise
             return True
         return False

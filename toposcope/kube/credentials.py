@@ -126,7 +126,7 @@ class ClusterAccess(NamedTuple):
     token: Token
     namespace: str
     server_name: str | None = None
-    in_pod: bool = False
+    is_in_pod: bool = False
 
     @property
     def base_path(self) -> str:

@@ -25,7 +25,7 @@ class Kind:
     plural: str
     versions: tuple[str, ...]
     short: tuple[str, ...] = field(default=(), kw_only=True)
-    namespaced: bool = field(default=True, kw_only=True)
+    is_namespaced: bool = field(default=True, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -57,7 +57,7 @@ class Kind:
         """Path of all objects, in a namespace where one is named and the kind has them."""
         prefix = "apis" if self.group else "api"
         root = f"/{prefix}/{self.api_version(version)}"
-        if namespace and self.namespaced:
+        if namespace and self.is_namespaced:
             root += f"/namespaces/{namespace}"
         return f"{root}/{self.plural}"
 
@@ -140,7 +140,7 @@ def _plurals(client: ApiClient, path: str) -> frozenset[str]:
         answer = client.read(get(path))
         return frozenset(resource.name for resource in _RESOURCES.decode(answer).resources)
     except ApiError as error:
-        if error.not_found:
+        if error.is_not_found:
             return frozenset()
         raise
     except UNREADABLE as error:
@@ -158,5 +158,5 @@ def is_gone(client: ApiClient, path: str) -> bool:
     try:
         client.read(Request("GET", path, {"limit": "1"}))
     except ApiError as error:
-        return error.not_found
+        return error.is_not_found
     return False

@@ -35,17 +35,17 @@ _WEBHOOK: Final = "admission webhook "
 class Remark:
     """What the server says of one field (empty: of the object).
 
-    `refused` is False where it could not be asked.
+    `is_refused` is False where it could not be asked.
     """
 
     field: str
     message: str
-    refused: bool = True
+    is_refused: bool = True
 
 
 class _Resource(NamedTuple):
     plural: str
-    namespaced: bool
+    is_namespaced: bool
 
 
 class DryRun:
@@ -72,7 +72,7 @@ class DryRun:
             return (Remark("kind", message),)
         body = _plain(document)
         path = _root(version)
-        if resource.namespaced:
+        if resource.is_namespaced:
             namespace = body["metadata"].get("namespace") or self._namespace
             path += f"/namespaces/{namespace}"
         try:
@@ -123,16 +123,16 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _remarks(error: ApiError) -> Iterator[Remark]:
-    forbidden = _RBAC.search(error.message) if error.forbidden else None
+    forbidden = _RBAC.search(error.message) if error.is_forbidden else None
     unknown_fields = _UNKNOWN_FIELD.findall(error.message)
     if forbidden:
         text = (
             f"these credentials may not {forbidden[1]} it, so the API server was not asked; "
             f"ask an admin for the verbs get, create and patch ({error.message})"
         )
-        yield Remark("", text, refused=False)
+        yield Remark("", text, is_refused=False)
     elif _NO_DRY_RUN in error.message:
-        yield Remark("", f"the API server cannot be asked: {error.message}", refused=False)
+        yield Remark("", f"the API server cannot be asked: {error.message}", is_refused=False)
     elif unknown_fields:
         for field in dict.fromkeys(unknown_fields):
             yield Remark(field, "API server: unknown field")

@@ -50,27 +50,27 @@ class ApiError(KubeError):
         self.causes = causes
 
     @property
-    def denied(self) -> bool:
+    def is_denied(self) -> bool:
         """The credentials are invalid or lack the right, so an immediate retry is pointless."""
         return self.status in (401, 403)
 
     @property
-    def forbidden(self) -> bool:
+    def is_forbidden(self) -> bool:
         """The credentials lack the right."""
         return self.status == 403  # noqa: PLR2004 - HTTP's own number
 
     @property
-    def not_found(self) -> bool:
+    def is_not_found(self) -> bool:
         """The object, or the whole resource, does not exist."""
         return self.status == 404  # noqa: PLR2004 - as above
 
     @property
-    def conflict(self) -> bool:
+    def is_conflict(self) -> bool:
         """Another manager owns a field, or another writer changed or created the object first."""
         return self.status == 409  # noqa: PLR2004 - as above
 
     @property
-    def unprocessable(self) -> bool:
+    def is_unprocessable(self) -> bool:
         """The object is not valid, or has another uid than the request says."""
         return self.status == 422  # noqa: PLR2004 - as above
 

@@ -103,7 +103,7 @@ class Shares:
         return f"{pieces} of {self.profile} MIG devices"
 
     @property
-    def of_mig(self) -> bool:
+    def is_of_mig(self) -> bool:
         """Whether they are MIG devices, or shares of such."""
         return self.unit is GpuUnit.MIG_DEVICE or bool(self.profile)
 
@@ -124,7 +124,7 @@ def gpus_of(label: Label, allocatable: Requests) -> int:
         return labelled
     shares = _of_gpus(label, allocatable)
     per_gpu = _clients(label)
-    if shares is None or shares.of_mig or not per_gpu or shares.total % per_gpu:
+    if shares is None or shares.is_of_mig or not per_gpu or shares.total % per_gpu:
         return offered
     return offered - shares.total + shares.total // per_gpu
 
@@ -201,7 +201,7 @@ def _unit_of_gpus(label: Label, allocatable: Requests, total: int) -> GpuUnit | 
 
     None means whole GPUs.
     """
-    if _gpus_are_shared(label):
+    if _has_shared_gpus(label):
         return _unit(label)
     counted = count_of(label(GPUS)) or _labelled_gpus(label, allocatable)
     exceeds = counted is not None and total > counted
@@ -209,7 +209,7 @@ def _unit_of_gpus(label: Label, allocatable: Requests, total: int) -> GpuUnit | 
         # Where shares have a name of their own, what is left under this one is whole.
         whole = _offers_parts(allocatable) if counted is None else not exceeds
         return None if whole else _unit(label)
-    if not exceeds or _stale(label, total, counted):
+    if not exceeds or _is_stale(label, total, counted):
         return None
     return GpuUnit.MIG_DEVICE if label(_MIG_STRATEGY) == "single" else GpuUnit.SHARE
 
@@ -218,7 +218,7 @@ def _offers_parts(allocatable: Requests) -> bool:
     return any(is_gpu_part(resource) for resource in allocatable)
 
 
-def _gpus_are_shared(label: Label) -> bool:
+def _has_shared_gpus(label: Label) -> bool:
     """Whether labels say that GPUs are shared under their usual name."""
     product = label(_PRODUCT) or ""
     return product.endswith(_SHARED_PRODUCT) or label(_GKE_STRATEGY) in _SHARING
@@ -226,7 +226,7 @@ def _gpus_are_shared(label: Label) -> bool:
 
 def _unit_of_mig(label: Label) -> GpuUnit:
     """What pieces of GPUs in MIG mode are: MIG devices can be shared too."""
-    return _unit(label) if _gpus_are_shared(label) else GpuUnit.MIG_DEVICE
+    return _unit(label) if _has_shared_gpus(label) else GpuUnit.MIG_DEVICE
 
 
 def _of_part(label: Label, resource: str, total: int) -> Shares:
@@ -292,7 +292,7 @@ def _labelled_gpus(label: Label, allocatable: Requests) -> int | None:
     return counted
 
 
-def _stale(label: Label, total: int, counted: int | None) -> bool:
+def _is_stale(label: Label, total: int, counted: int | None) -> bool:
     """Whether GPUs that were lost explain why more is offered than the agent counts."""
     labelled = count_of(label(GPU_COUNT)) or 0
     if total <= labelled or counted is None or total < 2 * counted:

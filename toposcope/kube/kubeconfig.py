@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _MEMORY_FILES: Final = hasattr(os, "memfd_create")
 _DESCRIPTORS: Final = "/proc/self/fd" if _MEMORY_FILES else "/dev/fd"
-_LARGEST: Final = 16 << 20
+_MOST_BYTES: Final = 16 << 20
 """A kubeconfig of a thousand clusters has some 5 MB; anything larger is no kubeconfig."""
 _REFUSED: Final = {
     "proxy-url": "use a server URL that can be reached without a proxy",
@@ -177,9 +177,9 @@ def _document(path: Path) -> _Entry:
 
     try:
         text = _pipes[path] if path in _pipes else _content(path)
-        if len(text) > _LARGEST:
+        if len(text) > _MOST_BYTES:
             raise ConfigError(
-                f"kubeconfig {path} is larger than {_LARGEST >> 20} MiB; is it a kubeconfig?"
+                f"kubeconfig {path} is larger than {_MOST_BYTES >> 20} MiB; is it a kubeconfig?"
             )
         document = load(text)
     except OSError as error:
@@ -200,7 +200,7 @@ def _content(path: Path) -> bytes:
     Raises OSError.
     """
     with path.open("rb") as file:
-        text = file.read(_LARGEST + 1)
+        text = file.read(_MOST_BYTES + 1)
         if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
             _pipes[path] = text
     return text
@@ -279,20 +279,20 @@ def _own_certificate(user: _Entry) -> _Identity:
     """
     data = {name: user.inline(name) for name in ("client-certificate", "client-key")}
     files = {name: None if data[name] else user.file(name) for name in data}
-    given = [name for name in data if data[name] or files[name]]
-    if len(given) == 1:
+    parts = [name for name in data if data[name] or files[name]]
+    if len(parts) == 1:
         raise ConfigError(
             f"{user.where}client-certificate and client-key go together; one is missing"
         )
 
     def load(context: ssl.SSLContext) -> None:
         """Inline data is in files that exist in memory alone: the ssl module takes files only."""
-        if not given:
+        if not parts:
             return
         where = user.where.removesuffix(".")
         with ExitStack() as kept:
             pair = []
-            for name in given:
+            for name in parts:
                 file = files[name] or kept.enter_context(_as_file(where, data[name] or b""))
                 pair.append(file)
             credentials.load_client_certificate(where, context, *pair)

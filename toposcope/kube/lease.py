@@ -19,7 +19,7 @@ from toposcope.kube.requests import get
 API_VERSION: Final = "coordination.k8s.io/v1"
 _RELEASED_SECONDS: Final = 1
 """The duration that client-go writes into a Lease that it releases: the API does not allow 0."""
-_MOST: Final = 2**31 - 1
+_MOST_INT32: Final = 2**31 - 1
 """The API's maximum, which any writer may have set."""
 _METADATA: Final = ("name", "namespace", "uid", "resourceVersion")
 
@@ -42,21 +42,21 @@ class Lease:
         return max(0, _number(self.spec.get("leaseDurationSeconds")))
 
     @property
-    def released(self) -> bool:
+    def is_released(self) -> bool:
         """Whether its last holder released it. A Lease without holder may also have been wiped."""
         return not self.holder and self.seconds == _RELEASED_SECONDS
 
     def claimed(self, identity: str, seconds: int, now: datetime) -> "Lease":
         """The Lease as `identity` takes or renews it."""
-        mine = self.holder == identity
+        is_mine = self.holder == identity
         stamp = _stamp(now, self.spec.get("renewTime"))
         changes = {
             "holderIdentity": identity,
             "leaseDurationSeconds": seconds,
-            "acquireTime": (mine and _text(self.spec.get("acquireTime"))) or stamp,
+            "acquireTime": (is_mine and _text(self.spec.get("acquireTime"))) or stamp,
             "renewTime": stamp,
             "leaseTransitions": min(
-                _MOST, max(0, _number(self.spec.get("leaseTransitions"))) + (not mine)
+                _MOST_INT32, max(0, _number(self.spec.get("leaseTransitions"))) + (not is_mine)
             ),
         }
         return Lease(self.metadata, {**self.spec, **changes})
@@ -82,7 +82,7 @@ def read(client: ApiClient, namespace: str, name: str) -> Lease | None:
     try:
         return _decoded(client.call(get(f"{_collection(namespace)}/{name}")))
     except ApiError as error:
-        if error.not_found:
+        if error.is_not_found:
             return None
         raise
 

@@ -17,7 +17,7 @@ UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for text that is not JSON, not UTF-8, or nested too deeply."""
 
 T = TypeVar("T")
-_TRIES: Final = 3
+_MOST_TRIES: Final = 3
 
 
 def once_more(read: Callable[[], T]) -> T:
@@ -25,7 +25,7 @@ def once_more(read: Callable[[], T]) -> T:
 
     Raises KubeError.
     """
-    for _ in range(_TRIES - 1):
+    for _ in range(_MOST_TRIES - 1):
         with suppress(ResourceExpiredError):
             return read()
     return read()
@@ -37,7 +37,7 @@ def everything(
     *,
     selector: str = "",
     fields: str = "",
-    metadata_only: bool = False,
+    is_metadata_only: bool = False,
     progress: Callable[[int], object] = lambda _count: None,
 ) -> list[dict[str, Any]]:
     """All objects of a collection, with selectors for labels and fields those that match.
@@ -51,7 +51,7 @@ def everything(
         if text
     }
     request = Request(
-        "GET", path, selected, accept=METADATA_LIST if metadata_only else "application/json"
+        "GET", path, selected, accept=METADATA_LIST if is_metadata_only else "application/json"
     )
 
     def read_all() -> list[dict[str, Any]]:

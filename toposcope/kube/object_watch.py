@@ -23,9 +23,11 @@ _IDLE_SECONDS: Final = 150.0
 """The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
 _SHORT_SECONDS: Final = 60.0
 """A watch that ends sooner counts as failed."""
-_AT_START: Final = Schedule(first=2.0, longest=600.0, jitter=(0.0, 1.0), shortest=1.0)
+_AT_START: Final = Schedule(
+    first_seconds=2.0, longest_seconds=600.0, jitter=(0.0, 1.0), shortest_seconds=1.0
+)
 """Until there has been a watch: the network or roles of a new cluster are late."""
-_AFTERWARDS: Final = _AT_START._replace(first=30.0)
+_AFTERWARDS: Final = _AT_START._replace(first_seconds=30.0)
 """Then: ten thousand agents lose their watches together with an API server."""
 _EVENT: Final = {"type": str, "object": dict}
 
@@ -41,7 +43,7 @@ class Watched(NamedTuple):
     accept: str = JSON
 
 
-def _ignore(_watching: bool) -> None: ...
+def _ignore(_is_watching: bool) -> None: ...
 
 
 class ObjectWatch:
@@ -105,12 +107,12 @@ class ObjectWatch:
             "timeoutSeconds": str(self._rng.randint(*_WATCH_SECONDS)),
         }
         request = Request("GET", self._watched.path, query, accept=self._watched.accept)
-        established = False
+        is_established = False
         for line in self._client.stream(request, _IDLE_SECONDS):
             kind, watched_object = _event(line)
             self._handle(kind, watched_object)
-            if not established:
-                established = True
+            if not is_established:
+                is_established = True
                 self._watching(True)
                 if self._backoff.failures:
                     log.info("%s is watched again", self._watched.handle)

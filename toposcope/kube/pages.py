@@ -11,13 +11,13 @@ from toposcope.kube.errors import AnswerTooLargeError, UnreachableError
 
 P = TypeVar("P")
 
-PAGE: Final = 500
+PAGE_OBJECTS: Final = 500
 """Objects of one page, unless they are too large."""
 MOST_PAGES: Final = 200_000
 """No etcd holds as many objects as pages of this many have."""
-_SHRINK: Final = 4
+_SHRINK_FACTOR: Final = 4
 """A page whose answer is too large is asked for again with a fourth of its objects."""
-_LONGEST_TOKEN: Final = 16 << 10
+_MOST_TOKEN_CHARACTERS: Final = 16 << 10
 """Characters; an API server's have some hundred, and must fit into a URL."""
 
 
@@ -33,14 +33,14 @@ def pages(
     """
     tokens = _Tokens(request.path)
     token = ""
-    limit = limit or PAGE
+    limit = limit or PAGE_OBJECTS
     while True:
         try:
             page = read(_page_request(request, token, limit))
         except AnswerTooLargeError:
             if limit == 1:
                 raise
-            limit = max(1, limit // _SHRINK)
+            limit = max(1, limit // _SHRINK_FACTOR)
             continue
         yield page
         token = tokens.following(token_of(page))
@@ -61,7 +61,7 @@ class _Tokens:
     def __init__(self, path: str) -> None:
         """`path` is the collection's, for messages."""
         self._path = path
-        self._seen: set[int] = set()
+        self._token_hashes: set[int] = set()
 
     def following(self, token: Any) -> str:
         """The token of the page after this one; empty where it was the last.
@@ -71,17 +71,18 @@ class _Tokens:
         """
         if not token:
             return ""
-        if not isinstance(token, str) or len(token) > _LONGEST_TOKEN:
+        if not isinstance(token, str) or len(token) > _MOST_TOKEN_CHARACTERS:
             raise self._error(
                 "it answered with a continue token "
-                f"that is not text of up to {_LONGEST_TOKEN:,} characters"
+                f"that is not text of up to {_MOST_TOKEN_CHARACTERS:,} characters"
             )
-        if hash(token) in self._seen:
+        if hash(token) in self._token_hashes:
+            count = len(self._token_hashes) + 1
             raise self._error(
-                f"it answered with the same continue token twice, after {len(self._seen) + 1} pages"
+                f"it answered with the same continue token twice, after {count} pages"
             )
-        self._seen.add(hash(token))
-        if len(self._seen) >= MOST_PAGES:
+        self._token_hashes.add(hash(token))
+        if len(self._token_hashes) >= MOST_PAGES:
             raise self._error(f"its list has more than {MOST_PAGES:,} pages")
         return token
 

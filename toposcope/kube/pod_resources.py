@@ -15,13 +15,13 @@ from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.errors import ToposcopeError
 
 CPU: Final = "cpu"
-MOST: Final = (1 << 62) - 1
+MOST_AMOUNT: Final = (1 << 62) - 1
 """The largest amount of a resource; twice as much still is a number of 64 bits."""
 
 _QUANTITY: Final = re.compile(
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([eE][+-]?[0-9]{1,3}|[numkMGTPE]|[KMGTPE]i|)", re.ASCII
 )
-_LONGEST: Final = 40
+_MOST_QUANTITY_CHARACTERS: Final = 40
 _DECIMAL: Final = {
     "n": -9,
     "u": -6,
@@ -55,10 +55,10 @@ def amount(resource: str, quantity: str | float) -> int:
     """
     text = str(quantity).strip()
     match = None
-    if len(text) <= _LONGEST:
+    if len(text) <= _MOST_QUANTITY_CHARACTERS:
         match = _QUANTITY.fullmatch(text)
     if match is None:
-        problem = f"{text[:_LONGEST]!r} is not a quantity"
+        problem = f"{text[:_MOST_QUANTITY_CHARACTERS]!r} is not a quantity"
         raise QuantityError(problem, "write a number such as 8, 500m or 2Gi")
 
     number, unit = match.groups()
@@ -66,12 +66,12 @@ def amount(resource: str, quantity: str | float) -> int:
     if resource == CPU:
         value *= 1000
     rounded = int(value.to_integral_value(ROUND_CEILING))
-    return max(-MOST, min(MOST, rounded))
+    return max(-MOST_AMOUNT, min(MOST_AMOUNT, rounded))
 
 
 def is_whole(quantity: str | float) -> bool:
     """Whether a quantity is a whole number; what is no quantity is not."""
-    match = _QUANTITY.fullmatch(str(quantity).strip()[:_LONGEST])
+    match = _QUANTITY.fullmatch(str(quantity).strip()[:_MOST_QUANTITY_CHARACTERS])
     if match is None:
         return False
     number, unit = match.groups()
@@ -166,7 +166,7 @@ class ContainerRequests:
     """
 
     requests: Requests
-    sidecar: bool = False
+    is_sidecar: bool = False
 
 
 def pod_requests(
@@ -198,7 +198,7 @@ def _add_init(total: dict[str, int], init: Sequence[ContainerRequests]) -> None:
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in init:
-        if container.sidecar:
+        if container.is_sidecar:
             _add(total, container.requests)
             _add(sidecars, container.requests)
             _raise(peak, sidecars)
@@ -211,7 +211,7 @@ def _add_init(total: dict[str, int], init: Sequence[ContainerRequests]) -> None:
 
 def _add(total: dict[str, int], more: Requests) -> None:
     for resource, count in more.items():
-        total[resource] = min(MOST, total.get(resource, 0) + count)
+        total[resource] = min(MOST_AMOUNT, total.get(resource, 0) + count)
 
 
 def _raise(total: dict[str, int], least: Requests) -> None:

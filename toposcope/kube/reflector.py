@@ -28,7 +28,7 @@ _IDLE_SECONDS: Final = 150.0
 _LOG_AGAIN_SECONDS: Final = 60.0
 """Between two log lines about a failure that repeats itself."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
-_SCHEDULE: Final = Schedule(first=_FIRST_PAUSE_SECONDS, longest=60.0)
+_SCHEDULE: Final = Schedule(first_seconds=_FIRST_PAUSE_SECONDS, longest_seconds=60.0)
 RELIST_REASONS: Final = ("first", "expired", "unreachable", "failed", "asked")
 """Why a collection is read in whole: for the first time; the version has left the server's
 memory (410); the server may have been away; the read before failed; more labels are wanted
@@ -177,8 +177,8 @@ class Reflector(Generic[T]):
         self._stop = stop
         self._rng = runtime.rng()
         self._accept = accept
-        self._streams = True
-        self._again = False
+        self._can_stream = True
+        self._has_to_relist = False
         """Whether everything is to be read again."""
         self._open: WatchStream | None = None
         self._version = ""
@@ -194,7 +194,7 @@ class Reflector(Generic[T]):
             try:
                 self._list_or_watch()
             except KubeError as error:
-                if self._again or self._stop.is_set():
+                if self._has_to_relist or self._stop.is_set():
                     continue  # we closed the stream ourselves
                 self._note_relist(error)
                 self._log_failure(error)
@@ -213,12 +213,12 @@ class Reflector(Generic[T]):
         log.warning("cannot watch %s: %s", self._path, text)
 
     def _list_or_watch(self) -> None:
-        if self._version and not self._again:
+        if self._version and not self._has_to_relist:
             self._watch()
             return
-        if self._again:
+        if self._has_to_relist:
             self._reason = "asked"
-            self._again = False
+            self._has_to_relist = False
         self._version = ""  # so that a list that fails is tried again
         self.sync()
 
@@ -233,7 +233,7 @@ class Reflector(Generic[T]):
 
     def relist(self) -> None:
         """Read the whole collection again, from another thread: what `decode` keeps has changed."""
-        self._again = True
+        self._has_to_relist = True
         if self._open:
             self._open.interrupt()
 
@@ -243,10 +243,10 @@ class Reflector(Generic[T]):
         Raises KubeError; then nothing was handed over.
         """
         self._observer.listed(self._path, self._reason)
-        items = self._streamed() if self._streams else None
+        items = self._streamed() if self._can_stream else None
         if items is None:
             items = self._paged()
-            self._streams = False
+            self._can_stream = False
         if not self._version:
             raise UnreachableError(
                 f"the list of {self._path} has no resourceVersion: not a Kubernetes API server"
@@ -325,12 +325,12 @@ class Reflector(Generic[T]):
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(int(seconds)),
         }
-        seen = False
+        has_event = False
         for kind, raw in self._events(query):
-            if self._again or self._stop.is_set():
+            if self._has_to_relist or self._stop.is_set():
                 return
-            if not seen:
-                seen = True
+            if not has_event:
+                has_event = True
                 # Not after a list: what breaks every watch at once must not be listed all the time.
                 self._backoff.reset()
                 self._handler.failing(None)
@@ -342,7 +342,7 @@ class Reflector(Generic[T]):
                 version = self._put(raw)
             # An object without one is malformed, and no reason to forget where we are.
             self._version = version or self._version
-        if not self._again:
+        if not self._has_to_relist:
             # No hot loop if the server ends every watch at once.
             self._stop.wait(_FIRST_PAUSE_SECONDS)
 
@@ -381,7 +381,7 @@ class Reflector(Generic[T]):
         """
         request = Request("GET", self._path, query, accept=self._accept)
         self._open = self._client.stream(request, _IDLE_SECONDS)
-        if self._again or self._stop.is_set():
+        if self._has_to_relist or self._stop.is_set():
             return  # requested before there was a stream to interrupt
         for line in self._open:
             self._observer.heard(self._path)

@@ -20,25 +20,25 @@ NODES: Final = "/api/v1/nodes"
 
 
 def apply(
-    path: str, body: Mapping[str, Any], manager: str, *, force: bool, metadata_only: bool = False
+    path: str, body: Mapping[str, Any], manager: str, *, force: bool, is_metadata_only: bool = False
 ) -> Request:
     """The request that sets the fields in `body` and makes us their manager.
 
     A field that an earlier apply named and this one does not is removed. `force` takes fields over
-    from other managers. `metadata_only` asks for a small answer.
+    from other managers. `is_metadata_only` asks for a small answer.
     """
     query = {
         "fieldManager": manager,
         "force": "true" if force else "false",
     }
-    accept = METADATA if metadata_only else "application/json"
+    accept = METADATA if is_metadata_only else "application/json"
     content = compact(body).encode()
     return Request("PATCH", path, query, content, APPLY, accept)
 
 
-def get(path: str, *, metadata_only: bool = False) -> Request:
+def get(path: str, *, is_metadata_only: bool = False) -> Request:
     """The request that reads one object."""
-    return Request("GET", path, {}, accept=METADATA if metadata_only else "application/json")
+    return Request("GET", path, {}, accept=METADATA if is_metadata_only else "application/json")
 
 
 def merge_patch(path: str, manager: str, body: Mapping[str, Any]) -> Request:
@@ -53,8 +53,8 @@ def create(path: str, body: Mapping[str, Any], manager: str) -> Request:
     return Request("POST", path, query, compact(body).encode())
 
 
-_LONGEST_NOTE: Final = 1024
-_LONGEST_NAME: Final = 253
+_MOST_NOTE_CHARACTERS: Final = 1024
+_MOST_NAME_CHARACTERS: Final = 253
 
 
 def event(
@@ -80,7 +80,7 @@ def event(
     content = f"{regarding}{reason}{note}{moment}".encode()
     digest = hashlib.sha256(content).hexdigest()[:digits]
     # Cut, a name may end in what no part of a name may end in.
-    about = regarding["name"][: _LONGEST_NAME - 1 - digits].rstrip("-.")
+    about = regarding["name"][: _MOST_NAME_CHARACTERS - 1 - digits].rstrip("-.")
     body: dict[str, Any] = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -89,7 +89,7 @@ def event(
         "type": kind,
         "reason": reason,
         "action": "Checked",
-        "note": note.encode()[:_LONGEST_NOTE].decode(errors="ignore"),
+        "note": note.encode()[:_MOST_NOTE_CHARACTERS].decode(errors="ignore"),
         "regarding": regarding,
         "reportingController": f"gpu.topology/{reporter}",
         "reportingInstance": instance[:128] or reporter,

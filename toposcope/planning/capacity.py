@@ -38,7 +38,7 @@ class FreeBasis(StrEnum):
 Labels = tuple[tuple[str, str], ...]
 
 
-class _Counted(NamedTuple):
+class _CountKey(NamedTuple):
     """Pods of a kind, counted at a level (depth 1: the broadest)."""
 
     view: FreeBasis
@@ -61,7 +61,7 @@ class Counts:
     """By node: what is free there when running work has ended."""
     domains: dict[int, list[Path]] = field(default_factory=dict)
     slots: dict[tuple[FreeBasis, Pods], list[int]] = field(default_factory=dict)
-    sums: dict[_Counted, dict[Path, int]] = field(default_factory=dict)
+    sums: dict[_CountKey, dict[Path, int]] = field(default_factory=dict)
 
 
 class Capacity:
@@ -100,7 +100,7 @@ class Capacity:
             self._changed += self._differing(like)
 
         self._members: dict[int, dict[Path, list[int]]] = {}
-        self._ranked: dict[_Counted, list[RankedDomain]] = {}
+        self._ranked: dict[_CountKey, list[RankedDomain]] = {}
 
     def _take_in(self, snapshot: Snapshot, scope: Scope) -> None:
         selected = {node.name for node in scope.nodes}
@@ -161,7 +161,7 @@ class Capacity:
             return False
         return bool(self.nodes[number].obstacle)
 
-    def alike(self, gang: Gang) -> Labels:
+    def common_labels(self, gang: Gang) -> Labels:
         """What the nodes of a gang have in common of product and number of GPUs."""
         numbers = set()
         for pod in gang.placed:
@@ -217,13 +217,13 @@ class Capacity:
                 taints = tuple(taint for taint in taints if taint.key not in TAINTS_OF_STATES)
             if node.obstacle and view is not FreeBasis.EMPTY:
                 continue
-            if _may_use(node, pods, taints, allowed):
+            if _can_use(node, pods, taints, allowed):
                 offered = self.offered(number, view)
                 slots[number] = times_by_name(offered, pods.requests)
 
     def sums(self, view: FreeBasis, pods: Pods, depth: int) -> Mapping[Path, int]:
         """By domain of the level with this depth (1: the broadest): how many such pods fit."""
-        key = _Counted(view, pods, depth)
+        key = _CountKey(view, pods, depth)
         counted = self.counted.sums.get(key)
         if counted is not None:
             return counted
@@ -231,11 +231,11 @@ class Capacity:
         if self._like and self._like.counted.sums.get(key):
             counted = self._sums_since(self._like, key)
         else:
-            counted = self._sums_anew(key)
+            counted = self._fresh_sums(key)
         self.counted.sums[key] = counted
         return counted
 
-    def _sums_since(self, like: "Capacity", key: _Counted) -> dict[Path, int]:
+    def _sums_since(self, like: "Capacity", key: _CountKey) -> dict[Path, int]:
         """The sums before the change, corrected by the nodes that differ."""
         before = like.counted.sums[key]
         sums = dict(before)
@@ -247,7 +247,7 @@ class Capacity:
             sums[domains[number]] += gain
         return sums
 
-    def _sums_anew(self, key: _Counted) -> dict[Path, int]:
+    def _fresh_sums(self, key: _CountKey) -> dict[Path, int]:
         domains = self._domains(key.depth)
         slots = self.slots(key.view, key.pods)
         sums = dict.fromkeys(domains, 0)
@@ -279,7 +279,7 @@ class Capacity:
 
     def ranked(self, view: FreeBasis, pods: Pods, depth: int) -> Sequence[RankedDomain]:
         """The domains of a level that take such pods, the roomiest first."""
-        key = _Counted(view, pods, depth)
+        key = _CountKey(view, pods, depth)
         ranked = self._ranked.get(key)
         if ranked is None:
             sums = self.sums(view, pods, depth)
@@ -350,8 +350,8 @@ def with_amounts(offered: Mapping[str, int], more: Mapping[str, int]) -> Mapping
     return total
 
 
-def _may_use(
-    node: RoomNode, pods: Pods, taints: tuple[Taint, ...], known: dict[tuple[object, ...], bool]
+def _can_use(
+    node: RoomNode, pods: Pods, taints: tuple[Taint, ...], allowed: dict[tuple[object, ...], bool]
 ) -> bool:
     """Whether the pods may use the node with these taints as far as its labels say."""
     wants = pods.node_filter
@@ -360,11 +360,11 @@ def _may_use(
 
     values = [node.labels.get(key) for key, _ in wants.selector]
     name = node.name if wants.terms else ""
-    look = name, tuple(values), taints
-    may = known.get(look)
-    if may is None:
+    key = name, tuple(values), taints
+    is_allowed = allowed.get(key)
+    if is_allowed is None:
         repelling = [taint for taint in taints if not is_fence(taint)]
         rejection = wants.rejection(node.name, node.labels, repelling)
-        may = rejection is None
-        known[look] = may
-    return may
+        is_allowed = rejection is None
+        allowed[key] = is_allowed
+    return is_allowed

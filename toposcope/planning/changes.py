@@ -80,11 +80,11 @@ def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, 
     return replace(snapshot, nodes=tuple(nodes), has_changed_nodes=True)
 
 
-def _new_names(like: str, taken: Container[str]) -> Iterator[str]:
+def _new_names(like: str, existing: Container[str]) -> Iterator[str]:
     """Names that no node has yet."""
     for number in numbers(1):
         name = f"{like}-new-{number}"
-        if name not in taken:
+        if name not in existing:
             yield name
 
 

@@ -24,11 +24,11 @@ from toposcope.snapshot.reach import PodShape
 
 BudgetKey = tuple[str, str]
 """Namespace and name of a PodDisruptionBudget."""
-_GOOD: Final = re.compile(r"(?<!Not)(?:Healthy|Ready|Available)$")
-_LONGEST_TYPE: Final = 316
+_HEALTHY_IF_TRUE: Final = re.compile(r"(?<!Not)(?:Healthy|Ready|Available)$")
+_MAX_TYPE_CHARACTERS: Final = 316
 """Characters of a condition's type: a prefix of 253, a slash and a name."""
-# linear: `_faulty` applies it to names of bounded length
-_BAD: Final = re.compile(
+# linear: `_faulty_status` applies it to names of bounded length
+_FAULTY_IF_TRUE: Final = re.compile(
     r"^(?:Corrupt|Frequent|Missing|MultipleRemediations$|Repeated|SysLogs|Unhealthy|XID)"
     r"|^(?:Gpu\w+Watch|(?:Ethernet|InfiniBand)\w+Check)$|Not(?:Available|Healthy|Ready)$"
     r"|^(?!(?:.*[a-z])?No[A-Z]).*(?:BadBlock|Deadlock|Degradation|Degraded|Down|Drain|Error"
@@ -120,19 +120,19 @@ def faults(node: NodeView) -> tuple[str, ...]:
     for kind, status in conditions:
         if kind == "Ready":
             continue  # a mark says it
-        if status == _faulty(kind):
+        if status == _faulty_status(kind):
             reasons.append(kind)
     return tuple(reasons)
 
 
 @lru_cache(1024)
-def _faulty(kind: str) -> str | None:
+def _faulty_status(kind: str) -> str | None:
     """The status of such a condition that is a fault."""
-    if len(kind) > _LONGEST_TYPE:
+    if len(kind) > _MAX_TYPE_CHARACTERS:
         return None
-    if _GOOD.search(kind):
+    if _HEALTHY_IF_TRUE.search(kind):
         return "False"
-    if _BAD.search(kind):
+    if _FAULTY_IF_TRUE.search(kind):
         return "True"
     return None
 
@@ -448,11 +448,11 @@ class DrainOrder:
 
     def _losses_by_size(self, losses: Sequence[int]) -> Iterator[Loss]:
         """The loss of each size, at the narrowest level at which it loses slots."""
-        seen = set()
+        reported_sizes = set()
         for column, before, loss in zip(self._columns, self._fitting, losses, strict=True):
-            if not loss or column.gpus in seen:
+            if not loss or column.gpus in reported_sizes:
                 continue
-            seen.add(column.gpus)
+            reported_sizes.add(column.gpus)
             table = self._tables[column.table]
             yield Loss(
                 gpus=column.gpus,

@@ -27,7 +27,7 @@ class MovingRules:
         nodes = list(nodes_of(snapshot, None, {}))
         neighbours = Neighbours(others, {node.name: node for node in nodes})
         self._kinds = _Kinds(moving)
-        self.are_any = self._kinds.have_rules or bool(neighbours.repelling)
+        self.has_rules = self._kinds.has_rules or bool(neighbours.repelling)
         self._state = RuleState(self._kinds.kinds, nodes, neighbours)
         self.put(put)
 
@@ -48,7 +48,7 @@ class MovingRules:
         kind = self._kinds.number_of(pod)
         return self._state.blocked(kind, self._state.number_of[node])
 
-    def are_barred(self, pod: PodView, nodes: Collection[str]) -> bool:
+    def is_barred(self, pod: PodView, nodes: Collection[str]) -> bool:
         """Whether pods that run and stay keep a pod from all of these nodes."""
         kind = self._kinds.number_of(pod)
         return self._state.barred[kind].keys() >= set(nodes)
@@ -83,12 +83,12 @@ class _Kinds:
     """The different pods among many."""
 
     def __init__(self, pods: Iterable[PodView]) -> None:
-        self.have_rules = False
+        self.has_rules = False
         self.kinds: list[Pods] = []
         self._numbers: dict[object, int] = {}
         for pod in pods:
             kind = kind_of_pod(pod)
-            self.have_rules = self.have_rules or not kind.rules.asks_nothing
+            self.has_rules = self.has_rules or not kind.rules.asks_nothing
             key = kind, kind.rules.labels
             if key not in self._numbers:
                 self._numbers[key] = len(self.kinds)

@@ -83,7 +83,8 @@ class Plan:
     @cached_property
     def kept(self) -> tuple[KeptGang, ...]:
         """The running gangs that require a level, and whether they share a domain of it."""
-        return kept_gangs(self.snapshot, self.scope.levels, self.gangs)
+        objects = self.required.objects(self.snapshot)
+        return kept_gangs(self.snapshot, self.scope.levels, self.gangs, objects)
 
     @cached_property
     def per_pod(self) -> int:

@@ -70,7 +70,7 @@ class Rehomed:
     """Why it is not known which pods such a rule is about."""
 
     @property
-    def worse(self) -> bool:
+    def is_worse(self) -> bool:
         """Whether it is torn apart or waits, or may wait."""
         return self.outcome in (
             RehomingOutcome.SPREADS,
@@ -79,7 +79,7 @@ class Rehomed:
         )
 
     @property
-    def may_wait(self) -> bool:
+    def is_waiting_or_unclear(self) -> bool:
         """Whether it waits, or that is not known."""
         return self.outcome in (RehomingOutcome.WAITS, RehomingOutcome.UNCLEAR)
 
@@ -151,7 +151,7 @@ def rehome(
         for gang in losing:
             moving += gang.placed
         rules = MovingRules(snapshot, moving)
-        rehoming = _Rehoming(before, after, losing, rules if rules.are_any else None)
+        rehoming = _Rehoming(before, after, losing, rules if rules.has_rules else None)
         for gang in losing:
             yield rehoming.place(gang, lost)
 
@@ -188,7 +188,7 @@ class _Choice(NamedTuple):
     """The pods that get other nodes, with those."""
 
     @property
-    def as_close(self) -> bool:
+    def is_as_close(self) -> bool:
         """Whether the gang is as close together as before."""
         return self.outcome in (RehomingOutcome.STAYS, RehomingOutcome.MOVES)
 
@@ -206,12 +206,12 @@ class _Rehoming:
         """`rules`: None where no pod asks anything of the pods around it."""
         self._before = before
         self._rules = rules
-        self._goes_by_rules = rules is not None
+        self._has_to_obey_rules = rules is not None
         self._broken: dict[Rule, None] = {}
         """What kept the current gang from nodes that have room."""
         self._levels = after.levels
         self._kinds = Kinds(after)
-        self._alike: Labels = ()
+        self._node_labels: Labels = ()
         """Labels that nodes have to have to be like those that the current gang runs on."""
         deepest = None
         if after.levels:
@@ -225,8 +225,8 @@ class _Rehoming:
         """All kinds of pods, on nodes like those that they run on, and on any."""
         kinds: dict[Pods, None] = {}
         for gang in gangs:
-            for alike in (self._before.alike(gang), ()):
-                for kind in self._kinds.of(gang.placed, alike):
+            for node_labels in (self._before.common_labels(gang), ()):
+                for kind in self._kinds.of(gang.placed, node_labels):
                     kinds[kind] = None
         return kinds
 
@@ -263,9 +263,9 @@ class _Rehoming:
 
     def _unclear(self, case: _Case) -> _Choice:
         """Where the gang may go if no rule is in the way."""
-        self._goes_by_rules = False
+        self._has_to_obey_rules = False
         choice = self._choose(case)
-        self._goes_by_rules = True
+        self._has_to_obey_rules = True
         if choice.outcome is RehomingOutcome.WAITS:
             return choice
         return _Choice(RehomingOutcome.UNCLEAR, choice.placed)
@@ -280,7 +280,7 @@ class _Rehoming:
             for number, slots in enumerate(self._room.slots):
                 if slots[shape.number] > 0:
                     roomy.append(self._room.names[number])
-            if self._rules.are_barred(pod, roomy):
+            if self._rules.is_barred(pod, roomy):
                 return True
         return False
 
@@ -369,15 +369,15 @@ class _Rehoming:
                         yield msgspec.structs.replace(pod, node=node)
 
     def _shape_of(self, pod: PodView) -> Shape:
-        kind = self._kinds.kind_of(pod, self._alike)
+        kind = self._kinds.kind_of(pod, self._node_labels)
         return self._room.shapes[kind]
 
     def _choose(self, case: _Case) -> _Choice:
         """Where the gang goes: onto nodes like those that it runs on, else onto others."""
-        self._alike = self._before.alike(case.gang)
+        self._node_labels = self._before.common_labels(case.gang)
         choice = self._least_torn(case)
-        if self._alike and not choice.as_close:
-            self._alike = ()
+        if self._node_labels and not choice.is_as_close:
+            self._node_labels = ()
             choice = self._least_torn(case)
         return choice
 
@@ -442,7 +442,7 @@ class _Rehoming:
         if placed is None:
             return None
         moved = list(self._moved(pods, placed))
-        if self._rules is None or not self._goes_by_rules:
+        if self._rules is None or not self._has_to_obey_rules:
             return moved
         rule = self._rules.broken_by(moved)
         if rule is None:
@@ -504,7 +504,7 @@ class _Rehoming:
     ) -> Sequence[Placed] | None:
         """The same, whatever the rules between pods."""
         shapes = self._room.shapes
-        counts = self._kinds.of(pods, self._alike)
+        counts = self._kinds.of(pods, self._node_labels)
         groups = []
         for number, (kind, count) in enumerate(counts.items()):
             counted = replace(kind, count=count)
@@ -513,13 +513,13 @@ class _Rehoming:
             groups.append(group)
         if inside and inside not in self._room.members:
             return None
-        whole = Group(
+        root = Group(
             name="",
             groups=tuple(groups),
             required=level,
         )
         search = Search(self._room)
-        return search.place((whole,), inside)
+        return search.place((root,), inside)
 
     def _put(self, pods: Sequence[PodView], times: int) -> None:
         """Put pods on the nodes where they are, or with -1 take them away."""

@@ -73,7 +73,7 @@ class Score:
         return sum(shares) / len(shares)
 
     @cached_property
-    def better_now(self) -> bool:
+    def can_improve(self) -> bool:
         """Whether it would span fewer domains of some level if it were placed again.
 
         It must not span more domains of a broader level for that.
@@ -86,9 +86,9 @@ class Score:
         return False
 
     @property
-    def misplaced(self) -> bool:
+    def is_misplaced(self) -> bool:
         """Whether it spans twice the domains of some level that it would if placed again."""
-        if not self.better_now:
+        if not self.can_improve:
             return False
         for spread in self.spreads:
             if spread.now is None:
@@ -104,10 +104,10 @@ def better_place(capacity: Capacity, score: Score) -> tuple[Level, tuple[Path, .
     They are of the broadest level at which that is fewer than it spans. None where it would not be
     better placed again, or pods of several kinds leave too many choices to try.
     """
-    if not score.better_now:
+    if not score.can_improve:
         return None
     gang = score.gang
-    common_labels = capacity.alike(gang)
+    common_labels = capacity.common_labels(gang)
     demand = _Demand(
         view=FreeBasis.NOW,
         kinds=Kinds(capacity).of(gang.placed, common_labels),
@@ -156,27 +156,27 @@ class Kinds:
         self._kept: list[PodView] = []
         """Pods whose ids stay taken while they are in `_by_identity`."""
 
-    def of(self, pods: Iterable[PodView], alike: Labels = ()) -> dict[Pods, int]:
-        """The different kinds of pods, on nodes with the labels `alike`, and how many of each."""
+    def of(self, pods: Iterable[PodView], node_labels: Labels = ()) -> dict[Pods, int]:
+        """The different kinds of pods, on nodes with these labels, and how many of each."""
         counts: dict[Pods, int] = {}
         for pod in pods:
-            key = id(pod.requests), id(pod.wants), alike
+            key = id(pod.requests), id(pod.wants), node_labels
             kind = self._by_identity.get(key)
             if kind is None:
-                kind = self._read(pod, alike)
+                kind = self._read(pod, node_labels)
                 self._by_identity[key] = kind
             counts[kind] = counts.get(kind, 0) + 1
         return counts
 
-    def kind_of(self, pod: PodView, alike: Labels) -> Pods:
+    def kind_of(self, pod: PodView, node_labels: Labels) -> Pods:
         """The kind of one pod."""
-        (kind,) = self.of([pod], alike)
+        (kind,) = self.of([pod], node_labels)
         return kind
 
-    def _read(self, pod: PodView, alike: Labels) -> Pods:
+    def _read(self, pod: PodView, node_labels: Labels) -> Pods:
         self._kept.append(pod)
         wants = node_filter_of(Field(pod.wants))
-        selector = {*wants.selector, *alike}
+        selector = {*wants.selector, *node_labels}
         tolerations = dict.fromkeys((*wants.tolerations, *self._tolerations))
         wants = replace(
             wants,
@@ -202,7 +202,7 @@ def _score(capacity: Capacity, kinds: Kinds, gang: Gang) -> Score | None:
         path = capacity.paths[number]
         paths.add(path)
 
-    common_labels = capacity.alike(gang)
+    common_labels = capacity.common_labels(gang)
     counts = kinds.of(gang.placed, common_labels)
     demand_now = _Demand(FreeBasis.NOW, counts, freed=_held(capacity, gang))
     demand_empty = _Demand(FreeBasis.EMPTY, counts, freed={})
@@ -306,7 +306,7 @@ class _Fewest:
             if choices > _MOST_CHOICES:
                 return count
             for domains in combinations(members, count):
-                if self._may_hold(depth, domains):
+                if self._can_hold(depth, domains):
                     return count
         return None
 
@@ -327,7 +327,7 @@ class _Fewest:
             return tuple(chosen) or None
         choices = combinations(domains, count)
         for choice in islice(choices, _MOST_CHOICES):
-            if self._may_hold(depth, choice):
+            if self._can_hold(depth, choice):
                 return choice
         return None
 
@@ -385,7 +385,7 @@ class _Fewest:
         freed = demand.freed.get(number, {})
         return with_amounts(offered, freed)
 
-    def _may_hold(self, depth: int, domains: Iterable[Path]) -> bool:
+    def _can_hold(self, depth: int, domains: Iterable[Path]) -> bool:
         """Whether all pods fit into these domains, or that takes too long to find out."""
         members = self._capacity.members(depth)
         numbers: list[int] = []

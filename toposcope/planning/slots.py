@@ -46,8 +46,8 @@ def without_repeats(table: Sequence[Slots]) -> list[Slots]:
     """
     kept = []
     for row, narrower in pairwise(table):
-        same_size = row.gpus == narrower.gpus
-        if same_size and row.fitting == narrower.fitting:
+        is_same_size = row.gpus == narrower.gpus
+        if is_same_size and row.fitting == narrower.fitting:
             continue
         kept.append(row)
     kept += table[-1:]

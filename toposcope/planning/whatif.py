@@ -63,10 +63,10 @@ class WhatIf:
     admitted: tuple[AdmittedWorkload, ...] = field(default=())
 
     @property
-    def well(self) -> bool:
+    def is_harmless(self) -> bool:
         """Whether every gang is as close together as before, and everything fits."""
         for gang in self.rehomed:
-            if gang.worse:
+            if gang.is_worse:
                 return False
         return all(workload.fits for workload in self.admitted)
 
@@ -251,10 +251,10 @@ def _pods_of(snapshot: Snapshot, placed: Iterable[Placed]) -> Iterator[PodView]:
     A placement does not say which of several kinds is where, so they are packed once more.
     """
     number = 0
-    taken: dict[str, dict[str, int]] = {}
+    held_by_node: dict[str, dict[str, int]] = {}
     for copy in placed:
-        for packed in _packed(snapshot, copy, taken):
-            held = taken.setdefault(packed.node, {})
+        for packed in _packed(snapshot, copy, held_by_node):
+            held = held_by_node.setdefault(packed.node, {})
             add_pods(held, packed.pods.requests, packed.count)
             for _ in range(packed.count):
                 number += 1
@@ -276,9 +276,9 @@ class _Packed:
 
 
 def _packed(
-    snapshot: Snapshot, copy: Placed, taken: Mapping[str, Mapping[str, int]]
+    snapshot: Snapshot, copy: Placed, held_by_node: Mapping[str, Mapping[str, int]]
 ) -> list[_Packed]:
-    """The pods of one copy of a group; `taken` is what others take of the nodes."""
+    """The pods of one copy of a group; `held_by_node` is what others hold."""
     kinds = []
     for kind in copy.group.pods:
         if kind.count:
@@ -286,7 +286,7 @@ def _packed(
     resources = resources_of(kind.requests for kind in kinds)
     bins = []
     for place, (name, _) in enumerate(copy.nodes):
-        held = taken.get(name, {})
+        held = held_by_node.get(name, {})
         free = _left_on(snapshot, name, held, resources)
         bin_ = Bin(
             number=place,

@@ -69,7 +69,7 @@ _WIRED: Final = re.compile(
 
 A matrix of such a product without any NVLink shows a fault, or cannot show NVLink.
 """
-_NAMED: Final = 10
+_MOST_NAMED: Final = 10
 """How many cells or rows an error message names."""
 
 
@@ -113,7 +113,7 @@ def machine_from_capture(text: str, name: str = "capture", host: str | None = No
     return replace(
         machine,
         notes=tuple(notes),
-        nvlinks_known=not unread,
+        has_known_nvlinks=not unread,
     )
 
 
@@ -199,9 +199,9 @@ def _is_nvlink(cell: str) -> bool:
 
 
 def _some(names: list[str]) -> str:
-    text = ", ".join(names[:_NAMED])
-    if len(names) > _NAMED:
-        text += f" and {len(names) - _NAMED} more"
+    text = ", ".join(names[:_MOST_NAMED])
+    if len(names) > _MOST_NAMED:
+        text += f" and {len(names) - _MOST_NAMED} more"
     return text
 
 
@@ -389,10 +389,10 @@ def _is_contested(
     group: Group, node: int, nodes: Mapping[Group, int], apart: set[frozenset[str]]
 ) -> bool:
     """Whether another group has this node and a device that is SYS to one of this group."""
-    for other, node_of_other in nodes.items():
-        if other == group or node_of_other != node:
+    for other_group, node_of_other in nodes.items():
+        if other_group == group or node_of_other != node:
             continue
-        if any(frozenset(pair) in apart for pair in product(group, other)):
+        if any(frozenset(pair) in apart for pair in product(group, other_group)):
             return True
     return False
 
@@ -489,7 +489,7 @@ def _links_unread(capture: Capture, cells: Cells) -> str:
 
 def _tells_nvlinks(capture: Capture, cells: Cells, *, has_active_links: bool) -> bool:
     """Whether a cell shows NVLinks, or `nvlink -s` says that there are none."""
-    if capture.no_links:
+    if capture.has_no_links:
         return True
     if len(capture.gpus) > 1 and any(_is_nvlink(cell) for cell in cells.values()):
         return True
@@ -578,11 +578,11 @@ def _check_active(capture: Capture, active: list[int]) -> None:
     for gpu, links in capture.links.items():
         if gpu >= len(active):
             continue
-        seen = _active_count(links)
+        in_links = _active_count(links)
         in_row = active[gpu]
-        if seen != in_row:
+        if in_links != in_row:
             raise CaptureError(
-                f"GPU{gpu} has {seen} active links in `nvlink -s` but {in_row} by its row"
+                f"GPU{gpu} has {in_links} active links in `nvlink -s` but {in_row} by its row"
             )
 
 
@@ -622,7 +622,7 @@ def _assemble(
             name=capture.device_name(nic),
             function=functions[nic],
             link_layer=_link_layer(capture, nic),
-            active=True,
+            is_active=True,
             node_guid=identity(name, nic).int >> 64,
         )
         nics.append(described)
@@ -932,7 +932,7 @@ def _links_between(a: SimulatedGpu, b: SimulatedGpu) -> int:
     address_of_b = b.function.address
     direct = 0
     for link in a.links:
-        if link.active and link.address == address_of_b:
+        if link.is_active and link.address == address_of_b:
             direct += 1
     if direct:
         return direct
@@ -945,7 +945,7 @@ def _links_between(a: SimulatedGpu, b: SimulatedGpu) -> int:
 def _links_into_switches(gpu: SimulatedGpu) -> int:
     count_of = 0
     for link in gpu.links:
-        if link.active and link.remote is Remote.SWITCH:
+        if link.is_active and link.remote is Remote.SWITCH:
             count_of += 1
     return count_of
 

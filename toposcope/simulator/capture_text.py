@@ -18,8 +18,8 @@ from toposcope.simulator.paste import Matrix, Shows, cleaned, matrices
 from toposcope.simulator.wrapped import CELL, NUMBERED, TAIL_COLUMNS, leading_cells, unwrapped
 from toposcope.text import listing, printable
 
-_LONGEST_MESSAGE: Final = 2000
-_TAB: Final = 8
+_MOST_MESSAGE_CHARACTERS: Final = 2000
+_TAB_COLUMNS: Final = 8
 _NOTHING: Final = ("", "N/A")
 _MOST_HOSTS: Final = 10
 """How many hosts an error message names."""
@@ -50,7 +50,7 @@ class CaptureError(ToposcopeError, ValueError):
     """A capture that no machine can be built from; the message names the rows or cells."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message, _LONGEST_MESSAGE))
+        super().__init__(printable(message, _MOST_MESSAGE_CHARACTERS))
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Capture:
     node_cpus: dict[int, frozenset[int]] = field(default_factory=dict)
     sockets: int | None = None
     shows: Shows = Shows.UNSAID
-    no_links: bool = False
+    has_no_links: bool = False
     """Whether `nvlink -s` says that no GPU has a link that is up."""
     notes: tuple[str, ...] = ()
     """What to say about the text."""
@@ -160,12 +160,14 @@ class _Choice:
 
 def _chosen(lines: Sequence[str], host: str | None) -> _Choice:
     """The matrix to read. Raises CaptureError where there is none, or several to choose from."""
-    found = matrices(lines)
-    readable = _readable(lines, found)
+    all_matrices = matrices(lines)
+    readable = _readable(lines, all_matrices)
     if host is not None:
         readable = [matrix for matrix in readable if matrix.host == host]
         if not readable:
-            raise CaptureError(f"no matrix of {host!r} in the text, which has: {_named(found)}")
+            raise CaptureError(
+                f"no matrix of {host!r} in the text, which has: {_named(all_matrices)}"
+            )
 
     best = _one_of(readable)
     if best is None:
@@ -175,7 +177,7 @@ def _chosen(lines: Sequence[str], host: str | None) -> _Choice:
         )
 
     own_lines: list[str] = []
-    for matrix in found:
+    for matrix in all_matrices:
         if host is None or matrix.host == host:
             own_lines += matrix.lines
     notes: tuple[str, ...] = ()
@@ -185,14 +187,14 @@ def _chosen(lines: Sequence[str], host: str | None) -> _Choice:
     return _Choice(best, tuple(own_lines), notes)
 
 
-def _readable(lines: Sequence[str], found: Sequence[Matrix]) -> list[Matrix]:
+def _readable(lines: Sequence[str], all_matrices: Sequence[Matrix]) -> list[Matrix]:
     """The matrices that say how GPUs are connected; raises CaptureError where there are none."""
     readable = []
-    for matrix in found:
+    for matrix in all_matrices:
         if matrix.shows is not Shows.PEER_ACCESS:
             readable.append(matrix)
     if not readable:
-        why = _no_matrix(lines, peer_access=bool(found))
+        why = _no_matrix(lines, is_peer_access=bool(all_matrices))
         raise CaptureError(why)
 
     text = "\n".join(lines)
@@ -201,26 +203,26 @@ def _readable(lines: Sequence[str], found: Sequence[Matrix]) -> list[Matrix]:
     for matrix in readable:
         if _cells_of(matrix):
             return readable
-    why = _no_matrix(lines, peer_access=False)
+    why = _no_matrix(lines, is_peer_access=False)
     raise CaptureError(why)
 
 
-def _named(found: Sequence[Matrix]) -> str:
-    return listing([f"{matrix.host} (line {matrix.line})" for matrix in found], _MOST_HOSTS)
+def _named(shown: Sequence[Matrix]) -> str:
+    return listing([f"{matrix.host} (line {matrix.line})" for matrix in shown], _MOST_HOSTS)
 
 
-def _one_of(found: Sequence[Matrix]) -> Matrix | None:
+def _one_of(candidates: Sequence[Matrix]) -> Matrix | None:
     """The matrix that says most, where the cells of all are of one machine.
 
     None where they differ.
     """
-    best = found[0]
-    for matrix in found:
+    best = candidates[0]
+    for matrix in candidates:
         if matrix.shows is Shows.NVLINKS:
             best = matrix
             break
     cells = _cells_of(best)
-    for matrix in found:
+    for matrix in candidates:
         if not _agrees(matrix, cells):
             return None
     return best
@@ -251,12 +253,12 @@ def _cells_of(matrix: Matrix) -> dict[tuple[str, int], str]:
     return cells
 
 
-def _no_matrix(lines: Sequence[str], *, peer_access: bool) -> str:
+def _no_matrix(lines: Sequence[str], *, is_peer_access: bool) -> str:
     """What to paste, and what the text seems to be instead."""
     wanted = (
         "no matrix: paste the text of `nvidia-smi topo -m` with its header line (GPU0 GPU1 ...)"
     )
-    if peer_access:
+    if is_peer_access:
         return (
             f"{wanted}; this is `-p2p`, which says who may access whom, "
             "and not how GPUs are connected"
@@ -328,12 +330,12 @@ def _read_row(capture: Capture, name: str, row: str, columns: tuple[str, ...]) -
         capture.tails[name] = _read_tail(name, by_column)
 
 
-def _rdma_name(first: str, rest: str) -> str:
+def _rdma_name(first: str, more_words: str) -> str:
     """The RDMA device of a line of the legend.
 
     Some scripts write its network interface beside or before it.
     """
-    words: list[str] = re.findall(r"[\w.-]+", rest)
+    words: list[str] = re.findall(r"[\w.-]+", more_words)
     for word in (first, *words):
         if _RDMA_NAME.fullmatch(word):
             return word
@@ -389,7 +391,7 @@ def _expanded_tail(row: str, position: int) -> list[str] | None:
         if row[stop - 1] != " ":
             return None
         word, _, _ = row[stop:].partition(" ")
-        between_stops = row[stop : stop + _TAB]
+        between_stops = row[stop : stop + _TAB_COLUMNS]
         if not word and between_stops.strip():
             return None
         cells.append(word)
@@ -399,7 +401,7 @@ def _expanded_tail(row: str, position: int) -> list[str] | None:
 
 def _next_stop(position: int) -> int:
     """The first tab stop behind a position."""
-    return (position // _TAB + 1) * _TAB
+    return (position // _TAB_COLUMNS + 1) * _TAB_COLUMNS
 
 
 def _read_tail(name: str, cells: dict[str, str]) -> Tail:
@@ -446,7 +448,7 @@ def _read_extra(capture: Capture, line: str) -> None:
         return
     lower = line.lower()
     if any(text in lower for text in _NO_LINKS):
-        capture.no_links = True
+        capture.has_no_links = True
         return
     _read_other_command(capture, line)
 

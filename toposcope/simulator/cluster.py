@@ -28,20 +28,20 @@ BLOCK_KEY: Final = "cloud.google.com/gce-topology-block"
 RACK_KEY: Final = "cloud.google.com/gce-topology-subblock"
 
 _REGION: Final = "region-1"
-_TRAYS: Final = 18
+_TRAYS_PER_RACK: Final = 18
 """Compute trays of one NVL72 rack."""
-_FIRST_TRAYS: Final = 8
-_SWITCH_SLOTS: Final = 9
+_TRAYS_BELOW_SWITCHES: Final = 8
+_SWITCH_SLOTS_PER_RACK: Final = 9
 """The NVSwitch trays sit between the eighth and the ninth compute tray."""
 _CLIQUE: Final = 32766
-_CHASSIS: Final = 10**12
+_FIRST_CHASSIS_SERIAL: Final = 10**12
 """Below this, serial numbers of chassis would lose their length."""
 
 # large_cluster: racks of one NVL72 each, then as many racks again of four 8-GPU nodes.
-_BLOCK_RACKS: Final = 16
-_ZONE_BLOCKS: Final = 32
-_HGX_NODES: Final = 4
-_UNIT: Final = 32
+_RACKS_PER_BLOCK: Final = 16
+_BLOCKS_PER_ZONE: Final = 32
+_HGX_NODES_PER_RACK: Final = 4
+_NODES_PER_UNIT: Final = 32
 _RACKS: Final[dict[str, dict[str, str]]] = load(Path(__file__).with_name("racks.yaml").read_bytes())
 
 
@@ -72,7 +72,7 @@ def demo_cluster() -> tuple[SimulatedNode, ...]:
     One block has a GB200 NVL72 rack and a rack of L40S nodes, the other has two racks of DGX H200.
     """
     tray = load_profile("gb200-nvl72-tray")
-    trays = [_tray(tray, "rack-1", index) for index in range(_TRAYS)]
+    trays = [_tray(tray, "rack-1", index) for index in range(_TRAYS_PER_RACK)]
     l40s = _numbered("l40s-4", "l40s", count=4)
     h200 = _numbered("dgx-h200", "h200", count=8)
     return (
@@ -107,9 +107,9 @@ def _tray(machine: Machine, rack: str, index: int) -> Machine:
     """One compute tray in its place: the fabric is the rack's, slot and tray number are its own."""
     tray = with_identity(machine, f"gb200-{index + 1:02}")
     slot = index + 1
-    if index >= _FIRST_TRAYS:
-        slot += _SWITCH_SLOTS
-    chassis = _CHASSIS + identity(rack, "chassis").int % _CHASSIS
+    if index >= _TRAYS_BELOW_SWITCHES:
+        slot += _SWITCH_SLOTS_PER_RACK
+    chassis = _FIRST_CHASSIS_SERIAL + identity(rack, "chassis").int % _FIRST_CHASSIS_SERIAL
     place = TrayPlatform(
         chassis=str(chassis),
         slot=slot,
@@ -132,9 +132,9 @@ def _registered(fabric: FabricRegistration | None, rack: str) -> FabricRegistrat
 
 
 def _labels(machine: Machine, block: str, rack: str) -> dict[str, str]:
-    grace = any(gpu.c2c_links for gpu in machine.gpus)
+    has_grace = any(gpu.c2c_links for gpu in machine.gpus)
     return {
-        "kubernetes.io/arch": "arm64" if grace else "amd64",
+        "kubernetes.io/arch": "arm64" if has_grace else "amd64",
         "kubernetes.io/os": "linux",
         label_keys.HOSTNAME: machine.name,
         label_keys.GPU_PRESENT: "true",
@@ -156,7 +156,7 @@ def large_cluster(count: int, seed: int = 0, rails: int = 0) -> Iterator[dict[st
     rack = 0
     while number < count:
         is_nvl72 = rack % 2 == 0
-        size = _TRAYS if is_nvl72 else _HGX_NODES
+        size = _TRAYS_PER_RACK if is_nvl72 else _HGX_NODES_PER_RACK
         gpus = 4 if is_nvl72 else 8
         left = count - number
         for position in range(min(size, left)):
@@ -165,7 +165,7 @@ def large_cluster(count: int, seed: int = 0, rails: int = 0) -> Iterator[dict[st
             uid = str(identity(seed, "node", number))
             node = node_object(name, labels, gpus, uid=uid)
             if rails:
-                unit, port = divmod(number, _UNIT)
+                unit, port = divmod(number, _NODES_PER_UNIT)
                 cabling = _cabling(unit, port, rails)
                 node["metadata"]["annotations"] |= cabling
             yield node
@@ -177,8 +177,8 @@ def _large_cluster_labels(name: str, rack: int, position: int, seed: int) -> dic
     """Labels of one node; racks of even numbers are NVL72s."""
     is_nvl72 = rack % 2 == 0
     kind = "nvl72" if is_nvl72 else "hgx"
-    block = rack // _BLOCK_RACKS
-    zone_number = rack // (_BLOCK_RACKS * _ZONE_BLOCKS)
+    block = rack // _RACKS_PER_BLOCK
+    zone_number = rack // (_RACKS_PER_BLOCK * _BLOCKS_PER_ZONE)
     zone = chr(ord("a") + zone_number)
     labels = {
         **_RACKS[kind],
@@ -192,7 +192,7 @@ def _large_cluster_labels(name: str, rack: int, position: int, seed: int) -> dic
     if is_nvl72:
         fabric = identity(seed, "fabric", rack)
         labels[label_keys.NVLINK_DOMAIN] = f"{fabric}.{_CLIQUE}"
-        labels[label_keys.CHASSIS] = str(_CHASSIS + rack)
+        labels[label_keys.CHASSIS] = str(_FIRST_CHASSIS_SERIAL + rack)
         labels[label_keys.TRAY] = str(position)
     return labels
 

@@ -12,7 +12,7 @@ from toposcope.text import printable
 
 Kind = TypeVar("Kind")
 Number = Annotated[int, msgspec.Meta(ge=0)]
-_LONGEST_MESSAGE: Final = 1000
+_MOST_MESSAGE_CHARACTERS: Final = 1000
 _WORDS: Final = {
     "int": "a whole number, 0 or more",
     "str": "text (quote it when it looks like something else)",
@@ -30,7 +30,7 @@ class DocumentError(ToposcopeError, ValueError):
     """A document that cannot be used."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message, _LONGEST_MESSAGE))
+        super().__init__(printable(message, _MOST_MESSAGE_CHARACTERS))
 
 
 def read_document(
@@ -73,10 +73,10 @@ def _problem(words: str) -> str:
     """A problem of msgspec without its field."""
     expected, _, got = words.partition("`, got `")
     if got:
-        found = got.removesuffix("`")
+        actual = got.removesuffix("`")
         wanted = expected.removeprefix("Expected `").removesuffix(" | null")
         wanted = _WORDS.get(wanted, wanted)
-        return f"is `{found}`, write {wanted}"
+        return f"is `{actual}`, write {wanted}"
 
     number = words.removeprefix("Expected `int` ")
     if number != words:

@@ -98,7 +98,7 @@ class MachineFaults(DocumentPart):
                 return fault.error
         return None
 
-    def link_down(self, gpu: int, link: int) -> bool:
+    def is_link_down(self, gpu: int, link: int) -> bool:
         """Whether this end of a link is dead."""
         dead = self.links_down.get(gpu, frozenset())
         return dead == "all" or link in dead

@@ -107,7 +107,7 @@ class NvLinkPort:
     remote: Remote
     address: str | None = None
     remote_link: int = 0
-    active: bool = True
+    is_active: bool = True
 
 
 NO_CLUSTER: Final = uuid.UUID(int=0)
@@ -163,7 +163,7 @@ class SimulatedGpu:
     c2c_mbps: int = 0
     memory_node: int | None = None
     """NUMA node of the GPU's own memory (Grace)."""
-    pcie_p2p: bool = True
+    has_pcie_p2p: bool = True
     mig: tuple[str, ...] | None = None
     """UUIDs of its MIG devices; () when MIG is off, None when the product has no MIG."""
     fabric: FabricRegistration | None = None
@@ -185,12 +185,12 @@ class SimulatedNic:
     name: str
     function: PciFunction
     link_layer: str
-    active: bool
+    is_active: bool
     node_guid: int
     physfn: str | None = None
-    management: bool = False
+    is_management: bool = False
     """Whether it is a bridge to the NVSwitches of an HGX B200 or B300, by its VPD."""
-    vpd: bool = True
+    has_vpd: bool = True
     """Whether the vital product data can be read, which takes root's rights."""
 
     @property
@@ -249,7 +249,7 @@ class Machine:
     faults: MachineFaults = field(default_factory=MachineFaults)
     notes: tuple[str, ...] = ()
     """What was assumed where the description of the machine left something open."""
-    nvlinks_known: bool = True
+    has_known_nvlinks: bool = True
     """Whether the description says which NVLinks there are.
 
     Where it does not, a lack of links in `gpus` means nothing.

@@ -11,7 +11,7 @@ from toposcope.simulator.machine import identity
 
 _TIME: Final = "2025-01-15T08:00:00Z"
 _HEARTBEAT: Final = "2025-01-15T09:30:00Z"
-_IMAGES: Final = 50
+_MOST_IMAGES: Final = 50
 """The kubelet reports its 50 largest images by default (nodeStatusMaxImages)."""
 _SHARED: Final[dict[str, Any]] = load(Path(__file__).with_name("node.yaml").read_bytes())
 _POD: Final[dict[str, Any]] = load(Path(__file__).with_name("pod.yaml").read_bytes())
@@ -100,7 +100,7 @@ def _conditions() -> list[dict[str, str]]:
 
 @functools.cache
 def _images() -> list[dict[str, Any]]:
-    return [_image(number) for number in range(_IMAGES)]
+    return [_image(number) for number in range(_MOST_IMAGES)]
 
 
 def _image(number: int) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def wire(
 
     used = dict.fromkeys(switches, 0)
     to_cpu = NvLinkPort(Remote.CPU)
-    nowhere = NvLinkPort(Remote.UNKNOWN, active=False)
+    nowhere = NvLinkPort(Remote.UNKNOWN, is_active=False)
     for own in links:
         own.extend(_into_switches(wiring.switched, used))
         own.extend([to_cpu] * wiring.cpu)
@@ -117,11 +117,11 @@ def _into_switches(count: int, used: dict[str, int]) -> Iterator[NvLinkPort]:
 
 def _cut(links: list[list[NvLinkPort]], gpus: Sequence[str], gpu: int, number: int) -> None:
     link = links[gpu][number]
-    links[gpu][number] = replace(link, active=False)
+    links[gpu][number] = replace(link, is_active=False)
     if link.remote is not Remote.GPU or link.address is None:
         return
 
     peer = gpus.index(link.address)
     peer_links = links[peer]
     far_end = peer_links[link.remote_link]
-    peer_links[link.remote_link] = replace(far_end, active=False)
+    peer_links[link.remote_link] = replace(far_end, is_active=False)

@@ -39,7 +39,7 @@ _HIDDEN_ADDRESS: Final = "ffffffff:ff:ff.f"
 # Struct versions carry their size; a driver refuses those that are younger than itself.
 _FABRIC_VERSIONS: Final = {pynvml.nvmlGpuFabricInfo_v2: 550, pynvml.nvmlGpuFabricInfo_v3: 580}
 _PLATFORM_VERSIONS: Final = (pynvml.nvmlPlatformInfo_v1, pynvml.nvmlPlatformInfo_v2)
-_YOUNG_EVENTS: Final = 570
+_YOUNG_EVENTS_BRANCH: Final = 570
 """The branch of the driver that brought them; so it is with the calls and fields that follow."""
 _CALL_SINCE: Final = {
     f"nvmlDeviceGet{call}": branch
@@ -110,7 +110,7 @@ def _fact(
     of: Callable[[SimulatedGpu], _Fact | None],
 ) -> "Callable[[SimulatedNvml, _Handle], _Fact]":
     """A call that answers one fact of a GPU."""
-    return lambda nvml, handle: _known(of(nvml._gpu(handle)))  # noqa: SLF001 - a call of this class
+    return lambda nvml, handle: _supported(of(nvml._gpu(handle)))  # noqa: SLF001 - a call of this class
 
 
 @_guarded
@@ -222,7 +222,7 @@ class SimulatedNvml:
 
     def nvmlSystemGetDriverVersion(self) -> str:
         """The version of the driver."""
-        return _known(self.machine.driver)
+        return _supported(self.machine.driver)
 
     # Devices
 
@@ -272,7 +272,7 @@ class SimulatedNvml:
         if not isinstance(handle, _Handle) or handle.mig is None:
             return self._gpu(handle).uuid
         gpu = self.machine.gpus[handle.gpu]
-        mig_devices = _known(gpu.mig)
+        mig_devices = _supported(gpu.mig)
         return mig_devices[handle.mig]
 
     nvmlDeviceGetName = _fact(lambda gpu: gpu.name)
@@ -290,7 +290,7 @@ class SimulatedNvml:
 
     def nvmlDeviceGetMigMode(self, handle: _Handle) -> list[int]:
         """Current and pending mode."""
-        enabled = int(bool(_known(self._gpu(handle).mig)))
+        enabled = int(bool(_supported(self._gpu(handle).mig)))
         return [enabled, enabled]
 
     def nvmlDeviceGetMaxMigDeviceCount(self, handle: _Handle) -> int:
@@ -299,7 +299,7 @@ class SimulatedNvml:
 
     def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: _Handle, index: int) -> _Handle:
         """A MIG device; NotFound on an empty slot."""
-        devices = _known(self._gpu(handle).mig)
+        devices = _supported(self._gpu(handle).mig)
         if not 0 <= index < _MIG_SLOTS:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         if index >= len(devices):
@@ -323,12 +323,12 @@ class SimulatedNvml:
     def _live(self, gpu: int, link: int) -> NvLinkPort:
         here = self.machine.gpus[gpu].links[link]
         if self._is_down(gpu, link, here):
-            return replace(here, active=False)
+            return replace(here, is_active=False)
         return here
 
     def _is_down(self, gpu: int, link: int, here: NvLinkPort) -> bool:
         """Whether a fault took a link down, at its own end or at the other GPU's."""
-        if self.faults.link_down(gpu, link):
+        if self.faults.is_link_down(gpu, link):
             return True
         if here.remote is not Remote.GPU:
             return False
@@ -337,7 +337,7 @@ class SimulatedNvml:
         peer = self._index_of(here.address)
         if peer in self.faults.lost or peer in self.faults.vanished:
             return True
-        return self.faults.link_down(peer, here.remote_link)
+        return self.faults.is_link_down(peer, here.remote_link)
 
     def _index_of(self, address: str | None) -> int:
         for index, gpu in enumerate(self.machine.gpus):
@@ -349,13 +349,13 @@ class SimulatedNvml:
         active = []
         for number in range(len(self.machine.gpus[gpu].links)):
             link = self._live(gpu, number)
-            if link.active:
+            if link.is_active:
                 active.append(link)
         return active
 
     def nvmlDeviceGetNvLinkState(self, handle: _Handle, link: int) -> int:
         """1 active, 0 not."""
-        return int(self._link(handle, link).active)
+        return int(self._link(handle, link).is_active)
 
     def nvmlDeviceGetNvLinkCapability(self, handle: _Handle, link: int, capability: int) -> int:
         """1 or 0 for one NVML_NVLINK_CAP_*.
@@ -378,12 +378,12 @@ class SimulatedNvml:
     def nvmlDeviceGetNvLinkVersion(self, handle: _Handle, link: int) -> int:
         """The enum NVML_NVLINK_VERSION_*."""
         self._link(handle, link)
-        return _known(self._gpu(handle).nvlink_version)
+        return _supported(self._gpu(handle).nvlink_version)
 
     def nvmlDeviceGetNvLinkRemotePciInfo(self, handle: _Handle, link: int) -> Any:
         """Address of the far end; all F where it has none that this machine can see."""
         wire = self._link(handle, link)
-        if not wire.active:
+        if not wire.is_active:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
         for function in self.machine.functions:
@@ -395,7 +395,7 @@ class SimulatedNvml:
     def nvmlDeviceGetNvLinkRemoteDeviceType(self, handle: _Handle, link: int) -> int:
         """What the far end is; unknown while the link is down."""
         wire = self._link(handle, link)
-        return int(wire.remote if wire.active else Remote.UNKNOWN)
+        return int(wire.remote if wire.is_active else Remote.UNKNOWN)
 
     def nvmlDeviceGetFieldValues(self, handle: _Handle, fields: list[int | tuple[int, int]]) -> Any:
         """An array of c_nvmlFieldValue_t.
@@ -405,11 +405,11 @@ class SimulatedNvml:
         gpu = self._gpu(handle)
         array = pynvml.c_nvmlFieldValue_t * len(fields)
         values = array()
-        for entry, asked in zip(values, fields, strict=True):
-            if isinstance(asked, tuple):
-                entry.fieldId, entry.scopeId = asked
+        for entry, question in zip(values, fields, strict=True):
+            if isinstance(question, tuple):
+                entry.fieldId, entry.scopeId = question
             else:
-                entry.fieldId = asked
+                entry.fieldId = question
                 entry.scopeId = 0
             entry.valueType = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
             try:
@@ -453,18 +453,18 @@ class SimulatedNvml:
             raise ctypes.ArgumentError(
                 f"argument 3: TypeError: {type(capability).__name__} is not an integer"
             )
-        one, other = self._pair(a, b)
+        first, second = self._pair(a, b)
         if not 0 <= capability < pynvml.NVML_P2P_CAPS_INDEX_UNKNOWN:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        over_pcie = one.pcie_p2p and other.pcie_p2p
+        over_pcie = first.has_pcie_p2p and second.has_pcie_p2p
         refusal = pynvml.NVML_P2P_STATUS_GPU_NOT_SUPPORTED
         if capability == pynvml.NVML_P2P_CAPS_INDEX_PCI:
             possible = over_pcie
         elif capability in _NVLINK_ONLY:
-            possible = self._nvlink_between(a.gpu, b.gpu)
+            possible = self._has_nvlink_between(a.gpu, b.gpu)
             refusal = pynvml.NVML_P2P_STATUS_NOT_SUPPORTED
         else:
-            possible = over_pcie or self._nvlink_between(a.gpu, b.gpu)
+            possible = over_pcie or self._has_nvlink_between(a.gpu, b.gpu)
         return int(pynvml.NVML_P2P_STATUS_OK if possible else refusal)
 
     def _pair(self, a: _Handle, b: _Handle) -> tuple[SimulatedGpu, SimulatedGpu]:
@@ -472,7 +472,7 @@ class SimulatedNvml:
         self._reach(b.gpu)
         return pair
 
-    def _nvlink_between(self, a: int, b: int) -> bool:
+    def _has_nvlink_between(self, a: int, b: int) -> bool:
         """Whether an active link leads from one GPU to the other, directly or through a switch."""
         peer = self.machine.gpus[b].function.address
         for link in self._active_links(a):
@@ -491,7 +491,7 @@ class SimulatedNvml:
 
     def _fabric(self, handle: _Handle) -> FabricRegistration:
         gpu = self._gpu(handle)
-        fabric = _known(gpu.fabric)
+        fabric = _supported(gpu.fabric)
         changes = self.faults.fabric.get(handle.gpu, {})
         return replace(fabric, **cast("dict[str, Any]", changes))
 
@@ -519,7 +519,7 @@ class SimulatedNvml:
         """Fill a nvmlPlatformInfo_v1_t or _v2_t: both have the same layout."""
         gpu = self._gpu(handle)
         memory = _memory(info)
-        platform = _known(gpu.platform)
+        platform = _supported(gpu.platform)
         if _version(memory) not in _PLATFORM_VERSIONS:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
 
@@ -547,7 +547,7 @@ class SimulatedNvml:
         """The event types that the driver knows, as a mask."""
         self._gpu(handle)
         types = pynvml.nvmlEventTypeXidCriticalError
-        if self._branch >= _YOUNG_EVENTS:
+        if self._branch >= _YOUNG_EVENTS_BRANCH:
             types |= pynvml.nvmlEventTypeGpuUnavailableError
             types |= pynvml.nvmlEventTypeGpuRecoveryAction
         return int(types)
@@ -576,7 +576,7 @@ class SimulatedNvml:
 
 def _c2c_field(gpu: SimulatedGpu, field: int, scope: int) -> int:
     """One of `_C2C_FIELDS`."""
-    count = _known(gpu.c2c_links or None)
+    count = _supported(gpu.c2c_links or None)
     if field == pynvml.NVML_FI_DEV_C2C_LINK_COUNT:
         return count
     if scope >= count:
@@ -589,13 +589,13 @@ def _c2c_field(gpu: SimulatedGpu, field: int, scope: int) -> int:
 def _link_field(gpu: SimulatedGpu, link: NvLinkPort, field: int) -> int:
     """One of `_LINK_FIELDS`."""
     if field == pynvml.NVML_FI_DEV_NVLINK_GET_STATE:
-        return int(link.active)
+        return int(link.is_active)
     if field == pynvml.NVML_FI_DEV_NVLINK_GET_SPEED:
-        return _known(gpu.link_mbps) if link.active else 0
-    return _known(link.remote_link if link.active else None)
+        return _supported(gpu.link_mbps) if link.is_active else 0
+    return _supported(link.remote_link if link.is_active else None)
 
 
-def _known(value: _Fact | None) -> _Fact:
+def _supported(value: _Fact | None) -> _Fact:
     """What the product has; NotSupported otherwise."""
     if value is None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -606,12 +606,12 @@ def _gpu_field(gpu: SimulatedGpu, active_links: Sequence[NvLinkPort], field: int
     """A field of all links of a GPU; raises NVMLError for one that is not known."""
     match field:
         case pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT:
-            return _known(len(gpu.links) or None)
+            return _supported(len(gpu.links) or None)
         case pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON:
-            return _known(gpu.link_mbps if active_links else None)
+            return _supported(gpu.link_mbps if active_links else None)
         case pynvml.NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT:
             switched = sum(link.remote is Remote.SWITCH for link in active_links)
-            return _known(switched if gpu.links else None)
+            return _supported(switched if gpu.links else None)
     raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
 
 

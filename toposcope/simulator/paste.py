@@ -68,7 +68,7 @@ _SPELT: Final = (
 )
 """How JSON, `cat -A` and rsyslog write what a terminal does not show."""
 _NUMBER: Final = re.compile(r"^\s{0,10}(\d{1,9})(?:[:|] ?|\t| {2})")
-_FEWEST: Final = 3
+_LEAST_NUMBERED_LINES: Final = 3
 """So many lines with numbers that follow each other are numbered."""
 
 _FIRST_ROW: Final = re.compile(
@@ -76,7 +76,7 @@ _FIRST_ROW: Final = re.compile(
 )
 _FIRST_COLUMN: Final = re.compile(r"(?<![\w./-])GPU0(?!\d)(?!\s+X(?:\s|$))")
 _HEADER: Final = re.compile(r"\s*GPU0\s*(?:GPU\d|NIC\d|\w+_|CPU)")
-_WIDEST_GAP: Final = 12
+_MOST_GAP_LINES: Final = 12
 """The most lines between a header and the first row.
 
 A header of 16 GPUs and 24 NICs takes so many on a narrow terminal.
@@ -161,7 +161,9 @@ def _without_numbers(lines: list[str]) -> list[str]:
             numbers.append(int(match[1]))
         elif line.strip():
             return lines
-    if len(numbers) < _FEWEST or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+    if len(numbers) < _LEAST_NUMBERED_LINES or numbers != list(
+        range(numbers[0], numbers[0] + len(numbers))
+    ):
         return lines
     return [_NUMBER.sub("", line, count=1) for line in lines]
 
@@ -202,16 +204,16 @@ def _is_rule(line: str) -> bool:
 
 def matrices(lines: Sequence[str]) -> list[Matrix]:
     """The matrices in cleaned lines, in their order; those of `-p2p` too."""
-    found: list[Matrix] = []
+    all_matrices: list[Matrix] = []
     for prefix, own in _by_prefix(lines).items():
         host = _host_of(prefix)
         for matrix in _in_lines(own, host):
-            found.append(_with_command(matrix, lines))
+            all_matrices.append(_with_command(matrix, lines))
 
-    found.sort(key=lambda matrix: matrix.line)
-    if len(found) > 1:
-        return _numbered(found)
-    return found
+    all_matrices.sort(key=lambda matrix: matrix.line)
+    if len(all_matrices) > 1:
+        return _numbered(all_matrices)
+    return all_matrices
 
 
 def _with_command(matrix: Matrix, lines: Sequence[str]) -> Matrix:
@@ -221,10 +223,10 @@ def _with_command(matrix: Matrix, lines: Sequence[str]) -> Matrix:
     return replace(matrix, shows=_by_command(lines[: matrix.line]))
 
 
-def _numbered(found: Sequence[Matrix]) -> list[Matrix]:
+def _numbered(all_matrices: Sequence[Matrix]) -> list[Matrix]:
     """The matrices; those without a host go by their number."""
     named = []
-    for number, matrix in enumerate(found, 1):
+    for number, matrix in enumerate(all_matrices, 1):
         host = matrix.host or f"matrix {number}"
         named.append(replace(matrix, host=host))
     return named
@@ -241,20 +243,20 @@ def _untimed(text: str) -> str:
 def _prefixes(lines: Sequence[str]) -> set[str]:
     """What stands before each line of some host: before a first row and the header above it."""
     headed: set[str] = set()
-    found: set[str] = set()
+    prefixes: set[str] = set()
     for line in lines:
         row = _FIRST_ROW.match(line)
         if row is not None:
             prefix = row["prefix"]
             if prefix.strip() and prefix.rstrip() in headed:
-                found.add(prefix)
+                prefixes.add(prefix)
             continue
 
         header = _FIRST_COLUMN.search(line)
         if header is not None:
             prefix = line[: header.start()]
             headed.add(prefix.rstrip())
-    return found
+    return prefixes
 
 
 def _by_prefix(lines: Sequence[str]) -> dict[str, list[_Line]]:
@@ -264,7 +266,7 @@ def _by_prefix(lines: Sequence[str]) -> dict[str, list[_Line]]:
     bare = {prefix.rstrip(): prefix for prefix in prefixes}
     lengths = sorted(set(map(len, prefixes)), reverse=True)
 
-    found: dict[str, list[_Line]] = {}
+    by_prefix: dict[str, list[_Line]] = {}
     for number, line in enumerate(lines, 1):
         prefix = bare.get(line, "")
         for length in lengths:
@@ -275,9 +277,9 @@ def _by_prefix(lines: Sequence[str]) -> dict[str, list[_Line]]:
         text = line[len(prefix) :]
         if prefix:
             text = _untimed(text)
-        own = found.setdefault(prefix, [])
+        own = by_prefix.setdefault(prefix, [])
         own.append(_Line(number, text))
-    return found
+    return by_prefix
 
 
 def _in_lines(lines: Sequence[_Line], host: str) -> Iterator[Matrix]:
@@ -310,7 +312,7 @@ def _headers(lines: Sequence[str]) -> Iterator[int]:
     for number, line in enumerate(lines):
         if not _FIRST_ROW.match(line):
             continue
-        for above in range(number - 1, max(last, number - 1 - _WIDEST_GAP), -1):
+        for above in range(number - 1, max(last, number - 1 - _MOST_GAP_LINES), -1):
             if _FIRST_COLUMN.search(lines[above]):
                 yield above
                 break
@@ -351,8 +353,8 @@ _HOST_LINES: Final = tuple(
         rf"\[\d+\] \d\d:\d\d:\d\d \[SUCCESS\] {_NAME}\s*",  # parallel-ssh
     )
 )
-_LONGEST_HOST_LINE: Final = 200
-_FARTHEST_NAME: Final = 12
+_MOST_HOST_LINE_CHARACTERS: Final = 200
+_MOST_LINES_ABOVE: Final = 12
 _NO_HOSTS: Final = frozenset(
     {"Legend", "NIC", "X", "Legend:", "bash", "text", "shell", "console", "output"}
 )
@@ -360,7 +362,7 @@ _NO_HOSTS: Final = frozenset(
 
 def _host_in(line: str) -> str:
     """The host that a line above a matrix names; empty: it is no such line."""
-    if len(line) > _LONGEST_HOST_LINE:
+    if len(line) > _MOST_HOST_LINE_CHARACTERS:
         return ""
     for pattern in _HOST_LINES:
         match = pattern.fullmatch(line.strip())
@@ -371,7 +373,7 @@ def _host_in(line: str) -> str:
 
 def _host_above(lines: Sequence[str]) -> str:
     """The host that the last of these lines names, not far above the matrix."""
-    for line in reversed(lines[-_FARTHEST_NAME:]):
+    for line in reversed(lines[-_MOST_LINES_ABOVE:]):
         if host := _host_in(line):
             return host
     return ""

@@ -50,8 +50,8 @@ class RootComplex:
 class _Buses:
     """Bus numbers, each domain's 256 after those of the domain before it, and which are in use."""
 
-    def __init__(self, taken: set[int]) -> None:
-        self._taken = taken
+    def __init__(self, used_numbers: set[int]) -> None:
+        self._used_numbers = used_numbers
         self._last = -1
 
     def start(self, bus: str | None) -> int:
@@ -64,7 +64,7 @@ class _Buses:
                     "such as '0000:17'"
                 )
             self._last = int(match[1] + match[2], 16) - 1
-            if self._last + 1 in self._taken:
+            if self._last + 1 in self._used_numbers:
                 raise LayoutError(
                     f"bus {bus}: already used by the root complexes before it; choose a higher one"
                 )
@@ -73,9 +73,9 @@ class _Buses:
     def next(self) -> int:
         """The next free bus after the last one given out."""
         self._last += 1
-        while self._last in self._taken:
+        while self._last in self._used_numbers:
             self._last += 1
-        self._taken.add(self._last)
+        self._used_numbers.add(self._last)
         return self._last
 
 
@@ -97,11 +97,11 @@ def place(
         bus = buses.start(root.bus)
         root_name = f"pci{bus >> 8:04x}:{bus & 0xFF:02x}"
         # Device 0 of a root bus is the host bridge itself.
-        for name, found in tree.below(bus, root.ports, (), first=1):
+        for name, position in tree.below(bus, root.ports, (), first=1):
             slots[name] = Slot(
-                found.address,
+                position.address,
                 root_name,
-                found.bridges,
+                position.bridges,
                 root.numa_node,
             )
     return slots

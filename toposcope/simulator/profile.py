@@ -391,7 +391,7 @@ def _simulated_gpus(
             c2c_links=spec.c2c.links,
             c2c_mbps=spec.c2c.mbps,
             memory_node=spec.memory_nodes[index] if spec.memory_nodes else None,
-            pcie_p2p=not spec.geforce,
+            has_pcie_p2p=not spec.geforce,
             mig=spec.mig_devices(name, index),
             fabric=fabric,
             platform=platform,
@@ -427,11 +427,11 @@ def _nic(
         name=name,
         function=functions[name],
         link_layer="InfiniBand" if is_infiniband else "Ethernet",
-        active=bool(card.state),
+        is_active=bool(card.state),
         node_guid=identity(machine, name).int >> 64,
         physfn=functions[card.physfn].address if card.physfn else None,
-        management=card.management,
-        vpd=card.vpd,
+        is_management=card.management,
+        has_vpd=card.vpd,
     )
 
 
@@ -594,16 +594,16 @@ def _virtual_slots(
     cards: Mapping[str, _NicCard], slots: Mapping[str, Slot]
 ) -> Iterator[tuple[str, Slot]]:
     """Virtual functions follow the last function of their card, eight to a device number."""
-    taken: dict[str, int] = {}
+    functions_by_bus: dict[str, int] = {}
     for name, card in cards.items():
         if card.physfn is None:
             continue
         parent = slots[card.physfn]
         bus = parent.address[:-5]
-        if bus not in taken:
-            taken[bus] = sum(slot.address.startswith(bus) for slot in slots.values())
-        device, function = divmod(taken[bus], 8)
-        taken[bus] += 1
+        if bus not in functions_by_bus:
+            functions_by_bus[bus] = sum(slot.address.startswith(bus) for slot in slots.values())
+        device, function = divmod(functions_by_bus[bus], 8)
+        functions_by_bus[bus] += 1
         slot = Slot(
             f"{bus}:{device:02x}.{function}",
             parent.root,

@@ -275,10 +275,10 @@ class ReplayedNvml:
         self._functions = {call.name for call in recording.calls}
         self._answers: dict[bytes, list[Answer]] = {}
         for call in reversed(recording.calls):
-            asked = question(call.name, call.arguments)
-            if asked not in self._answers:
-                self._answers[asked] = []
-            self._answers[asked].append(call.answer)
+            call_question = question(call.name, call.arguments)
+            if call_question not in self._answers:
+                self._answers[call_question] = []
+            self._answers[call_question].append(call.answer)
 
     def __getattr__(self, name: str) -> Any:
         if name in self._functions:
@@ -293,22 +293,22 @@ class ReplayedNvml:
         return function
 
     def _ask(self, name: str, *arguments: Any) -> Any:
-        asked = question(name, [argument(value) for value in arguments])
-        answers = self._answers.get(asked)
+        call_question = question(name, [argument(value) for value in arguments])
+        answers = self._answers.get(call_question)
         if answers is None:
             raise RecordingError(
-                f"the recording holds no answer to {asked.decode()}: "
+                f"the recording holds no answer to {call_question.decode()}: "
                 "record the machine again with this version"
             )
         answer = answers.pop() if len(answers) > 1 else answers[0]
-        return _replayed(answer, arguments, asked)
+        return _replayed(answer, arguments, call_question)
 
     def nvmlEventSetCreate(self) -> NoReturn:  # noqa: N802 - NVML's name
         """Nothing ever happens to a recorded machine: there is nothing to listen to."""
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
 
-def _replayed(answer: Answer, arguments: tuple[Any, ...], asked: bytes) -> Any:
+def _replayed(answer: Answer, arguments: tuple[Any, ...], call_question: bytes) -> Any:
     """What a call with these arguments returns, or raises."""
     match answer:
         case Value(value):
@@ -327,7 +327,8 @@ def _replayed(answer: Answer, arguments: tuple[Any, ...], asked: bytes) -> Any:
             raise _exception(raised)
         case Silence():
             raise RecordingError(
-                f"the recorded machine never answered {asked.decode()}: it hung or crashed there"
+                f"the recorded machine never answered {call_question.decode()}: "
+                "it hung or crashed there"
             )
 
 

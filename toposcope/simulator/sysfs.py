@@ -91,7 +91,7 @@ def _write_infiniband(nic: SimulatedNic, top: str) -> None:
     folder = f"{device}/infiniband/{nic.name}"
     path = f"{top}/{folder}"
     port = f"{path}/ports/1"
-    state = "4: ACTIVE" if nic.active else "1: DOWN"
+    state = "4: ACTIVE" if nic.is_active else "1: DOWN"
     guid = _guid(nic.node_guid)
     address = nic.slot.address
     os.makedirs(port)  # noqa: PTH103 - pathlib is several times slower here
@@ -121,13 +121,13 @@ def _write_vpd(machine: Machine, top: str) -> None:
     """Vital product data of bridges to NVSwitches and of cards with Data Direct."""
     cards: dict[str, str] = {}
     for nic in machine.nics:
-        if not nic.vpd:
+        if not nic.has_vpd:
             continue
         card = identity(machine.name, "card", nic.slot.card).hex
         cards[nic.name] = card
-        is_told = nic.management or machine.data_direct
+        is_told = nic.is_management or machine.data_direct
         if nic.physfn is None and is_told:
-            submodel = "SW_MNG" if nic.management else ""
+            submodel = "SW_MNG" if nic.is_management else ""
             data = vpd_data(card=card, submodel=submodel)
             folder = _folder(nic.function)
             _put_bytes(f"{top}/{folder}/vpd", data)

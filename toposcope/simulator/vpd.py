@@ -2,9 +2,9 @@
 
 from typing import Final
 
-_NAME: Final = 0x82
-_READ_ONLY: Final = 0x90
-_END: Final = 0x78
+_NAME_TAG: Final = 0x82
+_READ_ONLY_TAG: Final = 0x90
+_END_TAG: Final = 0x78
 
 
 def vpd_data(*, card: str, submodel: str = "") -> bytes:
@@ -14,9 +14,9 @@ def vpd_data(*, card: str, submodel: str = "") -> bytes:
         maker += f":SMDL={submodel}"
 
     content = _field(b"V3", card) + _field(b"VA", maker)
-    name = _resource(_NAME, b"Network adapter")
-    read_only = _resource(_READ_ONLY, content)
-    end = bytes([_END])
+    name = _resource(_NAME_TAG, b"Network adapter")
+    read_only = _resource(_READ_ONLY_TAG, content)
+    end = bytes([_END_TAG])
     return name + read_only + end
 
 

@@ -38,12 +38,12 @@ def unwrapped(lines: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
                 is_wrapped = True
     header = _WIDE_COLUMN.sub(lambda column: " ".join(column[0].split()), header)
 
-    rows = _Rows(header, wrapped=is_wrapped)
+    rows = _Rows(header, is_wrapped=is_wrapped)
     for line in lines[first:]:
         if line.startswith("##"):
             break
         rows.take(line)
-    return header, rows.found
+    return header, rows.rows
 
 
 def _first_row(heads: Sequence[str]) -> int:
@@ -94,16 +94,16 @@ def _strange(header: str, heads: set[str]) -> int:
 class _Rows:
     """Collects rows line by line."""
 
-    def __init__(self, header: str, *, wrapped: bool) -> None:
+    def __init__(self, header: str, *, is_wrapped: bool) -> None:
         self._devices: set[str] = set()
         self._width = 0
         """Cells of a row."""
         self._tail = 0
         """Columns behind the cells."""
-        self._wrapped = wrapped
+        self._is_wrapped = is_wrapped
         """Whether some line was wrapped: the columns behind the cells may be, too."""
-        self._after_blank = False
-        self.found: list[tuple[str, str]] = []
+        self._is_after_blank = False
+        self.rows: list[tuple[str, str]] = []
 
         devices_only = re.sub("|".join(TAIL_COLUMNS), " ", header)
         for word in devices_only.split():
@@ -117,38 +117,38 @@ class _Rows:
     def take(self, line: str) -> None:
         """The next line below the header."""
         if not line.strip():
-            self._after_blank = True
+            self._is_after_blank = True
             return
         name = line.split(maxsplit=1)[0]
         if self._continues(name, line):
             return
         if self._begins(name, line):
-            self.found.append((name, line.lstrip()))
-            self._after_blank = False
+            self.rows.append((name, line.lstrip()))
+            self._is_after_blank = False
 
     def _begins(self, name: str, line: str) -> bool:
         """Whether a row begins here.
 
         Inside the matrix a device's name is enough, because its cells may be damaged.
         """
-        if not self._after_blank and name in self._devices:
+        if not self._is_after_blank and name in self._devices:
             return True
         head = _head(line)
-        seen = {other for other, _ in self.found}
-        return bool(head) and not (self._after_blank and head in seen)
+        seen = {other for other, _ in self.rows}
+        return bool(head) and not (self._is_after_blank and head in seen)
 
     def _continues(self, name: str, line: str) -> bool:
         """Whether the line is the rest of the last row, which is then joined."""
-        if name in self._devices or self._after_blank or not self.found:
+        if name in self._devices or self._is_after_blank or not self.rows:
             return False
-        device, row = self.found[-1]
+        device, row = self.rows[-1]
         if not self._is_open(device, row):
             return False
         joined = self._joined(device, row, line)
         if joined is None:
             return False
-        self.found[-1] = device, joined
-        self._wrapped = True
+        self.rows[-1] = device, joined
+        self._is_wrapped = True
         return True
 
     def _is_open(self, device: str, row: str) -> bool:
@@ -157,7 +157,7 @@ class _Rows:
         if len(cells) < self._width:
             return bool(cells)
         behind = row[end:].split()
-        return self._wrapped and len(behind) < self._tail
+        return self._is_wrapped and len(behind) < self._tail
 
     def _joined(self, device: str, row: str, line: str) -> str | None:
         """Both as one row; None where that makes none. A break may be in the middle of a word."""

@@ -12,10 +12,11 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
+from toposcope.api import placed_path
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.cluster_topology import read as read_topology
 from toposcope.api.label_keys import MATRIX, STATE
-from toposcope.api.label_values import MAX_VALUE, is_harmless_value, is_name
+from toposcope.api.label_values import MAX_VALUE_CHARACTERS, is_harmless_value, is_name
 from toposcope.api.levels import Level
 from toposcope.api.yaml_text import YamlSyntaxError, load
 from toposcope.hardware.topology import State
@@ -34,7 +35,7 @@ from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.registry import PLUGINS
 from toposcope.kube.agent_pod import LABELS, why_not_ready
 from toposcope.kube.pod_resources import (
-    MOST,
+    MOST_AMOUNT,
     ContainerRequests,
     Requests,
     amounts,
@@ -50,7 +51,7 @@ _NO_NAME: Final = (
 )
 _NO_VALUE: Final = (
     f"is not a valid label value: use letters, digits, '-', '_' and '.', "
-    f"up to {MAX_VALUE} of them, and begin and end with a letter or digit"
+    f"up to {MAX_VALUE_CHARACTERS} of them, and begin and end with a letter or digit"
 )
 _SHOWN_CHARACTERS: Final = 80
 """Of a text that is refused."""
@@ -127,8 +128,9 @@ def _placing_annotations() -> Iterator[str]:
         yield from plugin.placing_annotations
 
 
-_KEPT_PREFIXES: Final = tuple(_kept_prefixes())
-"""Of pod labels and annotations that are kept: they name a pod's group, and ask for a placement."""
+_KEPT_PREFIXES: Final = (placed_path.ANNOTATION, *_kept_prefixes())
+"""Of pod labels and annotations that are kept: they name a pod's group, ask for a placement, and
+say where the pod was bound."""
 _PLACING: Final = frozenset(_placing_annotations())
 """Annotations of pods whose wishes about nodes are kept also without GPUs."""
 
@@ -472,7 +474,7 @@ class Decoder:
             return []
         names = listing(self._capped, _MOST_NAMED)
         larger = f"{names}: a quantity is larger than Kubernetes can count"
-        return [f"{larger}, and counts as {MOST}; correct it"]
+        return [f"{larger}, and counts as {MOST_AMOUNT}; correct it"]
 
     def node(self, read: Callable[[type[Any]], Any]) -> NodeView:
         """One Node; `read` decodes the object to the type that it is given.
@@ -509,7 +511,7 @@ class Decoder:
         checked_names(name=name)
 
         allocatable = self._allocatable(status.allocatable)
-        if MOST in allocatable.values():
+        if MOST_AMOUNT in allocatable.values():
             self._capped.append(f"node {name}")
 
         labels = metadata.labels or {}
@@ -678,7 +680,7 @@ class Decoder:
         requests = _requests_of(spec, status)
         if not requests:
             return NOTHING
-        if MOST in requests.values():
+        if MOST_AMOUNT in requests.values():
             self._capped.append(f"pod {meta.namespace}/{meta.name}")
         pairs = tuple(requests.items())
         return _shared(self._pod_requests, pairs)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Any, NamedTuple
 
-from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
+from toposcope.api.cluster_topology import USUAL_COVERAGE_PERCENT, Topology
 from toposcope.api.conditions import HIERARCHY_CONSISTENT, NAMES_MIXED, Condition
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import (
@@ -145,7 +145,7 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     """
     topology = scope.topology
     requests = _requests(topology)
-    percent = topology.min_coverage if topology else USUAL_COVERAGE
+    percent = topology.min_coverage_percent if topology else USUAL_COVERAGE_PERCENT
     needed = nodes_needed(len(scope.nodes), percent)
 
     partial = _partial_levels(scope)

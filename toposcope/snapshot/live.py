@@ -188,7 +188,7 @@ class _Reader:
         try:
             return self._list("nodes", NODES, query, lambda raw: self._decode.node(_reader(raw)))
         except ApiError as error:
-            if not error.forbidden:
+            if not error.is_forbidden:
                 raise
             message = forbidden("nodes", "there is nothing to show", error)
             raise ForbiddenError(message, topologies) from error
@@ -200,7 +200,7 @@ class _Reader:
         try:
             pods = self._list("pods", PODS, query, lambda raw: self._decode.pod(_reader(raw)))
         except ApiError as error:
-            if not error.forbidden:
+            if not error.is_forbidden:
                 raise
             self.warnings.append(
                 forbidden("pods", "free GPUs are unknown", error, " in all namespaces")
@@ -217,9 +217,9 @@ class _Reader:
                 "ClusterTopologies", PATH, {}, lambda raw: decode.topology_of(_reader(raw)(dict))
             )
         except ApiError as error:
-            if error.not_found:
+            if error.is_not_found:
                 return ()
-            if not error.forbidden:
+            if not error.is_forbidden:
                 raise
             group, _, _ = API_VERSION.partition("/")
             resource = f"clustertopologies.{group}"
@@ -324,11 +324,11 @@ class _Reader:
                 self.served[kind.name] = True
                 break
             except ApiError as error:
-                if error.forbidden:
+                if error.is_forbidden:
                     self.served.pop(kind.name, None)
                     refused[kind.name] = error
                     break
-                if not error.not_found:
+                if not error.is_not_found:
                     raise
                 self.served[kind.name] = False
 
@@ -374,7 +374,7 @@ class _Reader:
                 lambda raw: read(_reader(raw)),
             )
         except ApiError as error:
-            if not error.forbidden and not error.not_found:
+            if not error.is_forbidden and not error.is_not_found:
                 raise
             return []
 

@@ -28,7 +28,7 @@ from toposcope.hierarchy.catalogue import BUILT_IN, Catalogue
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.framework.pod_rules import HostPort, PodTerm
 from toposcope.integrations.framework.system import SchedulerProfiles
-from toposcope.kube.pod_resources import MOST, Requests
+from toposcope.kube.pod_resources import MOST_AMOUNT, Requests
 from toposcope.snapshot.cutter import BYTES_PER_OBJECT, LIMIT, TooLargeError
 from toposcope.snapshot.decode import KeepMatrix, topology_of
 from toposcope.snapshot.model import (
@@ -304,13 +304,13 @@ def _storable_sums(amounts: Requests) -> Requests:
     if not amounts:
         return amounts
     counts = amounts.values()
-    if max(counts) <= MOST and min(counts) >= -MOST:
+    if max(counts) <= MOST_AMOUNT and min(counts) >= -MOST_AMOUNT:
         return amounts
 
     storable = {}
     for resource, count in amounts.items():
-        at_most = min(MOST, count)
-        storable[resource] = max(-MOST, at_most)
+        at_most = min(MOST_AMOUNT, count)
+        storable[resource] = max(-MOST_AMOUNT, at_most)
     return storable
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology
+from toposcope.api.cluster_topology import USUAL_COVERAGE_PERCENT, Topology
 from toposcope.api.conditions import READY, STATUS_REFUSED
 from toposcope.api.label_keys import GPUS, PREFIX
 from toposcope.api.levels import Level
@@ -140,7 +140,7 @@ class Scope:
     def _too_few(self, level: Level, table: Table) -> str:
         """Why a level is none: too few nodes carry it."""
         nodes = len(table)
-        percent = self.topology.min_coverage if self.topology else USUAL_COVERAGE
+        percent = self.topology.min_coverage_percent if self.topology else USUAL_COVERAGE_PERCENT
         needed = nodes_needed(nodes, percent)
         (coverage,) = cover([level], table)
         missing = coverage.missing

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from toposcope.api.cluster_topology import USUAL_COVERAGE, Topology, read
+from toposcope.api.cluster_topology import USUAL_COVERAGE_PERCENT, Topology, read
 from toposcope.api.label_keys import GPUS, NVLINK_DOMAIN
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import crossings, lies_around, nested
@@ -65,7 +65,7 @@ class Suggestion:
     """The broadest levels, left out because they add nothing above the host."""
     lacking: tuple[str, ...] = ()
     """Names of the few nodes that lack one of its levels."""
-    coverage: int = USUAL_COVERAGE
+    coverage: int = USUAL_COVERAGE_PERCENT
 
     @property
     def gpus(self) -> int:
@@ -77,7 +77,7 @@ class Suggestion:
         spec: dict[str, Any] = {}
         if self.selector:
             spec["nodeSelector"] = dict(self.selector)
-        if self.coverage != USUAL_COVERAGE:
+        if self.coverage != USUAL_COVERAGE_PERCENT:
             spec["minCoveragePercent"] = self.coverage
 
         levels = []
@@ -167,9 +167,9 @@ def _division(scope: Scope, parent: Topology) -> Segmentation:
     """The segments that the controller would find; nodes that carry the same levels are one."""
     catalogue = scope.catalogue
     table = scope.table_with(catalogue.level_keys | {GPUS})
-    division = divide(table, catalogue, parent.min_coverage, scope.levels)
+    division = divide(table, catalogue, parent.min_coverage_percent, scope.levels)
     if division is None:
-        division = whole(table, catalogue, parent.min_coverage, scope.levels)
+        division = whole(table, catalogue, parent.min_coverage_percent, scope.levels)
     return division
 
 
@@ -267,7 +267,7 @@ def _suggestion(segment: Segment, name: str, parent: Topology, scope: Scope) -> 
         crossings=left_out,
         idle=idle,
         lacking=lacking,
-        coverage=parent.min_coverage,
+        coverage=parent.min_coverage_percent,
     )
 
 

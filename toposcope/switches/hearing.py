@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, TypeAlias
 from toposcope.hardware.neighbours import Neighbour
 from toposcope.switches.lldp import Lldpdu
 
-_MOST: Final = 4
+_MOST_SENDERS: Final = 4
 """Senders remembered on one interface; beside the switch a NIC's firmware may speak."""
 
 
@@ -30,7 +30,7 @@ class Hearing:
         """Remember an announcement until its time to live ends; 0 forgets the sender at once."""
         senders = self._alive(netdev, now)
         sender = lldpdu.msap
-        if sender in senders or len(senders) < _MOST:
+        if sender in senders or len(senders) < _MOST_SENDERS:
             until = now + lldpdu.ttl
             senders[sender] = _Heard(until, lldpdu)
         self._heard[netdev] = senders
@@ -48,9 +48,9 @@ class Hearing:
         silent = None
         for heard in self._alive(netdev, now).values():
             lldpdu = heard.lldpdu
-            if lldpdu.forwards:
+            if lldpdu.is_forwarding:
                 return _neighbour(lldpdu)
-            if lldpdu.forwards is None and silent is None:
+            if lldpdu.is_forwarding is None and silent is None:
                 silent = lldpdu
         if silent is None:
             return None

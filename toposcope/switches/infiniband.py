@@ -29,13 +29,15 @@ _GET: Final = 1
 _NODE_DESCRIPTION: Final = 0x10
 _NODE_INFO: Final = 0x11
 _NODE: Final = struct.Struct(">4B 8s8s8s 2HI B3s")
-_NODE_KIND, _NODE_GUID, _NODE_LOCAL_PORT = 2, 5, 10
-_SWITCH: Final = 2
-_PERMISSIVE: Final = 0xFFFF
-_STATUS: Final = 0x7FFF
+_NODE_KIND_FIELD: Final = 2
+_NODE_GUID_FIELD: Final = 5
+_NODE_LOCAL_PORT_FIELD: Final = 10
+_SWITCH_NODE_TYPE: Final = 2
+_PERMISSIVE_LID: Final = 0xFFFF
+_STATUS_MASK: Final = 0x7FFF
 """Without the bit that tells the direction of a directed route."""
 _TIMEOUT_MS: Final = 200
-_RETRIES: Final = 2
+_MOST_RETRIES: Final = 2
 _PATIENCE_MS: Final = 2000
 _MANAGED: Final = "MF0;"
 """How NVIDIA's managed switches describe themselves: `MF0;leaf-01:MQM9700/U1`; a director:
@@ -64,10 +66,10 @@ def neighbour(
         agent = _AGENT.unpack(request)[0]
         info = _ask(descriptor, agent, port, _NODE_INFO)
         fields = _NODE.unpack_from(info)
-        kind = fields[_NODE_KIND]
-        guid: bytes = fields[_NODE_GUID]
-        local_port = fields[_NODE_LOCAL_PORT]
-        if kind != _SWITCH:
+        kind = fields[_NODE_KIND_FIELD]
+        guid: bytes = fields[_NODE_GUID_FIELD]
+        local_port = fields[_NODE_LOCAL_PORT_FIELD]
+        if kind != _SWITCH_NODE_TYPE:
             return None
         described = _ask(descriptor, agent, port, _NODE_DESCRIPTION)
     finally:
@@ -112,14 +114,14 @@ def _ask(descriptor: int, agent: int, port: int, attribute: int) -> bytes:
         0,
         0,
         0,
-        _PERMISSIVE,
-        _PERMISSIVE,
+        _PERMISSIVE_LID,
+        _PERMISSIVE_LID,
         b"",
         path,
         b"",
     )
     header = _HEADER.pack(
-        agent, 0, _TIMEOUT_MS, _RETRIES, 0, 0, 0, _PERMISSIVE, 0, 0, 0, 0, 0, 0, b"", 0, 0
+        agent, 0, _TIMEOUT_MS, _MOST_RETRIES, 0, 0, 0, _PERMISSIVE_LID, 0, 0, 0, 0, 0, 0, b"", 0, 0
     )
     os.write(descriptor, header + smp)
     waiting = select.poll()
@@ -132,7 +134,7 @@ def _ask(descriptor: int, agent: int, port: int, attribute: int) -> bytes:
         if failed:
             raise MadError(f"no answer: {os.strerror(failed)}")
         fields = _SMP.unpack_from(answer, _HEADER.size)
-        status = fields[4] & _STATUS
+        status = fields[4] & _STATUS_MASK
         # The kernel puts a number of its own into the upper half of the transaction's id.
         transaction = fields[7] & 0xFFFFFFFF
         if transaction != attribute or fields[8] != attribute:

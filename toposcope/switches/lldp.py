@@ -16,23 +16,30 @@ ETHERTYPE: Final = 0x88CC
 GROUPS: Final = tuple(bytes.fromhex(f"0180c20000{last}") for last in ("0e", "03", "00"))
 """Nearest bridge, nearest bridge that is no two-port relay, nearest customer bridge (802.1AB, table
 7-1)."""
-_HEADER: Final = 14
-_END, _CHASSIS, _PORT, _TTL, _PORT_DESCRIPTION, _NAME, _CAPABILITIES = 0, 1, 2, 3, 4, 5, 7
+_HEADER_OCTETS: Final = 14
+_END: Final = 0
+_CHASSIS: Final = 1
+_PORT: Final = 2
+_TTL: Final = 3
+_PORT_DESCRIPTION: Final = 4
+_NAME: Final = 5
+_CAPABILITIES: Final = 7
 _MANDATORY: Final = (_CHASSIS, _PORT, _TTL)
 """The first three, in this order."""
 _ONCE: Final = frozenset({_CHASSIS, _PORT, _TTL, _PORT_DESCRIPTION, _NAME, _CAPABILITIES})
 _TTL_OCTETS: Final = 2
-_SHORTEST_ID: Final = 2
+_LEAST_ID_OCTETS: Final = 2
 """Subtype and one octet."""
-_LONGEST_ID: Final = 256
+_MOST_ID_OCTETS: Final = 256
 """Subtype and at most 255 octets (8.5.2.3)."""
-_MAC, _ADDRESS = {_CHASSIS: 4, _PORT: 3}, {_CHASSIS: 5, _PORT: 4}
+_MAC: Final = {_CHASSIS: 4, _PORT: 3}
+_ADDRESS: Final = {_CHASSIS: 5, _PORT: 4}
 _MAC_OCTETS: Final = 6
 _FAMILIES: Final = {1: 4, 2: 16}
 """Address family (IANA) to its octets: IPv4, IPv6."""
-_DIGITS: Final = 40
+_HASH_DIGITS: Final = 40
 _CAPABILITY_OCTETS: Final = 4
-_FORWARDING: Final = 0b0001_0100
+_FORWARDING_BITS: Final = 0b0001_0100
 """Capabilities Bridge and Router (table 8-4), of those that are enabled."""
 
 
@@ -50,7 +57,7 @@ class Lldpdu(NamedTuple):
     switch: str = ""
     id: str = ""
     port: str = ""
-    forwards: bool | None = None
+    is_forwarding: bool | None = None
     """Whether it is a bridge or router: a host or a NIC's firmware may speak too.
 
     None if it does not say.
@@ -60,11 +67,11 @@ class Lldpdu(NamedTuple):
 def decode(frame: bytes) -> Lldpdu:
     """What an Ethernet frame says. Raises LldpError."""
     destination = frame[:6]
-    ethertype = frame[12:_HEADER]
+    ethertype = frame[12:_HEADER_OCTETS]
     is_lldp = ethertype == ETHERTYPE.to_bytes(2, "big")
     if destination not in GROUPS or not is_lldp:
         raise LldpError("not an LLDP frame")
-    values = _values(frame[_HEADER:])
+    values = _values(frame[_HEADER_OCTETS:])
     chassis = values[_CHASSIS]
     port = values[_PORT]
     msap = _with_length(chassis) + _with_length(port)
@@ -82,7 +89,7 @@ def decode(frame: bytes) -> Lldpdu:
         switch=_text(name),
         id=_identity(_CHASSIS, chassis),
         port=_port(port, port_description),
-        forwards=_forwards(capabilities),
+        is_forwarding=_is_forwarding(capabilities),
     )
 
 
@@ -109,7 +116,7 @@ def _values(octets: bytes) -> dict[int, bytes]:
 def _check_id(kind: int, value: bytes) -> None:
     """Raise LldpError if a TLV has no id."""
     length = len(value)
-    if length < _SHORTEST_ID or length > _LONGEST_ID:
+    if length < _LEAST_ID_OCTETS or length > _MOST_ID_OCTETS:
         raise LldpError(f"TLV {kind} has no id")
 
 
@@ -169,15 +176,15 @@ def _identity(kind: int, value: bytes) -> str:
         return name
     # no text, or too long: two must not become one
     digest = hashlib.sha256(octets).hexdigest()
-    shown = digest[:_DIGITS]
+    shown = digest[:_HASH_DIGITS]
     return f"sha256:{shown}"
 
 
-def _forwards(capabilities: bytes) -> bool | None:
+def _is_forwarding(capabilities: bytes) -> bool | None:
     """By the system's capabilities that are enabled, the second pair of octets."""
     if len(capabilities) != _CAPABILITY_OCTETS:
         return None
-    return bool(capabilities[3] & _FORWARDING)
+    return bool(capabilities[3] & _FORWARDING_BITS)
 
 
 def _text(octets: bytes) -> str:

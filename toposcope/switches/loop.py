@@ -31,7 +31,7 @@ RESYNC_SECONDS: Final = 600.0
 """How often the program reads its own Node, to repair what others changed, and a page of
 ClusterTopologies."""
 _RESYNC_FACTOR: Final = (1.0, 1.2)
-_RETRIES: Final = Schedule(first=5.0, longest=600.0)
+_RETRIES: Final = Schedule(first_seconds=5.0, longest_seconds=600.0)
 _DEVICES: Final = "/dev/infiniband"
 PAUSE_SECONDS: Final = 0.1
 """Between two turns, so that a flood of frames costs little.
@@ -67,7 +67,7 @@ class Switches:
         self._hearing = Hearing()
         self._began = self._scan_at = runtime.monotonic()
         self._read_at = self._write_at = self._ask_at = self._began
-        self._settled = False
+        self._is_settled = False
         self._ports: Sequence[NicPorts] = ()
         self._netdevs: list[str] = []
         """The interfaces of the ports."""
@@ -100,7 +100,7 @@ class Switches:
         self._fabric = {}
         for port in self._ports:
             self._netdevs += port.netdevs
-            if port.netdev and not port.carrier:
+            if port.netdev and not port.has_carrier:
                 self._hearing.forget(port.netdev)
         self._receiver.join(self._netdevs)
         for port in self._ports:
@@ -128,8 +128,8 @@ class Switches:
 
         waited = now - self._began
         if waited >= SETTLE_SECONDS or all(neighbours.values()):
-            self._settled = True
-        if self._settled and now >= self._write_at:
+            self._is_settled = True
+        if self._is_settled and now >= self._write_at:
             self._publish(neighbours, now)
 
     def _ask_fabric(self, port: NicPorts) -> Neighbour | None:
@@ -146,10 +146,10 @@ class Switches:
 
     def _neighbour(self, port: NicPorts, now: float) -> Neighbour | None:
         of_fabric = self._fabric.get(port.nic)
-        if of_fabric and not port.aggregated:
+        if of_fabric and not port.is_aggregated:
             return of_fabric
         heard = [self._hearing.neighbour(netdev, now) for netdev in port.netdevs]
-        if port.aggregated and not _same_switch(port, heard):
+        if port.is_aggregated and not _is_same_switch(port, heard):
             # traffic takes any of the cables: which switch comes first would be a guess
             return None
         return heard[0] if heard else None
@@ -163,7 +163,7 @@ class Switches:
 
     def _publish(self, neighbours: Neighbours, now: float) -> None:
         try:
-            if not self._may_write():
+            if not self._can_write():
                 return
             if now >= self._read_at:
                 self._publisher.forget()
@@ -180,12 +180,12 @@ class Switches:
             self._backoff.reset()
             self._told.pop("cannot publish", None)
 
-    def _may_write(self) -> bool:
+    def _can_write(self) -> bool:
         """Whether the admission policies confine this program. Raises KubeError."""
         if self._confinement is None:
             return True
         self._confinement.check()
-        if self._confinement.confined:
+        if self._confinement.is_confined:
             return True
         self._tell("not writing", self._confinement.ready(), logging.WARNING)
         return False
@@ -213,7 +213,7 @@ def _words(neighbour: Neighbour | None) -> str:
     return f"{switch} {neighbour.port} ({neighbour.by})"
 
 
-def _same_switch(port: NicPorts, heard: Sequence[Neighbour | None]) -> bool:
+def _is_same_switch(port: NicPorts, heard: Sequence[Neighbour | None]) -> bool:
     """Whether all ports that a NIC aggregates are known, and end in one switch."""
     switches = set()
     for neighbour in heard:

@@ -24,8 +24,8 @@ FRAMES_PER_SECOND: Final = 32
 
 A switch sends one in 5 to 30 s.
 """
-_LARGEST: Final = 2048
-_BUFFER: Final = 64 << 10
+_MOST_FRAME_BYTES: Final = 2048
+_BUFFER_BYTES: Final = 64 << 10
 """Bytes of frames that the kernel keeps for one NIC."""
 
 _SOL_PACKET: Final = 263
@@ -34,7 +34,8 @@ _ADD_MEMBERSHIP: Final = 1
 _MULTICAST: Final = 0
 _MEMBERSHIP: Final = "=iHH8s"
 """struct packet_mreq."""
-_TO_US, _TO_A_GROUP = 0, 2
+_TO_US: Final = 0
+_TO_A_GROUP: Final = 2
 """PACKET_HOST, PACKET_MULTICAST: frames that came in.
 
 PACKET_OUTGOING are those that this machine sent.
@@ -50,8 +51,8 @@ _JUMP_IF_EQUAL: Final = 0x15
 _RETURN: Final = 0x06
 _PACKET_TYPE: Final = 0xFFFFF000 + 4
 """SKF_AD_OFF + SKF_AD_PKTTYPE: where the type of a frame can be loaded from."""
-_DESTINATION: Final = 0
-_ETHERTYPE_AT: Final = 12
+_DESTINATION_OFFSET_BYTES: Final = 0
+_ETHERTYPE_OFFSET_BYTES: Final = 12
 
 
 class LldpSockets:
@@ -125,7 +126,7 @@ class _Nic:
         self._socket = _unbound()
         try:
             self._socket.setblocking(False)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
             # before it is bound: so nothing else is ever queued
             _attach(self._socket, lldp_filter())
             for group in GROUPS:  # the NIC's firmware drops these frames otherwise
@@ -150,7 +151,7 @@ class _Nic:
         while self._may >= 1:
             self._may -= 1
             try:
-                yield self._socket.recv(_LARGEST)
+                yield self._socket.recv(_MOST_FRAME_BYTES)
             except BlockingIOError:
                 self._may += 1
                 return
@@ -173,16 +174,16 @@ def lldp_filter() -> list[tuple[int, int, int, int]]:
         (_LOAD_WORD, 0, 0, _PACKET_TYPE),
         (_JUMP_IF_EQUAL, 1, 0, _TO_A_GROUP),
         (_JUMP_IF_EQUAL, 0, 8, _TO_US),
-        (_LOAD_HALF, 0, 0, _ETHERTYPE_AT),
+        (_LOAD_HALF, 0, 0, _ETHERTYPE_OFFSET_BYTES),
         (_JUMP_IF_EQUAL, 0, 6, ETHERTYPE),
-        (_LOAD_WORD, 0, 0, _DESTINATION),
+        (_LOAD_WORD, 0, 0, _DESTINATION_OFFSET_BYTES),
         (_JUMP_IF_EQUAL, 0, 4, group_begins),
-        (_LOAD_HALF, 0, 0, _DESTINATION + 4),
+        (_LOAD_HALF, 0, 0, _DESTINATION_OFFSET_BYTES + 4),
         (_JUMP_IF_EQUAL, 3, 0, group_ends[0]),
         (_JUMP_IF_EQUAL, 2, 0, group_ends[1]),
         (_JUMP_IF_EQUAL, 1, 0, group_ends[2]),
         (_RETURN, 0, 0, 0),
-        (_RETURN, 0, 0, _LARGEST),
+        (_RETURN, 0, 0, _MOST_FRAME_BYTES),
     ]
 
 

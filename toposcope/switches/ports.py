@@ -23,13 +23,13 @@ class NicPorts(NamedTuple):
     netdev: str
     """Its network interface, that of its own PCI function also where it is part of a bond; empty:
     none."""
-    carrier: bool
+    has_carrier: bool
     """Whether the interface has a link."""
     umads: tuple[tuple[str, int], ...]
     """Device under /dev/infiniband and port number of each InfiniBand port that has a link."""
     others: tuple[str, ...] = ()
     """The other network interfaces whose ports it aggregates (`mlx5_bond_0`)."""
-    aggregated: bool = False
+    is_aggregated: bool = False
     """Whether it aggregates ports, be they known or not."""
 
     @property
@@ -78,18 +78,18 @@ def _nic_ports(root: Path, files: Files, nic: RawNic, umads: Umads) -> NicPorts:
     netdev = ""
     if ethernet:
         netdev = _netdev(files, f"{root}/class/infiniband/{nic.name}/device/net", ethernet[0])
-    carrier = False
+    has_carrier = False
     others: tuple[str, ...] = ()
     if netdev:
-        carrier = files.text(f"{netdevs}/{netdev}/carrier") == "1"
+        has_carrier = files.text(f"{netdevs}/{netdev}/carrier") == "1"
         others = _aggregated_with(files, netdevs, netdev)
     return NicPorts(
         nic=nic.name,
         netdev=netdev,
-        carrier=carrier,
+        has_carrier=has_carrier,
         umads=_linked_umads(nic, umads),
         others=others,
-        aggregated=bool(others) or _BOND in nic.name,
+        is_aggregated=bool(others) or _BOND in nic.name,
     )
 
 

@@ -25,7 +25,7 @@ RIGHTS: Final = frozenset(
 )
 """What RBAC may grant `toposcope switches`."""
 _TOPOLOGIES: Final = "/apis/gpu.topology/v1alpha1/clustertopologies"
-_PAGE: Final = 16
+_PAGE_OBJECTS: Final = 16
 """ClusterTopologies of one answer, up to half a MiB with all that manages them."""
 
 
@@ -53,22 +53,22 @@ class SwitchesPublisher:
         Raises KubeError, and then the next time reads the Node first: it may be another of the same
         name.
         """
-        there = self._metadata
-        if there is None:
-            read = get(self._path, metadata_only=True)
-            there = self._client.call(read)["metadata"]
-        annotations = there.get("annotations") or {}
+        current = self._metadata
+        if current is None:
+            read = get(self._path, is_metadata_only=True)
+            current = self._client.call(read)["metadata"]
+        annotations = current.get("annotations") or {}
         if annotations.get(SWITCHES) == text:
-            self._metadata = there
+            self._metadata = current
             return False
         metadata = {
             "name": self._name,
-            "uid": there["uid"],
+            "uid": current["uid"],
             "annotations": {} if text is None else {SWITCHES: text},
         }
         body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         self.forget()  # what the Node carries is unknown until the server has answered
-        request = apply(self._path, body, MANAGER, force=True, metadata_only=True)
+        request = apply(self._path, body, MANAGER, force=True, is_metadata_only=True)
         node = self._client.call(request)
         self._metadata = node["metadata"]
         return True
@@ -81,7 +81,7 @@ class SwitchesPublisher:
         by_nic: dict[str, Miscabled] = {}
         requests = 0
         request = Request("GET", _TOPOLOGIES, {})
-        for page in pages(request, self._client.call, _token_of, limit=_PAGE):
+        for page in pages(request, self._client.call, _token_of, limit=_PAGE_OBJECTS):
             requests += 1
             for topology in page.get("items") or ():
                 status = topology.get("status") or {}

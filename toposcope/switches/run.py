@@ -23,7 +23,7 @@ from toposcope.telemetry.logs import set_up
 
 log = logging.getLogger("switches")
 
-LARGEST_ANSWER: Final = 4 << 20
+MOST_ANSWER_BYTES: Final = 4 << 20
 """Bytes; objects that are larger together are read in smaller pages."""
 
 
@@ -38,7 +38,7 @@ def run(
     with contextlib.ExitStack() as stack:
         try:
             cluster = load(kubeconfig)
-            client = ApiClient(cluster, MANAGER, largest=LARGEST_ANSWER)
+            client = ApiClient(cluster, MANAGER, most_bytes=MOST_ANSWER_BYTES)
             stack.callback(client.close)
             receiver = stack.enter_context(contextlib.closing(LldpSockets()))
         except ConfigError as error:
@@ -49,7 +49,7 @@ def run(
             return 1
         publisher = SwitchesPublisher(client, node_name)
         confinement = None
-        if cluster.in_pod:  # other credentials are a person's, whom no policy confines
+        if cluster.is_in_pod:  # other credentials are a person's, whom no policy confines
             rights = AccountRights(RIGHTS, client.namespace)
             confinement = Confinement(client, publisher.foreign_writes, rights)
         ports = functools.partial(read_ports, sysfs)

@@ -17,9 +17,9 @@ Page = tuple[bytes, str]
 Check = Callable[[], str]
 """Returns what is wrong, in one sentence; the empty string when nothing is."""
 
-_LINE: Final = 1 << 16
-_LINES: Final = 100
-_REQUEST_LINE: Final = 3
+_MOST_LINE_BYTES: Final = 1 << 16
+_MOST_HEADER_LINES: Final = 100
+_REQUEST_LINE_WORDS: Final = 3
 _TEXT: Final = "text/plain; charset=utf-8"
 _NO_REQUEST: Final = "not an HTTP/1.1 request"
 
@@ -28,11 +28,11 @@ class _Headers(NamedTuple):
     """The headers of a request, in lower case."""
 
     values: Mapping[bytes, bytes]
-    complete: bool
+    is_complete: bool
     """Whether the blank line that ends them arrived."""
 
     @property
-    def end_connection(self) -> bool:
+    def is_last_request(self) -> bool:
         """Whether no other request may follow."""
         # A body is not read, so what follows it would be taken for a request.
         if b"content-length" in self.values or b"transfer-encoding" in self.values:
@@ -67,7 +67,7 @@ class TelemetryHandler(StreamRequestHandler):
 
     def _request(self) -> bool:
         """Read one request and answer it; whether another may follow."""
-        line = self.rfile.readline(_LINE)
+        line = self.rfile.readline(_MOST_LINE_BYTES)
         words = line.split()
         if not words:
             return False
@@ -75,7 +75,7 @@ class TelemetryHandler(StreamRequestHandler):
         headers = self._headers()
         if headers is None:
             return self._refuse(HTTPStatus.BAD_REQUEST, "too many headers")
-        if len(words) != _REQUEST_LINE or not headers.complete:
+        if len(words) != _REQUEST_LINE_WORDS or not headers.is_complete:
             return self._refuse(HTTPStatus.BAD_REQUEST, _NO_REQUEST)
         method, target, version = words
         if not version.startswith(b"HTTP/1."):
@@ -83,18 +83,18 @@ class TelemetryHandler(StreamRequestHandler):
         if method != b"GET":
             return self._refuse(HTTPStatus.NOT_IMPLEMENTED, "only GET is answered")
 
-        is_last = version == b"HTTP/1.0" or headers.end_connection
+        is_last = version == b"HTTP/1.0" or headers.is_last_request
         url = target.decode("latin-1")
         path, _, _ = url.partition("?")
-        return self._get(path, last=is_last)
+        return self._get(path, is_last=is_last)
 
     def _headers(self) -> _Headers | None:
         """Read the headers; None for too many of them."""
         values: dict[bytes, bytes] = {}
-        for _ in range(_LINES):
-            line = self.rfile.readline(_LINE)
+        for _ in range(_MOST_HEADER_LINES):
+            line = self.rfile.readline(_MOST_LINE_BYTES)
             if not line.strip():
-                return _Headers(values, complete=line.endswith(b"\n"))
+                return _Headers(values, is_complete=line.endswith(b"\n"))
             name, _, value = line.lower().partition(b":")
             key = name.strip()
             values[key] = value.strip()
@@ -102,18 +102,18 @@ class TelemetryHandler(StreamRequestHandler):
 
     def _refuse(self, status: HTTPStatus, why: str) -> bool:
         body = f"{why}\n".encode()
-        return self._answer(status, body, _TEXT, last=True)
+        return self._answer(status, body, _TEXT, is_last=True)
 
-    def _get(self, path: str, *, last: bool) -> bool:
+    def _get(self, path: str, *, is_last: bool) -> bool:
         """Answer, or say which paths there are."""
         if path == "/metrics":
             body, kind = self._metrics()
-            return self._answer(HTTPStatus.OK, body, kind, last=last)
+            return self._answer(HTTPStatus.OK, body, kind, is_last=is_last)
 
         check = self._checks.get(path)
         if check is None:
             body = b"try /metrics, /healthz or /readyz\n"
-            return self._answer(HTTPStatus.NOT_FOUND, body, "text/plain", last=last)
+            return self._answer(HTTPStatus.NOT_FOUND, body, "text/plain", is_last=is_last)
 
         status = HTTPStatus.OK
         problem = check()
@@ -121,17 +121,17 @@ class TelemetryHandler(StreamRequestHandler):
             status = HTTPStatus.SERVICE_UNAVAILABLE
         text = problem or "ok"
         body = f"{text}\n".encode()
-        return self._answer(status, body, _TEXT, last=last)
+        return self._answer(status, body, _TEXT, is_last=is_last)
 
-    def _answer(self, status: HTTPStatus, body: bytes, kind: str, *, last: bool) -> bool:
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str, *, is_last: bool) -> bool:
         head = [
             f"HTTP/1.1 {status} {status.phrase}",
             f"Date: {formatdate(usegmt=True)}",
             f"Content-Type: {kind}",
             f"Content-Length: {len(body)}",
         ]
-        if last:
+        if is_last:
             head.append("Connection: close")
         lines = "\r\n".join(head)
         self.wfile.write(f"{lines}\r\n\r\n".encode() + body)
-        return not last
+        return not is_last

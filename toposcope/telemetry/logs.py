@@ -36,7 +36,7 @@ class _Json(logging.Formatter):
         return escaped(compact(line))
 
 
-def set_up(log_format: str, *, verbose: bool = False) -> None:
+def set_up(log_format: str, *, is_verbose: bool = False) -> None:
     """Send the log of this process to stderr, in one of `toposcope.telemetry.logs.FORMATS`."""
     formatter: logging.Formatter
     if log_format == "json":
@@ -45,5 +45,5 @@ def set_up(log_format: str, *, verbose: bool = False) -> None:
         formatter = _Text("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
-    level = logging.DEBUG if verbose else logging.INFO
+    level = logging.DEBUG if is_verbose else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -14,6 +14,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, cast
 
+from toposcope.telemetry.endpoint_clients import (
+    OpenConnections,
+    Refusal,
+    RefusalLog,
+    client_address,
+)
 from toposcope.telemetry.http_head import (
     END,
     LARGEST_HEAD,
@@ -32,7 +38,12 @@ HEALTH: Final = "/healthz"
 LONGEST_WAIT_SECONDS: Final = 60
 _METHODS: Final = ("GET", "HEAD")
 _BACKLOG: Final = 1024
-"""Connections that the kernel holds until they are accepted."""
+"""Connections that the kernel holds until they are accepted, and asyncio until it knows them."""
+_SENT_BYTES: Final = 32 << 10
+_RECEIVED_BYTES: Final = 16 << 10
+"""What the kernel holds of one connection, about: it counts as the container's memory."""
+_OTHER_FILES: Final = 64
+"""Open files that are no client's, and some to spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +51,9 @@ class EndpointLimits:
     """What one client may take."""
 
     connections: int = 2048
-    """At once; the newest is refused."""
+    """At once; then one of the client with most ends, or the newest is refused."""
+    refused: int = 256
+    """Connections refused that still read why; more are dropped without an answer."""
     head_seconds: float = 5.0
     """From the connection, or the first byte of a later request, to the end of its head."""
     idle_seconds: float = 30.0
@@ -53,6 +66,13 @@ class EndpointLimits:
     """How long a refused client may go on sending: else its answer could be lost."""
     look_seconds: float = 1.0
     """Between two looks at the file."""
+    report_seconds: float = 60.0
+    """Between two lines about what was refused."""
+
+    @property
+    def files(self) -> int:
+        """How many files the process may have to open at once."""
+        return self.connections + self.refused + _BACKLOG + _OTHER_FILES
 
 
 class NodeEndpoint:
@@ -61,14 +81,21 @@ class NodeEndpoint:
     def __init__(self, file: DocumentFile, limits: EndpointLimits = EndpointLimits()) -> None:
         self.file = file
         self.limits = limits
-        self.connections: set[EndpointConnection] = set()
+        self.connections = OpenConnections()
+        self.refused = 0
+        """Connections that were never among those."""
+        self.refusals = RefusalLog()
         self.waiting: set[EndpointConnection] = set()
         """Those whose clients wait for another document."""
 
-    @property
-    def is_full(self) -> bool:
-        """Whether a new connection is refused."""
-        return len(self.connections) >= self.limits.connections
+    def has_room(self, address: str) -> bool:
+        """Whether a client at this address may have a new connection; another may lose one."""
+        if len(self.connections) < self.limits.connections:
+            return True
+        if self.connections.make_room(address):
+            self.refusals.count(Refusal.DISPLACED)
+            return True
+        return False
 
     def look(self) -> None:
         """Read the file if it changed, and answer those who wait for that."""
@@ -84,14 +111,25 @@ class NodeEndpoint:
         loop.call_later(self.limits.look_seconds, self.keep_looking)
         self.look()
 
+    def keep_reporting(self) -> None:
+        """Log what is refused from now on, again and again."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(self.limits.report_seconds, self._report)
+
+    def _report(self) -> None:
+        self.refusals.report(self.limits.report_seconds, self.connections)
+        self.keep_reporting()
+
 
 class EndpointConnection(asyncio.Protocol):
     """One client."""
 
     __slots__ = (
+        "_address",
         "_deadline",
         "_endpoint",
         "_is_refused",
+        "_is_turned_away",
         "_polled",
         "_received",
         "_requests",
@@ -108,7 +146,11 @@ class EndpointConnection(asyncio.Protocol):
         """The request that waits for another document."""
         self._deadline: asyncio.TimerHandle | None = None
         self._write_deadline: asyncio.TimerHandle | None = None
+        self._address = ""
         self._is_refused = False
+        """Whether its last answer says why."""
+        self._is_turned_away = False
+        """Whether it is none of the endpoint's connections."""
 
     # What asyncio calls.
 
@@ -116,16 +158,11 @@ class EndpointConnection(asyncio.Protocol):
         """A client came."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=0)
-        if self._endpoint.is_full:
-            self._refuse(
-                HttpError(
-                    503,
-                    f"{self._endpoint.limits.connections} connections are open already",
-                    "retry in some seconds; keep one connection a pod, and close it after use",
-                )
-            )
+        self._address = client_address(transport.get_extra_info("peername"))
+        if not self._endpoint.has_room(self._address):
+            self._turn_away()
             return
-        self._endpoint.connections.add(self)
+        self._endpoint.connections.add(self._address, self)
         self._set_deadline(self._endpoint.limits.head_seconds, self._late)
 
     def data_received(self, data: bytes) -> None:
@@ -145,7 +182,9 @@ class EndpointConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The client has gone."""
         del error
-        self._endpoint.connections.discard(self)
+        if self._is_turned_away:
+            self._endpoint.refused -= 1
+        self._endpoint.connections.discard(self._address, self)
         self._endpoint.waiting.discard(self)
         self._polled = None
         self._set_deadline(None)
@@ -156,7 +195,7 @@ class EndpointConnection(asyncio.Protocol):
         """The client reads slower than we write."""
         loop = asyncio.get_running_loop()
         seconds = self._endpoint.limits.write_seconds
-        self._write_deadline = loop.call_later(seconds, self.abort)
+        self._write_deadline = loop.call_later(seconds, self._unread)
 
     def resume_writing(self) -> None:
         """The client has read all that there was."""
@@ -191,7 +230,8 @@ class EndpointConnection(asyncio.Protocol):
                 self._answer(head)
                 has_answered = True
             except HttpError as error:
-                self._refuse(error)
+                has_document = error.status != HTTPStatus.SERVICE_UNAVAILABLE
+                self._refuse(error, Refusal.INVALID if has_document else Refusal.UNDESCRIBED)
 
     def _answer(self, head: RequestHead) -> None:
         """Answer a request, now or when the document changes. Raises HttpError."""
@@ -259,8 +299,22 @@ class EndpointConnection(asyncio.Protocol):
         else:
             self._close()
 
-    def _refuse(self, error: HttpError) -> None:
+    def _turn_away(self) -> None:
+        """Refuse the connection."""
+        self._is_turned_away = True
+        self._endpoint.refused += 1
+        limits = self._endpoint.limits
+        if self._endpoint.refused > limits.refused:
+            self._endpoint.refusals.count(Refusal.FULL)
+            self.abort()
+            return
+        detail = f"{limits.connections} connections are open already"
+        fix = "retry in some seconds; keep one connection a pod, and close it after use"
+        self._refuse(HttpError(503, detail, fix), Refusal.FULL)
+
+    def _refuse(self, error: HttpError, refusal: Refusal) -> None:
         """Answer with what is wrong and how to fix it, and close the connection."""
+        self._endpoint.refusals.count(refusal)
         status = HTTPStatus(error.status)
         problem = {
             "status": error.status,
@@ -300,7 +354,12 @@ class EndpointConnection(asyncio.Protocol):
     def _late(self) -> None:
         seconds = self._endpoint.limits.head_seconds
         fix = "send the whole request at once"
-        self._refuse(HttpError(408, f"the request did not end within {seconds:g} s", fix))
+        error = HttpError(408, f"the request did not end within {seconds:g} s", fix)
+        self._refuse(error, Refusal.LATE)
+
+    def _unread(self) -> None:
+        self._endpoint.refusals.count(Refusal.UNREAD)
+        self.abort()
 
     def _set_deadline(
         self, seconds: float | None, work: Callable[[], object] | None = None
@@ -368,6 +427,8 @@ def listening_socket(port: int) -> socket.socket:
     listening = socket.socket(family)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENT_BYTES)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listening.bind(("", port))
@@ -390,7 +451,9 @@ async def serve(
     server = await loop.create_server(
         lambda: EndpointConnection(endpoint), sock=listening, backlog=_BACKLOG
     )
+    log.info("serving %s on port %d", endpoint.file.path, listening.getsockname()[1])
     endpoint.keep_looking()
+    endpoint.keep_reporting()
     await stop.wait()
     server.close()
     for connection in [*endpoint.connections]:

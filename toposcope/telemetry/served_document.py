@@ -35,7 +35,7 @@ class DocumentFile:
     """
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self.path = file
         self._seen: tuple[int, int, int] | None = None
         self._last_problem = ""
         self.document: ServedDocument | None = None
@@ -47,7 +47,7 @@ class DocumentFile:
         Never raises OSError.
         """
         try:
-            status = self._file.stat()
+            status = self.path.stat()
             seen = (status.st_ino, status.st_mtime_ns, status.st_size)
             if seen == self._seen:
                 return False
@@ -70,7 +70,7 @@ class DocumentFile:
 
     def _read(self) -> bytes:
         """The content of the file. Raises OSError, ValueError and RecursionError."""
-        with self._file.open("rb") as file:
+        with self.path.open("rb") as file:
             body = file.read(LARGEST + 1)
         if len(body) > LARGEST:
             raise ValueError(f"it has more than {LARGEST >> 10} KiB")
@@ -85,9 +85,9 @@ class DocumentFile:
             return
         self._last_problem = what
         kept = "the last document is served" if self.document else "there is no document yet"
-        log.warning("%s %s; %s", self._file, what, kept)
+        log.warning("%s %s; %s", self.path, what, kept)
 
     def _good(self) -> None:
         if self._last_problem:
-            log.info("%s is good again", self._file)
+            log.info("%s is good again", self.path)
         self._last_problem = ""

@@ -7,7 +7,7 @@ import msgspec
 
 from toposcope.planning.plan import Plan
 from toposcope.ui.checking import checked
-from toposcope.ui.known import Known
+from toposcope.ui.known import WorkerCopy
 from toposcope.ui.planning import drained, overview, place, plan_of
 from toposcope.ui.planning_metrics import counted
 from toposcope.ui.questions import (
@@ -31,10 +31,10 @@ _MOST_CHARACTERS: Final = 8000
 class Answers:
     """Answers questions, one at a time."""
 
-    def __init__(self, known: Known) -> None:
-        self._known = known
+    def __init__(self, copy: WorkerCopy) -> None:
+        self._copy = copy
         self._plans: dict[str, Plan] = {}
-        self._version = known.version
+        self._version = copy.version
         """The version of the cluster for which the plans were computed."""
 
     def answer(self, question: Question) -> WorkerAnswer:
@@ -55,7 +55,7 @@ class Answers:
         """Raises NoPlanError."""
         match question:
             case CheckRequest(text, views):
-                return checked(text, self._known.with_published, views, self._known.served.warnings)
+                return checked(text, self._copy.with_published, views, self._copy.served.warnings)
             case Overview(view):
                 return overview(self._plan(view))
             case GangAt(view, kind, name):
@@ -63,20 +63,20 @@ class Answers:
             case Drain(view, path, node):
                 return drained(self._plan(view), path, node)
             case Metrics(worst, now, since):
-                return counted(self._known.snapshot, self._known.required, worst, now, since)
+                return counted(self._copy.snapshot, self._copy.required, worst, now, since)
 
         assert_never(question)
 
     def _plan(self, view: str) -> Plan:
         """The plan of a view, kept until the cluster has changed: a large one takes a second."""
-        if self._version != self._known.version:
+        if self._version != self._copy.version:
             self._plans.clear()
-            self._version = self._known.version
+            self._version = self._copy.version
 
         if view not in self._plans:
             while len(self._plans) >= _MOST_PLANS:
                 oldest = next(iter(self._plans))
                 del self._plans[oldest]
             topology = view or None
-            self._plans[view] = plan_of(self._known.snapshot, topology, self._known.required)
+            self._plans[view] = plan_of(self._copy.snapshot, topology, self._copy.required)
         return self._plans[view]

@@ -79,14 +79,14 @@ class Broadcaster:
         """Publish what has changed since the last call."""
         revision = self.facts.revision
         before = self.state
-        is_readable = before is not None or self.facts.complete
+        is_readable = before is not None or self.facts.is_complete
         if revision == self._revision or not is_readable:
             return
 
         now = self.facts.snapshot()
         if before is None:
             views = views_of(now)
-        elif _same_but_for_pods(now, before.cluster):
+        elif _has_same_views(now, before.cluster):
             views = before.views
         else:
             views = views_of(now)
@@ -159,7 +159,7 @@ class Broadcaster:
             return self._packed
 
 
-def _same_but_for_pods(now: Snapshot, before: Snapshot) -> bool:
+def _has_same_views(now: Snapshot, before: Snapshot) -> bool:
     """Whether the views are the same: pods do not matter to them."""
     if now.catalogue != before.catalogue or now.topologies != before.topologies:
         return False

@@ -58,7 +58,7 @@ class RecentChanges:
     def record(self, before: Moment, after: Moment, at: str) -> None:
         """Keep what changed from one moment to the next."""
         names = []
-        all_stay = True
+        has_same_nodes = True
         for name in before.nodes.keys() | after.nodes.keys():
             was = before.nodes.get(name)
             now = after.nodes.get(name)
@@ -66,9 +66,9 @@ class RecentChanges:
                 names.append(name)
                 self._note_state(name, was, now, at)
                 if was is None or now is None:
-                    all_stay = False
+                    has_same_nodes = False
 
-        if all_stay:
+        if has_same_nodes:
             before = before.only(names)
             after = after.only(names)
         else:
@@ -156,7 +156,7 @@ def _is_bad(change: Change, view: PageView | None, after: Moment) -> bool:
         case ChangeKind.MOVED:
             return not change.after
         case ChangeKind.STATE:
-            return _any_is_faulty(change.nodes, after)
+            return _has_faulty_node(change.nodes, after)
         case _:
             return change.kind in (ChangeKind.DOMAIN_GONE, ChangeKind.NODE_GONE)
 
@@ -170,7 +170,7 @@ def _is_true(condition: str, view: PageView | None) -> bool:
     return now is not None and now.get("status") == "True"
 
 
-def _any_is_faulty(names: Iterable[str], moment: Moment) -> bool:
+def _has_faulty_node(names: Iterable[str], moment: Moment) -> bool:
     for name in names:
         node = moment.nodes.get(name)
         if node is not None and not FAULTS.isdisjoint(marks(node)):

@@ -117,7 +117,7 @@ class ComputingWorker:
 
         self._frames = Frames(ours)
         self._sent = Sent()
-        self._ready = False
+        self._is_ready = False
 
     @property
     def pid(self) -> int:
@@ -125,7 +125,7 @@ class ComputingWorker:
         return self._process.pid
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether it still runs; if not, its process id is free."""
         return self._process.poll() is None
 
@@ -147,9 +147,9 @@ class ComputingWorker:
         return _ANSWER.decode(self._frames.receive(_MOST_BYTES, deadline))
 
     def _prepare(self, cluster: KnownCluster, deadline: float) -> None:
-        if not self._ready:
+        if not self._is_ready:
             self._frames.receive(len(READY), deadline)
-            self._ready = True
+            self._is_ready = True
         for message in self._sent.news(cluster):
             self._frames.send(encoded(message), deadline)
 
@@ -203,10 +203,10 @@ class Computing:
         self._start = start
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._worker: ComputingWorker | None = None
-        self._planned = -inf
+        self._plans_sent_at = -inf
         """When the worker was last sent a cluster for plans."""
-        self._used = 0.0
-        self._closed = False
+        self._last_used_at = 0.0
+        self._is_closed = False
         self._lock = threading.Lock()
         # This thread starts the workers, and the kernel kills them when it ends: it lives until
         # `close`.
@@ -225,7 +225,7 @@ class Computing:
         """
         future: Future[bytes] = Future()
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 future.set_exception(_CLOSING)
             else:
                 if not self._thread.is_alive():
@@ -236,9 +236,9 @@ class Computing:
     def close(self) -> None:
         """End the worker, whatever it is doing; later questions fail."""
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 return
-            self._closed = True
+            self._is_closed = True
             self._jobs.put(None)
 
         if worker := self._worker:
@@ -268,14 +268,14 @@ class Computing:
             try:
                 return self._jobs.get(timeout=_LOOK_SECONDS if self._worker else None)
             except queue.Empty:
-                idle = self._monotonic() - self._used > IDLE_SECONDS
-                if self._worker and (idle or not self._worker.running):
+                is_idle = self._monotonic() - self._last_used_at > IDLE_SECONDS
+                if self._worker and (is_idle or not self._worker.is_running):
                     self._end()
 
     def _answer(self, job: _Job) -> bytes:
-        if self._closed:
+        if self._is_closed:
             raise _CLOSING
-        if self._worker and not self._worker.running:
+        if self._worker and not self._worker.is_running:
             self._end()
 
         cluster = self._cluster(job.question)
@@ -294,7 +294,7 @@ class Computing:
             self._end()  # it knows a part of the news
             raise
 
-        self._used = self._monotonic()
+        self._last_used_at = self._monotonic()
         return self._body(answer)
 
     def _body(self, answer: WorkerAnswer) -> bytes:
@@ -318,11 +318,11 @@ class Computing:
             return KnownCluster(self._snapshot(), required=self._required())
 
         now = self._monotonic()
-        if self._worker and now - self._planned < PLAN_SECONDS:
+        if self._worker and now - self._plans_sent_at < PLAN_SECONDS:
             return KnownCluster()
 
         required = self._required()
-        self._planned = now
+        self._plans_sent_at = now
         return KnownCluster(self._snapshot(), required=required)
 
     def _started(self) -> ComputingWorker:
@@ -330,12 +330,12 @@ class Computing:
             self._worker = self._start()
         except OSError as error:
             raise CrashError(f"the process that computes it cannot be started: {error}") from error
-        if self._closed:  # meanwhile, by another thread that saw no worker
+        if self._is_closed:  # meanwhile, by another thread that saw no worker
             self._worker.kill()
         return self._worker
 
     def _end(self) -> str:
         """End the worker, and say how it ended. The next one has to be sent everything."""
         worker, self._worker = self._worker, None
-        self._planned = -inf
+        self._plans_sent_at = -inf
         return worker.end() if worker else "ended"

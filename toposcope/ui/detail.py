@@ -104,11 +104,11 @@ def _matrix(node: NodeView) -> _Matrix:
     )
 
 
-def _since(node: NodeView, seen: str | None, written: str) -> protocol.Since | None:
+def _since(node: NodeView, changed_at: str | None, written: str) -> protocol.Since | None:
     if node.state is None:
         return None
-    if seen:
-        return protocol.Since(seen, exact=True)
+    if changed_at:
+        return protocol.Since(changed_at, exact=True)
     if not written or node.state is State.OK:
         return None
 

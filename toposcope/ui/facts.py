@@ -55,7 +55,7 @@ class Facts:
         self._pods: dict[str, PodView] = {}
         self._topologies: dict[str, Topology] = {}
         self._uuids: dict[str, str] = {}
-        self._pods_known = True
+        self._has_pods = True
         self._failing: dict[str, tuple[str, float]] = {}
         self._synced: dict[str, float] = {}
         self._warnings: dict[str, str] = {}
@@ -112,10 +112,10 @@ class Facts:
                 del self._pods[key]
             else:
                 self._pods[key] = pod
-            is_shown = self._taken(before) != self._taken(pod)
+            is_shown = self._usage_of(before) != self._usage_of(pod)
         self._change(is_shown)
 
-    def _taken(self, pod: PodView | None) -> tuple[str, int, int, int] | None:
+    def _usage_of(self, pod: PodView | None) -> tuple[str, int, int, int] | None:
         """What a pod takes of a node with GPUs: all that is shown of it. None: nothing."""
         if pod is None or not pod.node:
             return None
@@ -131,16 +131,16 @@ class Facts:
 
     def replace_pods(self, pods: Mapping[str, PodView | None] | None) -> None:
         """All existing pods; None: they are unknown."""
-        are_known = pods is not None
+        has_pods = pods is not None
         running = {}
         for key, pod in (pods or {}).items():
             if pod is not None:
                 running[key] = pod
 
         with self._lock:
-            if are_known == self._pods_known and running == self._pods:
+            if has_pods == self._has_pods and running == self._pods:
                 return
-            self._pods_known = are_known
+            self._has_pods = has_pods
             self._pods = running
         self._change()
 
@@ -172,10 +172,10 @@ class Facts:
     def mark_synced(self, collection: str) -> None:
         """A collection (`nodes`, `pods`, ...) was read as it is now."""
         with self._lock:
-            first = collection not in self._synced
+            is_first = collection not in self._synced
             self._synced[collection] = self._monotonic()
-            recovered = self._failing.pop(collection, None) is not None
-        if recovered or first:
+            has_recovered = self._failing.pop(collection, None) is not None
+        if has_recovered or is_first:
             self._change()
 
     def mark_failing(self, collection: str, why: str) -> None:
@@ -193,9 +193,9 @@ class Facts:
     def warn(self, collection: str, warning: str) -> None:
         """A collection cannot be read at all; empty: it can."""
         with self._lock:
-            new = self._warnings.get(collection, "") != warning
+            is_new = self._warnings.get(collection, "") != warning
             self._warnings[collection] = warning
-        if new:
+        if is_new:
             self._change()
 
     def mark_alive(self, collection: str) -> None:
@@ -206,7 +206,7 @@ class Facts:
     # Called by others
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether everything has been read once."""
         return self._expected <= self._synced.keys()
 
@@ -230,7 +230,7 @@ class Facts:
         with self._lock:
             nodes = list(self._nodes.values())
             topologies = list(self._topologies.values())
-            pods = tuple(self._pods.values()) if self._pods_known else None
+            pods = tuple(self._pods.values()) if self._has_pods else None
 
         nodes.sort(key=attrgetter("name"))
         topologies.sort(key=attrgetter("name"))

@@ -83,7 +83,7 @@ class Guard:
                 "or start toposcope ui with --allow-host NAME"
             )
 
-        if path.startswith(_API) and _foreign(headers, hosts[0]):
+        if path.startswith(_API) and _is_foreign(headers, hosts[0]):
             return HTTPStatus.FORBIDDEN, "the request comes from another site's page"
         if scope["method"] in ("GET", "HEAD"):
             return None
@@ -112,7 +112,7 @@ def _is_json(headers: Sequence[tuple[bytes, bytes]]) -> bool:
     return media_type.strip().lower() == "application/json"
 
 
-def _foreign(headers: Sequence[tuple[bytes, bytes]], host: str) -> bool:
+def _is_foreign(headers: Sequence[tuple[bytes, bytes]], host: str) -> bool:
     """Whether a browser says that another site's page makes the request: a script, image or link.
 
     Programs such as curl send none of these headers. Browsers send `Sec-Fetch-Site` over HTTPS and

@@ -20,9 +20,9 @@ import msgspec
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import NodeView, Snapshot
 
-_AT_A_TIME: Final = 200
+_OBJECTS_PER_MESSAGE: Final = 200
 """Objects of one message."""
-_MOST_SHARED: Final = 10_000
+_MAX_SHARED_MAPPINGS: Final = 10_000
 """Different mappings that nodes share in the worker; beyond it, it starts to collect them again."""
 
 
@@ -149,8 +149,8 @@ class Sent:
         if gone:
             yield Removed(collection, gone)
 
-        for start in range(0, len(added), _AT_A_TIME):
-            end = start + _AT_A_TIME
+        for start in range(0, len(added), _OBJECTS_PER_MESSAGE):
+            end = start + _OBJECTS_PER_MESSAGE
             yield Added(collection, added[start:end])
 
     def _unless_sent(self, message: Base | KnownResources | Required) -> Iterator[Message]:
@@ -161,7 +161,7 @@ class Sent:
 
 
 @dataclass
-class Known:
+class WorkerCopy:
     """The worker's copy of the cluster."""
 
     required: RequiredLevels = field(default_factory=RequiredLevels)
@@ -227,28 +227,28 @@ class Known:
 
     def _sharing(self, nodes: Iterable[NodeView]) -> Iterator[NodeView]:
         """The nodes, sharing equal mappings across all messages: grouping compares by identity."""
-        if len(self._shared) > _MOST_SHARED:
+        if len(self._shared) > _MAX_SHARED_MAPPINGS:
             self._shared.clear()
 
-        seen: dict[int, Any] = {}
+        by_identity: dict[int, Any] = {}
         for node in nodes:
             yield msgspec.structs.replace(
                 node,
-                places=self._shared_mapping(node.places, seen),
-                allocatable=self._shared_mapping(node.allocatable, seen),
-                conditions=self._shared_mapping(node.conditions, seen),
+                places=self._shared_mapping(node.places, by_identity),
+                allocatable=self._shared_mapping(node.allocatable, by_identity),
+                conditions=self._shared_mapping(node.conditions, by_identity),
             )
 
     def _shared_mapping(
-        self, mapping: Mapping[str, Any], seen: dict[int, Any]
+        self, mapping: Mapping[str, Any], by_identity: dict[int, Any]
     ) -> Mapping[str, Any]:
-        """The mapping shared by all equal ones; `seen`: those of one message, by identity."""
+        """The mapping that equal ones share; `by_identity` holds those of one message."""
         number = id(mapping)
-        shared: Mapping[str, Any] | None = seen.get(number)
+        shared: Mapping[str, Any] | None = by_identity.get(number)
         if shared is None:
             items = tuple(mapping.items())
             shared = self._shared.setdefault(items, mapping)
-            seen[number] = shared
+            by_identity[number] = shared
         return shared
 
 

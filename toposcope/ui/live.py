@@ -17,7 +17,7 @@ from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.reflector import Raw, Reflector, key
 from toposcope.kube.requests import NODES
 from toposcope.planning.required import RequiredLevels
-from toposcope.snapshot.decode import Decoder, topology_of
+from toposcope.snapshot.decode import Decoder, keep_every, topology_of
 from toposcope.snapshot.live import PODS, load_published
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.ui.facts import Facts
@@ -68,12 +68,12 @@ class LiveSource:
         facts: Facts,
         program: str = "toposcope-ui",
         *,
-        pods: bool = True,
+        can_read_pods: bool = True,
     ) -> None:
-        """`program` is for the API server's audit log; without `pods` they count as unknown."""
+        """`program` is for the API server's audit log; pods that cannot be read are unknown."""
         self._cluster = cluster
         self._program = program
-        self._reads_pods = pods
+        self._can_read_pods = can_read_pods
         self._client = GetClient(cluster, program)
         self._facts = facts
         self._stop = threading.Event()
@@ -82,7 +82,7 @@ class LiveSource:
     def start(self) -> None:
         """Start to watch, in threads that end with the program."""
         self._watch_nodes()
-        if self._reads_pods:
+        if self._can_read_pods:
             self._watch_pods()
         else:
             self._facts.replace_pods(None)
@@ -168,13 +168,13 @@ class LiveSource:
         try:
             raw = self._client.read(Request("GET", f"{NODES}/{name}", {}))
         except ApiError as error:
-            if error.not_found:
+            if error.is_not_found:
                 return None
             raise
 
         try:
             managed = _WRITTEN.decode(raw).metadata.managed_fields
-            return FullNode(Decoder(_keep_matrix).node(_reader(raw)), last_write(managed))
+            return FullNode(Decoder(keep_every).node(_reader(raw)), last_write(managed))
         except (*UNREADABLE, ValueError) as error:
             raise UnreachableError(
                 f"the answer to GET {NODES}/{name} is not a Node: {error}"
@@ -230,21 +230,17 @@ def _reader(raw: Raw) -> Callable[[type[Any]], Any]:
     return lambda kind: msgspec.json.decode(raw, type=kind)
 
 
-def _keep_matrix(_name: str, _not_ok: bool) -> bool:
-    return True
-
-
 class _RenewedDecoder:
     """A decoder that is replaced now and then. For one thread."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._decoder = Decoder(_keep_matrix)
+        self._decoder = Decoder(keep_every)
 
     def get(self) -> Decoder:
         self._count += 1
         if not self._count % _MAX_DECODED:
-            self._decoder = Decoder(_keep_matrix)
+            self._decoder = Decoder(keep_every)
         return self._decoder
 
 

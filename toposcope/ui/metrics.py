@@ -36,23 +36,23 @@ class PlanningMetrics:
         self,
         computing: Answerer,
         worst: int = 0,
-        ready: Callable[[], bool] = lambda: True,
+        is_ready: Callable[[], bool] = lambda: True,
         runtime: Runtime = REAL,
     ) -> None:
         self._computing = computing
         self._worst = worst
-        self._ready = ready
+        self._is_ready = is_ready
         self._runtime = runtime
         self._since: dict[tuple[str, str, str], float] = {}
         """When each gang of a topology was first seen misplaced, in Unix time."""
         self._text = b""
-        self._next = 0.0
+        self._next_count_at = 0.0
         self._counting = threading.Lock()
 
     def page(self) -> Page:
         """The answer to a scrape."""
-        is_due = self._runtime.monotonic() >= self._next
-        if self._ready() and is_due and self._counting.acquire(blocking=False):
+        is_due = self._runtime.monotonic() >= self._next_count_at
+        if self._is_ready() and is_due and self._counting.acquire(blocking=False):
             thread = threading.Thread(
                 target=self._count_again,
                 name="planning metrics",
@@ -88,7 +88,7 @@ class PlanningMetrics:
 
         ended = self._runtime.monotonic()
         seconds = ended - began
-        self._next = ended + max(_PAUSE_SECONDS, _PAUSE_FACTOR * seconds)
+        self._next_count_at = ended + max(_PAUSE_SECONDS, _PAUSE_FACTOR * seconds)
         at = self._runtime.now().timestamp()
         about_the_count = exposition(of_the_count(at, seconds))
         self._text = counted.text.encode() + about_the_count

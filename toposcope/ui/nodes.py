@@ -115,8 +115,8 @@ def _apart(nodes: Sequence[NodeView], in_views: Sequence[Sequence[str]]) -> dict
     by_number = {}
     for number, node in enumerate(nodes):
         if not in_views[number]:
-            awaits_agent = node.label(label_keys.GPUS) is None
-            by_number[str(number)] = NO_AGENT if awaits_agent else NOT_SELECTED
+            is_without_agent = node.label(label_keys.GPUS) is None
+            by_number[str(number)] = NO_AGENT if is_without_agent else NOT_SELECTED
     return by_number
 
 

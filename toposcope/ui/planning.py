@@ -1,5 +1,6 @@
 """Answers the page's questions about planning; it changes nothing in the cluster."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -7,6 +8,9 @@ from typing import Final
 from toposcope.integrations.framework.amounts import amounts
 from toposcope.planning.capacity import FreeBasis
 from toposcope.planning.gangs import named
+from toposcope.planning.kept import KeptResult
+from toposcope.planning.kept_gangs import WORST_FIRST
+from toposcope.planning.kept_words import kept_advice, kept_lines
 from toposcope.planning.plan import Plan
 from toposcope.planning.required import RequiredLevels
 from toposcope.planning.score import Score, better_place, scores
@@ -45,11 +49,16 @@ def overview(plan: Plan) -> protocol.Planning:
     rows = [_slot_row(row) for row in without_repeats(plan.slots)]
     worst = islice(_imperfect(plan), _MOST_GANGS)
     gangs = [_gang_row(score) for score in worst]
+    results = Counter(kept.result for kept in plan.kept)
     return protocol.Planning(
         per_pod=plan.per_pod,
         slots=rows,
         gangs=gangs,
         scored=len(plan.scores),
+        kept=list(islice(_kept_rows(plan), _MOST_GANGS)),
+        violations=results[KeptResult.VIOLATION],
+        unobservable=results[KeptResult.UNOBSERVABLE],
+        matches=results[KeptResult.MATCH],
         pod=amounts(plan.typical.requests(plan.per_pod)),
         reachable=plan.reachable_gpus,
         blocked=[block.sentence() for block in plan.blocks if block.why is not Blocker.TAINT],
@@ -62,6 +71,26 @@ def _imperfect(plan: Plan) -> Iterator[Score]:
     for score in plan.scores:
         if score.value < 1:
             yield score
+
+
+def _kept_rows(plan: Plan) -> Iterator[protocol.KeptRow]:
+    """The gangs of which something has to be said, violations first."""
+    for kept in sorted(plan.kept, key=lambda kept: WORST_FIRST.index(kept.result)):
+        lines = list(kept_lines(kept))
+        if not lines:
+            continue
+        advice: dict[str, None] = {}
+        for part in kept.parts:
+            advice.update(dict.fromkeys(kept_advice(part.placement)))
+        gang = kept.gang
+        yield protocol.KeptRow(
+            kind=gang.kind,
+            name=gang.handle,
+            gpus=gang.gpus,
+            result=kept.result.value,
+            lines=lines,
+            advice=list(advice),
+        )
 
 
 def _slot_row(row: Slots) -> protocol.SlotRow:
@@ -86,7 +115,7 @@ def _gang_row(score: Score) -> protocol.GangRow:
         name=gang.handle,
         gpus=gang.gpus,
         score=round(score.value, 2),
-        better=score.better_now,
+        better=score.can_improve,
         spans=", ".join(spans),
     )
 
@@ -125,8 +154,8 @@ def drained(plan: Plan, path: tuple[str, ...], node: str) -> protocol.Drained:
     changes = Changes(drain=names)
     result = whatif(plan.snapshot, name, plan.capacity, plan.gangs, changes)
     fates = []
-    for gang in sorted(result.rehomed, key=lambda gang: not gang.worse):
-        fates.append(protocol.Fate(gang.sentence, gang.worse))
+    for gang in sorted(result.rehomed, key=lambda gang: not gang.is_worse):
+        fates.append(protocol.Fate(gang.sentence, gang.is_worse))
     lost = _lost(plan, result)
     return protocol.Drained(len(names), fates, lost, plan.required.warnings)
 

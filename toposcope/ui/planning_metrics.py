@@ -17,10 +17,10 @@ from toposcope.telemetry.families import Family, exposition, histogram
 from toposcope.ui.planning import plan_of
 from toposcope.ui.planning_count import PREFIX, Counted, Misplaced, gauge
 
-_BOUNDS: Final = (0.25, 0.5, 0.75, 0.9, 1.0, inf)
+_SCORE_BOUNDS: Final = (0.25, 0.5, 0.75, 0.9, 1.0, inf)
 _MOST_SCHEDULERS: Final = 10
 _MOST_TOPOLOGIES: Final = 10
-_OTHER: Final = "_other"
+_OTHER_SCHEDULERS: Final = "_other"
 
 
 def counted(
@@ -88,7 +88,7 @@ class _Metrics:
         oldest: dict[tuple[str, ...], float] = {}
         for gang in placed:
             key = gang.topology, gang.scheduler
-            is_misplaced = gang.score.misplaced
+            is_misplaced = gang.score.is_misplaced
             counts[key] = counts.get(key, 0) + is_misplaced
             if is_misplaced:
                 since = self._since_when(gang)
@@ -137,7 +137,7 @@ def _placed(plans: Mapping[str, Plan]) -> Iterator[_Placed]:
         for score in plan.scores:
             scheduler = score.gang.scheduler
             if scheduler not in named:
-                scheduler = _OTHER
+                scheduler = _OTHER_SCHEDULERS
             yield _Placed(topology, scheduler, score)
 
 
@@ -215,10 +215,10 @@ def _reach(plans: Mapping[str, Plan]) -> Iterator[Family]:
 
 def _buckets(values: list[float]) -> list[tuple[float, int]]:
     """How many values are at most each bound."""
-    counts = Counter(bisect_left(_BOUNDS, value) for value in values)
+    counts = Counter(bisect_left(_SCORE_BOUNDS, value) for value in values)
     buckets = []
     total = 0
-    for place, bound in enumerate(_BOUNDS):
+    for place, bound in enumerate(_SCORE_BOUNDS):
         total += counts[place]
         buckets.append((bound, total))
     return buckets

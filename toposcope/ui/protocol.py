@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-VERSION: Final = 6
+VERSION: Final = 7
 """A page that was built for another version asks the user to reload it."""
 
 ABSENT: Final = -1
@@ -406,6 +406,21 @@ class GangRow(_Struct):
     """`rack 4, could be 1`: each level at which it spans more domains than it could."""
 
 
+class KeptRow(_Struct):
+    """A running gang that is not, or may not be, within the domain that it requires."""
+
+    kind: str
+    name: str
+    """`NAMESPACE/NAME`."""
+    gpus: int
+    result: Literal["VIOLATION", "UNOBSERVABLE", "MATCH"]
+    """`MATCH`: a label changed since it was placed."""
+    lines: list[str]
+    """What it requires and where its pods are: one for each of its parts."""
+    advice: list[str]
+    """Who broke it, and what to do: one sentence each."""
+
+
 class Planning(_Struct):
     """`GET api/planning?view=ID`."""
 
@@ -417,6 +432,12 @@ class Planning(_Struct):
     """The worst first, at most 100."""
     scored: int
     """Running gangs of more than one pod."""
+    kept: list[KeptRow]
+    """Those that require a level and do not keep it, or may not; violations first, at most 100."""
+    violations: int
+    unobservable: int
+    matches: int
+    """How many running gangs require a level, by what is observed."""
     pod: str
     """What a pod of these gangs requests: `4 GPUs, 100 CPU cores and 400 GiB of memory`."""
     reachable: int

@@ -38,7 +38,7 @@ from toposcope.ui.questions import (
     Overview,
     Question,
 )
-from toposcope.ui.search import MAX_QUERY, search
+from toposcope.ui.search import MAX_QUERY_CHARACTERS, search
 from toposcope.ui.source import FactsSource, FullNode
 from toposcope.ui.stream import StreamServer
 from toposcope.ui.turns import RETRY_SECONDS, BusyError, Turns
@@ -46,7 +46,7 @@ from toposcope.ui.turns import RETRY_SECONDS, BusyError, Turns
 _JSON: Final = "application/json"
 BODY_SECONDS: Final = 10.0
 """After that, a request body that is still incomplete is given up."""
-_NODE_READS: Final = 4
+_MAX_NODE_READS: Final = 4
 """Nodes that are read from the API server at a time."""
 
 
@@ -75,7 +75,7 @@ class Routes:
         self._computing = computing
         self._turns = Turns()
         # Requests that wait for an API server that does not answer must not use up all threads.
-        self._node_reads = CapacityLimiter(_NODE_READS)
+        self._node_reads = CapacityLimiter(_MAX_NODE_READS)
 
     def application(self) -> Starlette:
         """All addresses."""
@@ -181,9 +181,11 @@ class Routes:
         return node
 
     async def _search(self, request: Request) -> Response:
-        query = _given(request, "q")
-        if len(query) > MAX_QUERY:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, f"q is longer than {MAX_QUERY} characters")
+        query = _parameter(request, "q")
+        if len(query) > MAX_QUERY_CHARACTERS:
+            raise HTTPException(
+                HTTPStatus.BAD_REQUEST, f"q is longer than {MAX_QUERY_CHARACTERS} characters"
+            )
         results = await run_in_threadpool(search, self._broadcaster.facts, query)
         return _json(results)
 
@@ -197,23 +199,23 @@ class Routes:
         )
 
     async def _planning(self, request: Request) -> Response:
-        return await self._plan(request, Overview(_given(request, "view")))
+        return await self._plan(request, Overview(_parameter(request, "view")))
 
     async def _gang(self, request: Request) -> Response:
         question = GangAt(
-            view=_given(request, "view"),
-            kind=_given(request, "kind"),
-            name=_given(request, "name"),
+            view=_parameter(request, "view"),
+            kind=_parameter(request, "kind"),
+            name=_parameter(request, "name"),
         )
         return await self._plan(request, question)
 
     async def _drain(self, request: Request) -> Response:
-        parts = filter(None, _given(request, "in").split("/"))
+        parts = filter(None, _parameter(request, "in").split("/"))
         path = tuple(map(unquote, parts))
         question = Drain(
-            view=_given(request, "view"),
+            view=_parameter(request, "view"),
             path=path,
-            node=_given(request, "node"),
+            node=_parameter(request, "node"),
         )
         return await self._plan(request, question)
 
@@ -317,7 +319,7 @@ def _failure(error: Exception, instead: str) -> HTTPException:
     return HTTPException(status, text, headers)
 
 
-def _given(request: Request, key: str) -> str:
+def _parameter(request: Request, key: str) -> str:
     """A parameter of the query, empty where it is missing."""
     return str(request.query_params.get(key, ""))
 

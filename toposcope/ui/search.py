@@ -8,16 +8,16 @@ from toposcope.ui import protocol
 from toposcope.ui.facts import Facts
 
 MAX_RESULTS: Final = 50
-MAX_QUERY: Final = 256
+MAX_QUERY_CHARACTERS: Final = 256
 """The longest query, in characters; no UUID is longer."""
-_MIN_UUID: Final = 4
+_MIN_QUERY_CHARACTERS: Final = 4
 """The shortest query, in characters; shorter ones match almost every UUID."""
 
 
 def search(facts: Facts, query: str) -> protocol.SearchAnswer:
     """GPUs whose UUID contains the text: exact matches, then prefixes, then the rest."""
     text = query.strip().lower()
-    if len(text) < _MIN_UUID:
+    if len(text) < _MIN_QUERY_CHARACTERS:
         return protocol.SearchAnswer([], more=False)
 
     best = nsmallest(MAX_RESULTS + 1, _matches(facts, text))

@@ -15,7 +15,7 @@ from toposcope.ui.guard import LOCAL, Guard
 from toposcope.ui.routes import Routes
 from toposcope.ui.stream import StreamServer
 
-CONNECTIONS: Final = 400
+MAX_CONNECTIONS: Final = 400
 """At a time; one more closes the connection that has been idle the longest."""
 HEADER_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 30
@@ -35,29 +35,29 @@ class _Limited(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._heard = self.loop.time()
-        self._requested = False
-        if len(self.connections) > CONNECTIONS:
+        self._heard_at = self.loop.time()
+        self._has_request = False
+        if len(self.connections) > MAX_CONNECTIONS:
             _make_room(self.connections, self)
         self._timer = self.loop.call_later(HEADER_SECONDS, self._close_if_slow)
 
     def data_received(self, data: bytes) -> None:
-        self._heard = self.loop.time()
+        self._heard_at = self.loop.time()
         super().data_received(data)
-        self._requested = self._requested or self.conn.their_state is not IDLE
+        self._has_request = self._has_request or self.conn.their_state is not IDLE
 
     @property
     def idleness(self) -> tuple[bool, float]:
         """Sorts connections: idle ones first, and of those the ones that were silent longest."""
         cycle: RequestResponseCycle | None = self.cycle  # which uvicorn declares without None
-        at_work = cycle is not None and not cycle.response_complete
-        return at_work, self._heard
+        is_answering = cycle is not None and not cycle.response_complete
+        return is_answering, self._heard_at
 
     def _close_if_slow(self) -> None:
         if self.transport.is_closing():
             self.transport.abort()  # the client does not read what is still to be sent
             return
-        if self.conn.their_state is IDLE and (not self._requested or self.conn.trailing_data[0]):
+        if self.conn.their_state is IDLE and (not self._has_request or self.conn.trailing_data[0]):
             self.transport.close()
         self._timer = self.loop.call_later(HEADER_SECONDS, self._close_if_slow)
 
@@ -72,7 +72,7 @@ def _make_room(connections: Iterable[object], newest: _Limited) -> None:
     for connection in connections:
         if isinstance(connection, _Limited) and not connection.transport.is_closing():
             others.append(connection)
-    if len(others) > CONNECTIONS:
+    if len(others) > MAX_CONNECTIONS:
         others.remove(newest)
         min(others, key=attrgetter("idleness")).transport.abort()
 

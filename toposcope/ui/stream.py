@@ -40,20 +40,20 @@ class StreamServer:
         self._max_streams = max_streams
         self._status_seconds = status_seconds
         self._send_seconds = send_seconds
-        self.open = 0
+        self.open_streams = 0
         """How many streams are open."""
-        self.ending = False
+        self.is_ending = False
         """Set when the server shuts down: streams end too."""
 
     def end(self) -> None:
         """End all streams."""
-        self.ending = True
+        self.is_ending = True
         for wake in tuple(self._broadcaster.listeners):
             wake()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the page disconnects or stops reading, or the server shuts down."""
-        if self.open >= self._max_streams:
+        if self.open_streams >= self._max_streams:
             busy = problem(
                 503, f"{self._max_streams} pages are open already; close one, then reload this one"
             )
@@ -71,7 +71,7 @@ class StreamServer:
             async with asyncio.timeout(self._send_seconds):
                 await send(message)
 
-        self.open += 1
+        self.open_streams += 1
         self._broadcaster.listeners.add(wake)
         events = self._events(updated)
         try:
@@ -79,12 +79,12 @@ class StreamServer:
                 await StreamingResponse(events, headers=_HEADERS)(scope, receive, send_in_time)
         finally:
             self._broadcaster.listeners.discard(wake)
-            self.open -= 1
+            self.open_streams -= 1
             await events.aclose()
 
     async def _events(self, updated: asyncio.Event) -> AsyncGenerator[bytes]:
         yield b"retry: 2000\n\n"
-        while not self.ending:
+        while not self.is_ending:
             updated.clear()
             # which has no line breaks
             yield b"data: %b\n\n" % msgspec.json.encode(self._broadcaster.news())

@@ -7,7 +7,7 @@ from typing import Final
 
 from toposcope.errors import ToposcopeError
 
-WAITING: Final = 8
+MAX_WAITING: Final = 8
 """Questions that may wait while one is answered."""
 RETRY_SECONDS: Final = 5
 """When to ask again if the queue is full."""
@@ -18,11 +18,11 @@ class BusyError(ToposcopeError):
 
 
 class Turns:
-    """A queue with `waiting` places, for the coroutines of one event loop."""
+    """A queue with `max_waiting` places, for the coroutines of one event loop."""
 
-    def __init__(self, waiting: int = WAITING) -> None:
-        self._places = waiting + 1
-        self._taken = 0
+    def __init__(self, max_waiting: int = MAX_WAITING) -> None:
+        self._places = max_waiting + 1
+        self._occupied = 0
         self._running = asyncio.Lock()
 
     @contextlib.asynccontextmanager
@@ -31,12 +31,12 @@ class Turns:
 
         Raises BusyError at once where the queue is full.
         """
-        if self._taken == self._places:
+        if self._occupied == self._places:
             raise BusyError("too many requests are waiting; try again in a few seconds")
 
-        self._taken += 1
+        self._occupied += 1
         try:
             async with self._running:
                 yield
         finally:
-            self._taken -= 1
+            self._occupied -= 1

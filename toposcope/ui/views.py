@@ -45,7 +45,7 @@ def views_of(snapshot: Snapshot) -> tuple[PageView, ...]:
         parent = names.get(topology.owner) if topology.owner else None
         views.append(_topology_view(snapshot, topology, topology.name, "topology", parent))
         # With `segments: Auto` each segment has a ClusterTopology, which is a view of its own.
-        if not topology.divided:
+        if not topology.is_divided:
             views += _segments(snapshot, topology)
     return tuple(views)
 

@@ -16,7 +16,7 @@ import msgspec
 
 from toposcope.ui.answers import Answers
 from toposcope.ui.frames import READY, EndedError, Frames
-from toposcope.ui.known import Known, decoded
+from toposcope.ui.known import WorkerCopy, decoded
 from toposcope.ui.questions import Ask, QuestionOutcome, WorkerAnswer
 
 MEMORY_BYTES: Final = 512 << 20
@@ -25,7 +25,7 @@ _UNBOUNDED_BYTES: Final = 1 << 62
 """Of a message from our own server, and of memory between two questions."""
 _GRACE_SECONDS: Final = 5.0
 """After a question's deadline: the server kills this process before that, else the kernel does."""
-_NICE: Final = 10
+_NICENESS: Final = 10
 _PR_SET_PDEATHSIG: Final = 1
 _ENDS_FIRST: Final = "1000"
 """The kernel's score: where memory runs out, it kills this process before the server."""
@@ -43,7 +43,7 @@ def main(parent: int, descriptor: int) -> NoReturn:
 def _confine() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold the cluster
-    os.nice(_NICE)
+    os.nice(_NICENESS)
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123 - the kernel's
             file.write(_ENDS_FIRST)
@@ -52,15 +52,15 @@ def _confine() -> None:
 
 
 def _serve(server: Frames) -> None:
-    known = Known()
-    answers = Answers(known)
+    copy = WorkerCopy()
+    answers = Answers(copy)
     at_start = _address_space()
     try:
         server.send(READY)
         while True:
             message = decoded(server.receive(_UNBOUNDED_BYTES))
             if not isinstance(message, Ask):
-                known.take(message)
+                copy.take(message)
                 continue
             answer = _answer(answers, message, _address_space() - at_start)
             server.send(msgspec.json.encode(answer))

@@ -99,7 +99,7 @@ def test_set_without_policy_goes_anywhere(policy: Object | None) -> None:
             "policy",
             "spec.placementPolicy.topology",
             "topology is required when type is not None",
-            "write the node label of a domain",
+            "set the node label of a domain",
             id="no-topology",
         ),
         pytest.param(
@@ -152,7 +152,7 @@ def test_label_that_no_node_has_is_an_error() -> None:
 
 def test_replicas_of_a_scaler_are_unknown() -> None:
     answer = read_set({"spec.roles[0].scaling": {"mode": "External"}})
-    assert answer.unknown == "the replicas of prefill are those of a DisaggregatedSetRoleScaler, not read here"
+    assert answer.unknown == "a DisaggregatedSetRoleScaler sets the replicas of prefill, which is not read here"
 
 
 def test_slices_fit_where_each_rack_has_room_for_one() -> None:

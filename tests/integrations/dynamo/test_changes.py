@@ -25,7 +25,7 @@ ZONE_AND_RACKS = text("""
       at once: replica of decode: required rack; 2 decode (nvidia.com/gpu=8)
 """)
 NOTES = [
-    "room is checked for 6 of 9 pods: KAI starts these together, the others where there is room left",
+    "room is checked for 6 of 9 pods: KAI starts these together, and the others if there is room",
     (
         "KAI places replicas of a scaling group beyond its minAvailable by themselves: "
         "not always in the zone of the others"
@@ -93,7 +93,7 @@ def test_changed_domain_of_a_component_is_refused(version: Version) -> None:
             "dynamo/host-multinode",
             version.decode_domain,
             "'host' keeps all 2 nodes' pods of a replica of 'decode' on a single host",
-            fix="use a broader level, such as the rack, for what spans several nodes",
+            fix="use a broader level, such as the rack, for a component that spans several nodes",
         ),
     ]
 

@@ -62,7 +62,7 @@ def test_wrong_quantities_are_named_where_they_stand() -> None:
         error(
             "pods/quantity",
             "spec.services.prefill.resources.limits.custom.rdma/ib",
-            "'-1' is below zero",
+            "'-1' is negative",
             fix="write 0 or more",
         ),
     ]
@@ -202,7 +202,7 @@ def test_wrong_replicas_of_a_role_are_refused() -> None:
             "dynamo/roles",
             "spec.components[0].roles[1].replicas",
             'must equal 2 for multinode role "worker"',
-            fix="write 2, or leave it out",
+            fix="set 2, or remove it",
         )
     ]
 
@@ -237,7 +237,7 @@ def test_pod_template_of_one_role_alone_is_refused() -> None:
             "dynamo/roles",
             "spec.components[0].roles[1].podTemplate",
             "is required on every role when role-specific PodTemplates are used",
-            fix="write one, or use the component's for all roles",
+            fix="set one, or use the component's for all roles",
         )
     ]
 
@@ -334,8 +334,8 @@ def test_misspelt_constraint_is_refused() -> None:
             "spec.components[0].topologyConstraints",
             'unknown field "spec.components[0].topologyConstraints"',
             fix=(
-                "did you mean 'topologyConstraint'? Dynamo (main, 2026-08) has no such field: kubectl "
-                "refuses it, Helm loses it"
+                "did you mean 'topologyConstraint'? Dynamo (main, 2026-08) has no such field: kubectl rejects it, "
+                "Helm drops it"
             ),
         )
     ]

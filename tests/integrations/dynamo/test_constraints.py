@@ -11,10 +11,10 @@ from tests.support.documents import text
 pytestmark = pytest.mark.regression
 
 ENABLE_GROVE = "metadata.annotations[nvidia.com/enable-grove]"
-LEVELS_FIRST = "room is not checked before the levels are right"
-SOME_LATER = "room is checked for 6 of 9 pods: KAI starts these together, the others where there is room left"
+LEVELS_FIRST = "room is not checked until the levels are right"
+SOME_LATER = "room is checked for 6 of 9 pods: KAI starts these together, and the others if there is room"
 PLACED_ALONE = (
-    "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in the {} of the others"
+    "KAI places replicas of a scaling group beyond its minAvailable separately, so not always in the {} of the others"
 )
 PATTERN = f"{DOMAIN} in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'"
 NOT_FOUND = "references a ClusterTopologyBinding resource that was not found"
@@ -68,7 +68,7 @@ def on_one_host(field: str) -> Finding:
         "dynamo/host-multinode",
         field,
         "'host' keeps all 2 nodes' pods of a replica of 'decode' on a single host",
-        fix="use a broader level, such as the rack, for what spans several nodes",
+        fix="use a broader level, such as the rack, for a component that spans several nodes",
     )
 
 
@@ -175,7 +175,7 @@ def test_unknown_domain_is_refused(version: Version) -> None:
 @pytest.mark.parametrize(
     ("domain", "fix"),
     [
-        pytest.param("example.com/rack", "Dynamo takes the domain: write 'rack'", id="label-key"),
+        pytest.param("example.com/rack", "Dynamo requires the domain here: write 'rack'", id="label-key"),
         pytest.param("Rack", "did you mean 'rack'?", id="capitals"),
         pytest.param("rack-", "did you mean 'rack'?", id="dash-at-the-end"),
         pytest.param("", "there are: host, rack, zone", id="empty"),
@@ -265,7 +265,7 @@ def test_topology_name_of_the_other_version_is_recognised(version: Version, othe
             "dynamo/topology-name",
             version.topology,
             "Required value",
-            fix=f"this version calls '{other.topology_name}' '{version.topology_name}'",
+            fix=f"in this version, '{other.topology_name}' is named '{version.topology_name}'",
         )
     ]
 
@@ -347,7 +347,7 @@ def test_constraints_without_grove_are_neither_checked_nor_kept(version: Version
         warning(
             "dynamo/grove-pathway",
             ENABLE_GROVE,
-            "with nvidia.com/enable-grove: 'false' topology constraints are neither checked nor kept",
+            "with nvidia.com/enable-grove: 'false' topology constraints are neither checked nor applied",
             fix="remove the annotation, or the constraints",
         )
     ]
@@ -379,6 +379,6 @@ def test_unknown_field_of_a_component_constraint_is_refused(version: Version, fi
             "dynamo/field",
             place,
             f'unknown field "{place}"',
-            fix="Dynamo (main, 2026-08) has no such field: kubectl refuses it, Helm loses it",
+            fix="Dynamo (main, 2026-08) has no such field: kubectl rejects it, Helm drops it",
         )
     ]

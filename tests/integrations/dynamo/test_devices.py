@@ -117,7 +117,7 @@ def test_failover_without_the_memory_service_is_refused() -> None:
             "dynamo/gpu-memory-service",
             f"{SERVICE}.failover",
             "intraPod failover requires gpuMemoryService to be set",
-            fix="set gpuMemoryService beside it",
+            fix="also set gpuMemoryService",
         )
     ]
 
@@ -132,7 +132,7 @@ def test_failover_in_another_mode_is_refused() -> None:
             "dynamo/gpu-memory-service",
             f"{SERVICE}.failover",
             "failover.mode must match gpuMemoryService.mode",
-            fix="write the same mode",
+            fix="use the same mode",
         )
     ]
 

@@ -9,10 +9,10 @@ from tests.support.documents import Edits, document, text
 
 pytestmark = pytest.mark.regression
 
-LEVELS_FIRST = "room is not checked before the levels are right"
-SOME_LATER = "room is checked for 6 of 9 pods: KAI starts these together, the others where there is room left"
+LEVELS_FIRST = "room is not checked until the levels are right"
+SOME_LATER = "room is checked for 6 of 9 pods: KAI starts these together, and the others if there is room"
 PLACED_ALONE = (
-    "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in the rack of the others"
+    "KAI places replicas of a scaling group beyond its minAvailable separately, so not always in the rack of the others"
 )
 SET_OVERRIDE_LEVEL = "spec.providerOverride.value.spec.template.topologyConstraint"
 SET_OVERRIDE = "spec.providerOverride"
@@ -114,7 +114,7 @@ def test_override_on_unknown_level_is_refused() -> None:
             "dynamo/override-level",
             "spec.providerOverride.value.spec.template.topologyConstraint.pack.required",
             (
-                "Grove's webhook refuses the PodCliqueSet later: topology domain 'shelf' does not exist in "
+                "Grove's webhook rejects the PodCliqueSet later: topology domain 'shelf' does not exist in "
                 "cluster topology [zone rack host]"
             ),
             fix="there are: host, rack, zone",
@@ -148,7 +148,7 @@ def test_override_of_a_component_without_topology_is_refused() -> None:
             "dynamo/override-level",
             "spec.components[1].providerOverride.value.topologyConstraint.topologyName",
             (
-                "Grove's webhook refuses the PodCliqueSet later: topologyName is required when "
+                "Grove's webhook rejects the PodCliqueSet later: topologyName is required when "
                 "topologyConstraint is set and cannot be inherited"
             ),
             fix="set it on spec.template.topologyConstraint; there are: cluster",
@@ -178,7 +178,7 @@ def test_component_broader_than_its_set_is_refused() -> None:
             "dynamo/override-level",
             SET_OVERRIDE_LEVEL,
             (
-                "Grove's webhook refuses the PodCliqueSet later: PodCliqueSet topology constraint domain "
+                "Grove's webhook rejects the PodCliqueSet later: PodCliqueSet topology constraint domain "
                 "'rack' is narrower than PodCliqueScalingGroup 'decode' topology constraint domain 'zone'"
             ),
             fix=(
@@ -219,7 +219,7 @@ def test_role_broader_than_its_set_is_refused() -> None:
             "dynamo/override-level",
             SET_OVERRIDE_LEVEL,
             (
-                "Grove's webhook refuses the PodCliqueSet later: PodCliqueSet topology constraint domain "
+                "Grove's webhook rejects the PodCliqueSet later: PodCliqueSet topology constraint domain "
                 "'rack' is narrower than PodClique 'decode-ldr' topology constraint domain 'zone'"
             ),
             fix="use 'zone' or something broader here, or 'rack' or something narrower on PodClique 'decode-ldr'",
@@ -256,7 +256,7 @@ def test_override_of_cliques_is_refused() -> None:
             "dynamo/override",
             "spec.providerOverride.value.spec.template.cliques",
             "is Dynamo-owned or not enabled for provider override",
-            fix="write topologyConstraint alone",
+            fix="set only topologyConstraint",
         ),
         error("dynamo/override", SET_OVERRIDE_LEVEL, "is required", fix="write an object"),
     ]
@@ -286,7 +286,7 @@ def test_override_that_is_no_object_is_refused() -> None:
             "dynamo/override",
             "spec.providerOverride.value",
             "must be a JSON object",
-            fix="write the part of Grove's object that it replaces",
+            fix="set the part of Grove's object that it replaces",
         ),
     ]
     assert answer.workload == WITHOUT_LEVELS
@@ -302,7 +302,7 @@ def test_empty_override_of_a_component_is_refused() -> None:
             "dynamo/override",
             "spec.components[1].providerOverride.value.topologyConstraint",
             "topologyConstraint, minAvailable or rollingUpdate is required",
-            fix="write one of them",
+            fix="set one of them",
         )
     ]
     assert answer.workload == WITHOUT_LEVELS
@@ -330,7 +330,7 @@ def test_override_for_another_target_is_refused() -> None:
             "dynamo/override",
             "spec.providerOverride.target",
             'must match the provider-context target "PodCliqueSet"',
-            fix="leave it out",
+            fix="remove it",
         )
     ]
     assert answer.workload == IN_ONE_RACK_UNCHECKED
@@ -373,7 +373,7 @@ def test_misspelt_field_of_an_override_is_refused() -> None:
             "dynamo/field",
             "spec.providerOverride.value.spec.template.topologyConstraint.pak",
             'unknown field "spec.providerOverride.value.spec.template.topologyConstraint.pak"',
-            fix="did you mean 'pack'? Grove v0.1.0-alpha.12 has no such field: kubectl refuses it, Helm loses it",
+            fix="did you mean 'pack'? Grove v0.1.0-alpha.12 has no such field: kubectl rejects it, Helm drops it",
         )
     ]
     assert answer.workload == IN_ONE_RACK_UNCHECKED
@@ -429,10 +429,10 @@ def test_changed_override_is_refused() -> None:
             "dynamo/override-level",
             SET_OVERRIDE_LEVEL,
             (
-                "Grove's webhook refuses the PodCliqueSet later: PodCliqueSet topology constraint cannot be "
+                "Grove's webhook rejects the PodCliqueSet later: PodCliqueSet topology constraint cannot be "
                 'changed from required="rack" preferred="" to required="zone" preferred=""'
             ),
-            fix="leave it as it is, or delete the PodCliqueSet and create it again",
+            fix="keep the old value, or delete the PodCliqueSet and create it again",
         )
     ]
 
@@ -451,6 +451,6 @@ def test_override_without_grove_is_refused() -> None:
             "dynamo/override",
             SET_OVERRIDE,
             'requires workload provider "grove", but "component" is selected',
-            fix="leave the pods to Grove, or remove it",
+            fix="let Grove place the pods, or remove it",
         )
     ]

@@ -40,7 +40,7 @@ def test_provider_component_keeps_no_constraint() -> None:
         warning(
             "dynamo/grove-pathway",
             PROVIDER,
-            "with nvidia.com/workload-provider: 'component' topology constraints are neither checked nor kept",
+            "with nvidia.com/workload-provider: 'component' topology constraints are neither checked nor applied",
             fix="remove the annotation, or the constraints",
         )
     ]
@@ -60,7 +60,7 @@ def test_unknown_provider_is_refused() -> None:
         warning(
             "dynamo/grove-pathway",
             PROVIDER,
-            "with nvidia.com/workload-provider: 'slurm' topology constraints are neither checked nor kept",
+            "with nvidia.com/workload-provider: 'slurm' topology constraints are neither checked nor applied",
             fix="remove the annotation, or the constraints",
         ),
     ]
@@ -80,7 +80,7 @@ def test_changed_provider_is_refused() -> None:
         warning(
             "dynamo/grove-pathway",
             PROVIDER,
-            "with nvidia.com/workload-provider: 'component' topology constraints are neither checked nor kept",
+            "with nvidia.com/workload-provider: 'component' topology constraints are neither checked nor applied",
             fix="remove the annotation, or the constraints",
         ),
     ]
@@ -111,7 +111,7 @@ def test_policy_on_a_topology_needs_provider_grove() -> None:
             "dynamo/transfer-grove",
             "spec.experimental.kvTransferPolicy.clusterTopologyName",
             'requires the Grove pathway, but workload provider "component" is selected',
-            fix="leave the pods to Grove, or name the node label in labelKey instead",
+            fix="let Grove place the pods, or name the node label in labelKey instead",
         )
     ]
 

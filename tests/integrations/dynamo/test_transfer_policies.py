@@ -81,7 +81,7 @@ def test_policy_without_domain_is_refused() -> None:
             "dynamo/transfer-domain",
             "spec.experimental.kvTransferPolicy.domain",
             "Required value",
-            fix="name the domain: zone, rack",
+            fix="set the domain, such as zone or rack",
         )
     ]
 
@@ -155,7 +155,7 @@ def test_preferred_policy_without_weight_is_refused() -> None:
             "dynamo/transfer-weight",
             POLICY,
             "preferredWeight is required when enforcement is preferred",
-            fix="add preferredWeight: 0.85, say",
+            fix="add preferredWeight, such as 0.85",
         )
     ]
 
@@ -171,7 +171,7 @@ def test_required_policy_with_weight_is_refused() -> None:
             "dynamo/transfer-weight",
             POLICY,
             "preferredWeight may only be set when enforcement is preferred",
-            fix="remove it, or write enforcement: preferred",
+            fix="remove it, or set enforcement: preferred",
         )
     ]
 
@@ -198,7 +198,7 @@ def test_weight_outside_of_zero_to_one_is_refused(edits: Edits, message: str) ->
             "dynamo/transfer-weight",
             "spec.experimental.kvTransferPolicy.preferredWeight",
             message,
-            fix="write a number from 0 to 1",
+            fix="set a number from 0 to 1",
         )
     ]
 
@@ -214,7 +214,7 @@ def test_unknown_enforcement_is_refused() -> None:
             "dynamo/transfer-enforcement",
             "spec.experimental.kvTransferPolicy.enforcement",
             'Unsupported value: "always": supported values: "required", "preferred"',
-            fix="write one of them, or leave it out: required",
+            fix="set one of them, or remove it: the default is required",
         )
     ]
 
@@ -226,7 +226,7 @@ def test_domain_in_capitals_is_refused() -> None:
             "dynamo/transfer-domain",
             "spec.experimental.kvTransferPolicy.domain",
             "spec.experimental.kvTransferPolicy.domain in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'",
-            fix="write lower-case letters, digits and '-'",
+            fix="use lower-case letters, digits and '-'",
         )
     ]
 
@@ -240,7 +240,7 @@ def test_unknown_field_of_a_policy_is_refused() -> None:
             "dynamo/field",
             "spec.experimental.kvTransferPolicy.weight",
             'unknown field "spec.experimental.kvTransferPolicy.weight"',
-            fix="Dynamo (main, 2026-08) has no such field: kubectl refuses it, Helm loses it",
+            fix="Dynamo (main, 2026-08) has no such field: kubectl rejects it, Helm drops it",
         )
     ]
 
@@ -252,7 +252,7 @@ def test_policy_of_the_older_version_needs_a_label() -> None:
             "dynamo/transfer-source",
             "spec.experimental.kvTransferPolicy.labelKey",
             "Required value",
-            fix="name the node label that carries the domain",
+            fix="set the node label that carries the domain",
         )
     ]
 
@@ -268,7 +268,7 @@ def test_policy_on_a_topology_needs_grove() -> None:
             "dynamo/transfer-grove",
             "spec.experimental.kvTransferPolicy.clusterTopologyName",
             'requires the Grove pathway; remove or unset annotation "nvidia.com/enable-grove" (currently "false")',
-            fix="leave the pods to Grove, or name the node label in labelKey instead",
+            fix="let Grove place the pods, or name the node label in labelKey instead",
         )
     ]
 
@@ -311,6 +311,6 @@ def test_changed_policy_is_refused() -> None:
                 "is immutable and cannot be added, removed, or changed after creation; delete and recreate "
                 "the DynamoGraphDeployment to change the KV transfer policy"
             ),
-            fix="leave it as it is in the cluster",
+            fix="keep the value in the cluster",
         )
     ]

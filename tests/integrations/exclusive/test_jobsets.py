@@ -76,7 +76,7 @@ def test_domain_instead_of_label_key_is_refused() -> None:
             "jobset/label-exists",
             "spec.replicatedJobs[0].template.metadata.annotations[alpha.jobset.sigs.k8s.io/exclusive-topology]",
             "node does not have topology label: rack",
-            fix="no node carries the label 'rack'; label keys are taken here: write 'example.com/rack'",
+            fix="no node carries the label 'rack'; a label key is required here: write 'example.com/rack'",
         )
     ]
 

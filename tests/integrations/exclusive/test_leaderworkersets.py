@@ -113,7 +113,7 @@ def test_sub_groups_on_the_level_of_their_group_are_refused() -> None:
         error(
             "leaderworkerset/subgroup-level",
             SUB_GROUP_EXCLUSIVE,
-            "sub-groups cannot have a rack each and share the one of their group",
+            "sub-groups cannot each have their own rack and share the rack of their group",
             fix="name a narrower label here, or remove exclusive-topology",
         )
     ]
@@ -125,7 +125,7 @@ def test_sub_groups_on_the_level_of_their_group_are_refused() -> None:
         pytest.param(
             {SUB_GROUP_SIZE: 0},
             "subGroupSize must be equal or greater than 1",
-            "write how many pods share a domain",
+            "set the number of pods that share a domain",
             id="zero",
         ),
         pytest.param({SIZE: 6, SUB_GROUP_SIZE: 4}, NOT_DIVISIBLE, "of 6 pods, one of them the leader", id="no-divisor"),
@@ -170,7 +170,7 @@ def test_domain_instead_of_label_key_is_refused() -> None:
             "leaderworkerset/label-exists",
             EXCLUSIVE,
             "node does not have topology label: ",
-            fix="no node carries the label 'rack'; label keys are taken here: write 'example.com/rack'",
+            fix="no node carries the label 'rack'; a label key is required here: write 'example.com/rack'",
         )
     ]
 

@@ -10,7 +10,7 @@ SET_CONSTRAINT = "spec.template.topologyConstraint"
 GROUP_CONSTRAINT = f"{GROUP}.topologyConstraint"
 REQUIRED = "spec.template.topologyConstraint.pack.required"
 PLACED_ALONE = (
-    "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in the zone of the others"
+    "KAI places replicas of a scaling group beyond its minAvailable separately, so not always in the zone of the others"
 )
 TOPOLOGY_NAME = "spec.template.topologyConstraint.topologyName"
 ROUTER_SCHEDULER = f"{ROUTER}.spec.podSpec.schedulerName"

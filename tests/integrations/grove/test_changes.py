@@ -26,7 +26,7 @@ from tests.support.documents import Edits, document, text
 
 pytestmark = pytest.mark.regression
 
-RECREATE = "leave it as it is, or delete the PodCliqueSet and create it again"
+RECREATE = "keep the old value, or delete the PodCliqueSet and create it again"
 IMMUTABLE = "field is immutable"
 
 
@@ -169,7 +169,7 @@ def test_scheduler_is_immutable() -> None:
             "grove/one-scheduler",
             LEADER_SCHEDULER,
             ONE_SCHEDULER,
-            fix="write schedulerName: kai-scheduler in the podSpec of every clique",
+            fix="set schedulerName: kai-scheduler in the podSpec of every clique",
         ),
     ]
 
@@ -183,7 +183,7 @@ def test_cliques_of_a_group_are_immutable() -> None:
 
 def test_startup_type_is_immutable() -> None:
     answer = read_grove({STARTUP: "CliqueStartupTypeInOrder"}, before=document("grove/podcliqueset"))
-    assert answer.findings == [error("grove/immutable", STARTUP, IMMUTABLE, fix="it is not set there")]
+    assert answer.findings == [error("grove/immutable", STARTUP, IMMUTABLE, fix="it is unset in the cluster")]
 
 
 def test_name_of_a_clique_is_immutable() -> None:
@@ -346,7 +346,7 @@ def test_cliques_that_start_in_order_cannot_change_places() -> None:
                 "clique order cannot be changed when StartupType is InOrder or Explicit. Expected 'worker' "
                 "at position 0, got 'worker'"
             ),
-            fix="put it at position 2 again",
+            fix="move it back to position 2",
         ),
         error(
             "grove/composition",
@@ -355,7 +355,7 @@ def test_cliques_that_start_in_order_cannot_change_places() -> None:
                 "clique order cannot be changed when StartupType is InOrder or Explicit. Expected 'router' "
                 "at position 2, got 'router'"
             ),
-            fix="put it at position 0 again",
+            fix="move it back to position 0",
         ),
     ]
 

@@ -106,7 +106,7 @@ def test_only_min_available_pods_of_a_clique_are_placed_at_once() -> None:
                      clique router: 1 router (nvidia.com/gpu=8)
     """)
     assert answer.notes == [
-        "room is checked for 14 of 18 pods: KAI starts these together, the others where there is room left"
+        "room is checked for 14 of 18 pods: KAI starts these together, and the others if there is room"
     ]
 
 
@@ -163,7 +163,7 @@ def test_pack_domain_beside_pack_is_refused() -> None:
             "grove/pack-domain",
             PACK_DOMAIN,
             "packDomain is deprecated and cannot be used on new workloads; use pack.required",
-            fix="write pack: {required: rack} (only Grove before 0.1.0-alpha.10 needs packDomain)",
+            fix="set pack: {required: rack} (only Grove before 0.1.0-alpha.10 needs packDomain)",
         ),
     ]
 
@@ -175,7 +175,7 @@ def test_pack_domain_of_a_new_set_is_refused() -> None:
             "grove/pack-domain",
             PACK_DOMAIN,
             "packDomain is deprecated and cannot be used on new workloads; use pack.required",
-            fix="write pack: {required: rack} (only Grove before 0.1.0-alpha.10 needs packDomain)",
+            fix="set pack: {required: rack} (only Grove before 0.1.0-alpha.10 needs packDomain)",
         )
     ]
 
@@ -220,7 +220,7 @@ def test_constraint_without_topology_is_refused() -> None:
             "example.com/rack",
             "grove/domain-pattern",
             "spec.template.topologyConstraint.pack.required in body should match '^[a-z][a-z0-9-]*$'",
-            "Grove takes the domain: write 'rack'",
+            "Grove requires the domain here: write 'rack'",
             id="label-key",
         ),
         pytest.param(
@@ -251,7 +251,7 @@ def test_misspelt_pack_is_refused() -> None:
             "grove/field",
             "spec.template.topologyConstraint.pak",
             'unknown field "spec.template.topologyConstraint.pak"',
-            fix="did you mean 'pack'? Grove v0.1.0-alpha.12 has no such field: kubectl refuses it, Helm loses it",
+            fix="did you mean 'pack'? Grove v0.1.0-alpha.12 has no such field: kubectl rejects it, Helm drops it",
         )
     ]
 
@@ -384,13 +384,13 @@ def test_each_part_on_another_topology_is_refused() -> None:
             "grove/one-topology",
             f"{ROUTER}.topologyConstraint.topologyName",
             ONE_TOPOLOGY,
-            fix="use one name everywhere, or make two PodCliqueSets",
+            fix="use one name everywhere, or create two PodCliqueSets",
         ),
         error(
             "grove/one-topology",
             f"{GROUP}.topologyConstraint.topologyName",
             ONE_TOPOLOGY,
-            fix="use one name everywhere, or make two PodCliqueSets",
+            fix="use one name everywhere, or create two PodCliqueSets",
         ),
     ]
 
@@ -453,7 +453,7 @@ def test_preferred_level_broader_than_required_is_warned_of() -> None:
                 "spec.template.topologyConstraint.pack.required and is redundant"
             ),
             fix=(
-                "remove it, or name a narrower level: KAI 0.17 schedules nothing whose preferred level is "
+                "remove it, or name a narrower level: KAI 0.17 never schedules a group whose preferred level is "
                 "broader than its required one"
             ),
         )
@@ -474,7 +474,7 @@ def test_preferred_level_broader_than_required_is_warned_of() -> None:
                      clique leader: 1 leader (nvidia.com/gpu=8)
                      clique worker: 3 worker (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["KAI 0.17 schedules nothing whose preferred level is broader than its required one"]
+    assert answer.notes == ["KAI 0.17 never schedules a group whose preferred level is broader than its required one"]
 
 
 def test_preferred_level_equal_to_required_is_warned_of() -> None:

@@ -18,7 +18,7 @@ DISABLED = (
     "MNNVL is not enabled in the operator configuration. "
     "Either enable MNNVL globally or remove the grove.io/mnnvl-group annotation"
 )
-UNKNOWN = "Grove refuses this unless MNNVL is enabled in its operator's configuration; its chart leaves it off"
+UNKNOWN = "Grove rejects this unless MNNVL is enabled in its operator's configuration; its chart leaves it off"
 OFF = SchedulerProfiles(("default-scheduler", "kai-scheduler"), "default-scheduler")
 ON = replace(OFF, mnnvl=True)
 
@@ -45,7 +45,7 @@ def test_group_that_is_no_label_is_refused() -> None:
             "grove/mnnvl",
             OWN,
             'mnnvl-group value "two words" is not a valid DNS-1123 label',
-            fix="write 1-63 lower-case letters, digits and '-', or none",
+            fix="use 1-63 lower-case letters, digits and '-', or none",
         )
     ]
 
@@ -104,7 +104,7 @@ def test_group_is_immutable() -> None:
             "grove/immutable",
             OWN,
             "field is immutable",
-            fix="leave it as it is, or delete the PodCliqueSet and create it again",
+            fix="keep the old value, or delete the PodCliqueSet and create it again",
         )
     ]
 
@@ -116,8 +116,8 @@ def test_older_annotation_has_no_effect() -> None:
         warning(
             "grove/mnnvl",
             older,
-            "Grove reads this through v0.1.0-alpha.8 only: it has no effect",
-            fix="write grove.io/mnnvl-group, or remove it",
+            "only Grove through v0.1.0-alpha.8 reads this, so it has no effect",
+            fix="use grove.io/mnnvl-group, or remove it",
         )
     ]
     assert claims_of(answer) == {"leader": [], "worker": [], "router": []}

@@ -41,7 +41,7 @@ def test_set_without_cliques_is_refused() -> None:
         pytest.param(
             "Router",
             "invalid PodCliqueTemplateSpec name, must be a valid DNS subdomain",
-            "write lower-case letters, digits and '-'",
+            "use lower-case letters, digits and '-'",
             id="capitals",
         ),
     ],
@@ -76,8 +76,8 @@ def test_clique_without_role_is_refused() -> None:
         pytest.param(
             {f"{ROUTER}.spec.replicas": 0},
             f"{ROUTER}.spec.minAvailable",
-            "must be greater than 0: without it, Grove takes replicas as written (0)",
-            "write replicas: 1, or minAvailable: 1",
+            "must be greater than 0: without it, Grove uses replicas as written (0)",
+            "set replicas: 1, or minAvailable: 1",
             id="no-replicas",
         ),
         pytest.param(
@@ -155,7 +155,7 @@ def test_wrong_name_of_a_group_is_refused() -> None:
             "grove/name",
             f"{GROUP}.name",
             "invalid PodCliqueScalingGroupConfig name, must be a valid DNS subdomain",
-            fix="write lower-case letters, digits and '-'",
+            fix="use lower-case letters, digits and '-'",
         )
     ]
 
@@ -266,8 +266,8 @@ def test_clique_name_too_long_for_its_pods_is_refused() -> None:
             "spec.template.topologyConstrain",
             'unknown field "spec.template.topologyConstrain"',
             (
-                "did you mean 'topologyConstraint'? Grove v0.1.0-alpha.12 has no such field: kubectl refuses "
-                "it, Helm loses it"
+                "did you mean 'topologyConstraint'? Grove v0.1.0-alpha.12 has no such field: kubectl rejects it, "
+                "Helm drops it"
             ),
             id="set",
         ),
@@ -275,14 +275,14 @@ def test_clique_name_too_long_for_its_pods_is_refused() -> None:
             {f"{ROUTER}.spec.podSpec.schedulername": "kai-scheduler"},
             f"{ROUTER}.spec.podSpec.schedulername",
             'unknown field "spec.template.cliques[0].spec.podSpec.schedulername"',
-            "did you mean 'schedulerName'? Grove v0.1.0-alpha.12 has no such field: kubectl refuses it, Helm loses it",
+            "did you mean 'schedulerName'? Grove v0.1.0-alpha.12 has no such field: kubectl rejects it, Helm drops it",
             id="pod-spec",
         ),
         pytest.param(
             {f"{ROUTER}.spec.podSpec.containers[0].resource": {}},
             f"{ROUTER}.spec.podSpec.containers[0].resource",
             'unknown field "spec.template.cliques[0].spec.podSpec.containers[0].resource"',
-            "did you mean 'resources'? Grove v0.1.0-alpha.12 has no such field: kubectl refuses it, Helm loses it",
+            "did you mean 'resources'? Grove v0.1.0-alpha.12 has no such field: kubectl rejects it, Helm drops it",
             id="container",
         ),
         pytest.param(
@@ -290,8 +290,8 @@ def test_clique_name_too_long_for_its_pods_is_refused() -> None:
             f"{ROUTER}.topologyConstraints",
             'unknown field "spec.template.cliques[0].topologyConstraints"',
             (
-                "did you mean 'topologyConstraint'? Grove v0.1.0-alpha.12 has no such field: kubectl refuses "
-                "it, Helm loses it"
+                "did you mean 'topologyConstraint'? Grove v0.1.0-alpha.12 has no such field: kubectl rejects it, "
+                "Helm drops it"
             ),
             id="clique",
         ),
@@ -328,7 +328,7 @@ def test_cliques_that_wait_for_each_other_are_refused() -> None:
             "grove/starts-after",
             "spec.template.cliques",
             "clique must not have circular dependencies",
-            fix="break the circle in startsAfter",
+            fix="remove the cycle in startsAfter",
         )
     ]
 
@@ -364,7 +364,7 @@ def test_unknown_field_is_warned_of() -> None:
             "grove/field",
             "spec.template.rollout",
             'unknown field "spec.template.rollout"',
-            fix="Grove v0.1.0-alpha.12 has no such field: kubectl refuses it, Helm loses it",
+            fix="Grove v0.1.0-alpha.12 has no such field: kubectl rejects it, Helm drops it",
         )
     ]
 
@@ -375,7 +375,7 @@ def test_set_without_replicas_is_warned_of() -> None:
         warning(
             "grove/no-replicas",
             "spec.replicas",
-            "is 0 unless it is set: Grove creates no pods",
+            "defaults to 0, so Grove creates no pods",
             fix="set it to 1 or more",
         )
     ]
@@ -385,13 +385,13 @@ SET_NAME = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character"
 )
-DURATION = "write a duration such as 4h or 90s, or leave it out: 4h"
+DURATION = "set a duration such as 4h or 90s, or remove it: the default is 4h"
 
 
 def test_name_of_a_set_in_capitals_is_refused() -> None:
     answer = read_grove({"metadata.name": "Llm"})
     assert answer.findings == [
-        error("grove/name", "metadata.name", SET_NAME, fix="write lower-case letters, digits and '-'")
+        error("grove/name", "metadata.name", SET_NAME, fix="use lower-case letters, digits and '-'")
     ]
 
 
@@ -443,8 +443,8 @@ def test_variable_that_is_set_twice_is_refused() -> None:
         error(
             "grove/env",
             f"{env}[2].name",
-            '"1=2" is no name of an environment variable',
-            fix="write letters, digits, '_', '-' or '.'",
+            '"1=2" is not a valid name of an environment variable',
+            fix="use letters, digits, '_', '-' or '.'",
         ),
         error("grove/unique", f"{env}[1].name", 'Duplicate value: ["A"]', fix=f"use each once in {env}"),
     ]

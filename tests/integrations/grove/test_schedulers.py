@@ -34,7 +34,7 @@ QUEUE = "metadata.labels[kai.scheduler/queue]"
 WORKER_SCHEDULER = f"{WORKER}.spec.podSpec.schedulerName"
 NO_QUEUE = "no KAI queue is configured on PodCliqueSet ml/llm or its PodClique templates"
 OTHER_QUEUE = 'KAI queue on PodCliqueSet ml/llm is "research" but PodClique template "router" resolves to "x"'
-KEEPS_NOTHING = "default-scheduler keeps no topology constraint: Grove accepts it, and the pods land anywhere"
+KEEPS_NOTHING = "default-scheduler ignores topology constraints: Grove accepts it, and the pods are placed anywhere"
 NOT_ENABLED = (
     "schedulerName must be an enabled scheduler backend; this scheduler is not enabled in OperatorConfiguration"
 )
@@ -96,12 +96,12 @@ def test_missing_scheduler_in_unknown_configuration_is_warned_of() -> None:
             "grove/scheduler-default",
             ROUTER_SCHEDULER,
             (
-                "without it, Grove's default profile gets the pods: default-scheduler in its charts, which "
-                "keeps no topology constraint"
+                "without it, Grove's default profile places the pods: default-scheduler in its charts, which "
+                "ignores topology constraints"
             ),
             fix=(
-                "write schedulerName: kai-scheduler in the podSpec of every clique, and label the set with "
-                "kai.scheduler/queue; or see whether scheduler.defaultProfileName is kai-scheduler: kubectl "
+                "set schedulerName: kai-scheduler in the podSpec of every clique, and label the set with "
+                "kai.scheduler/queue; or check that scheduler.defaultProfileName is kai-scheduler: kubectl "
                 "get configmap -A -l app.kubernetes.io/name=grove-operator -o yaml"
             ),
         )
@@ -116,7 +116,7 @@ def test_missing_scheduler_beside_default_profile_is_warned_of() -> None:
             ROUTER_SCHEDULER,
             KEEPS_NOTHING,
             fix=(
-                "write schedulerName: kai-scheduler in the podSpec of every clique, and label the set with "
+                "set schedulerName: kai-scheduler in the podSpec of every clique, and label the set with "
                 "kai.scheduler/queue"
             ),
         )
@@ -140,7 +140,7 @@ def test_default_scheduler_keeps_no_constraint() -> None:
             ROUTER_SCHEDULER,
             KEEPS_NOTHING,
             fix=(
-                "write schedulerName: kai-scheduler in the podSpec of every clique, and label the set with "
+                "set schedulerName: kai-scheduler in the podSpec of every clique, and label the set with "
                 "kai.scheduler/queue"
             ),
         )
@@ -165,8 +165,8 @@ def test_two_schedulers_of_unknown_configuration_are_refused() -> None:
             WORKER_SCHEDULER,
             ONE_SCHEDULER,
             fix=(
-                "write schedulerName: kai-scheduler in the podSpec of every clique; where it is not set, "
-                "Grove takes default-scheduler"
+                "set schedulerName: kai-scheduler in the podSpec of every clique; if unset, Grove uses "
+                "default-scheduler"
             ),
         )
     ]
@@ -191,7 +191,7 @@ def test_two_schedulers_are_refused() -> None:
             "grove/one-scheduler",
             LEADER_SCHEDULER,
             ONE_SCHEDULER,
-            fix="write schedulerName: kai-scheduler in the podSpec of every clique",
+            fix="set schedulerName: kai-scheduler in the podSpec of every clique",
         )
     ]
 
@@ -203,7 +203,7 @@ def test_scheduler_that_grove_does_not_know_is_refused() -> None:
             "grove/scheduler-enabled",
             ROUTER_SCHEDULER,
             NOT_ENABLED,
-            fix="write kai-scheduler, or enable a profile slurm in Grove's chart",
+            fix="set kai-scheduler, or enable a profile slurm in Grove's chart",
         )
     ]
 
@@ -214,8 +214,8 @@ def test_volcano_where_configuration_is_unknown_is_warned_of() -> None:
         warning(
             "grove/scheduler-enabled",
             ROUTER_SCHEDULER,
-            "Grove accepts this only where its configuration has a profile volcano; its charts have none",
-            fix="look at scheduler.profiles: kubectl get configmap -A -l app.kubernetes.io/name=grove-operator -o yaml",
+            "Grove accepts this only if its configuration has a profile volcano; its charts have none",
+            fix="check scheduler.profiles: kubectl get configmap -A -l app.kubernetes.io/name=grove-operator -o yaml",
         )
     ]
 
@@ -229,7 +229,7 @@ def test_volcano_without_profile_is_refused() -> None:
             "grove/scheduler-enabled",
             ROUTER_SCHEDULER,
             NOT_ENABLED,
-            fix="write kai-scheduler, or enable a profile volcano in Grove's chart",
+            fix="set kai-scheduler, or enable a profile volcano in Grove's chart",
         )
     ]
 
@@ -250,7 +250,7 @@ def test_volcano_with_constraint_and_unknown_configuration_is_refused() -> None:
             "grove/scheduler-enabled",
             ROUTER_SCHEDULER,
             NOT_ENABLED,
-            fix="write kai-scheduler, or enable a profile volcano in Grove's chart",
+            fix="set kai-scheduler, or enable a profile volcano in Grove's chart",
         )
     ]
 
@@ -263,7 +263,7 @@ def test_volcano_with_profile_keeps_no_constraint() -> None:
             ROUTER_SCHEDULER,
             "volcano scheduler backend does not support topologyConstraint",
             fix=(
-                "write schedulerName: kai-scheduler in the podSpec of every clique, and label the set with "
+                "set schedulerName: kai-scheduler in the podSpec of every clique, and label the set with "
                 "kai.scheduler/queue"
             ),
         )
@@ -278,7 +278,7 @@ def test_pods_of_default_scheduler_are_not_placeable() -> None:
             ROUTER_SCHEDULER,
             KEEPS_NOTHING,
             fix=(
-                "write schedulerName: kai-scheduler in the podSpec of every clique, and label the set with "
+                "set schedulerName: kai-scheduler in the podSpec of every clique, and label the set with "
                 "kai.scheduler/queue"
             ),
         )
@@ -291,7 +291,7 @@ def test_pods_of_default_scheduler_are_not_placeable() -> None:
               clique worker: 3 worker (nvidia.com/gpu=8)
             clique router: 1 router (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["default-scheduler keeps no topology constraint: where its pods would land is not known"]
+    assert answer.notes == ["default-scheduler ignores topology constraints, so it is unknown where its pods would run"]
 
 
 def test_constraint_where_topology_awareness_is_off_is_refused() -> None:
@@ -355,7 +355,7 @@ def test_set_without_queue_is_warned_of() -> None:
             "grove/queue",
             "metadata.labels",
             NO_QUEUE,
-            fix="label the set with kai.scheduler/queue: Grove after v0.1.0-alpha.12 refuses it without",
+            fix="label the set with kai.scheduler/queue: Grove after v0.1.0-alpha.12 rejects it without a queue",
         )
     ]
 
@@ -386,7 +386,7 @@ def test_changed_set_without_queue_is_warned_of() -> None:
             "grove/queue",
             "metadata.labels",
             NO_QUEUE,
-            fix="label the set with kai.scheduler/queue: Grove after v0.1.0-alpha.12 refuses it without",
+            fix="label the set with kai.scheduler/queue: Grove after v0.1.0-alpha.12 rejects it without a queue",
         )
     ]
 
@@ -419,11 +419,11 @@ def test_scheduler_of_later_releases_is_warned_of_where_nothing_is_known() -> No
         warning(
             "grove/scheduler-enabled",
             ROUTER_SCHEDULER,
-            "Grove accepts this only where its configuration has a profile kueue; its charts have none",
-            fix="look at scheduler.profiles: kubectl get configmap -A -l app.kubernetes.io/name=grove-operator -o yaml",
+            "Grove accepts this only if its configuration has a profile kueue; its charts have none",
+            fix="check scheduler.profiles: kubectl get configmap -A -l app.kubernetes.io/name=grove-operator -o yaml",
         )
     ]
-    assert answer.notes == ["kueue places its pods, by rules of its own: room is not checked"]
+    assert answer.notes == ["kueue places its pods by its own rules, so room is not checked"]
 
 
 def test_scheduler_of_later_releases_needs_a_topology_of_its_own() -> None:
@@ -433,11 +433,11 @@ def test_scheduler_of_later_releases_needs_a_topology_of_its_own() -> None:
         warning(
             "grove/scheduler-binding",
             ROUTER_SCHEDULER,
-            "Grove makes no topology for kueue, and refuses the set unless its ClusterTopologyBinding names one",
+            "Grove creates no topology for kueue, and rejects the set unless its ClusterTopologyBinding names one",
             fix=(
                 "name it in spec.schedulerTopologyBindings with schedulerName: kueue, "
-                "or set topologyBindingPolicy: AutoCreate in its profile; "
-                "list kueue in spec.bindingSchedulers where Toposcope publishes the binding"
+                "or set topologyBindingPolicy: AutoCreate in its profile; if Toposcope publishes the binding, list "
+                "kueue in spec.bindingSchedulers"
             ),
         )
     ]
@@ -456,13 +456,13 @@ def test_set_without_a_queue_and_with_partial_cliques_is_refused_for_kueue() -> 
         error(
             "grove/kueue",
             "metadata.labels[kueue.x-k8s.io/queue-name]",
-            "the set must have the label kueue.x-k8s.io/queue-name: Grove makes no Workload without a queue",
+            "the set must have the label kueue.x-k8s.io/queue-name: Grove creates no Workload without a queue",
             fix="name a LocalQueue",
         ),
         error(
             "grove/kueue",
             f"{WORKER}.spec.minAvailable",
-            "cliques of a scaling group start with all of their pods or none",
+            "cliques of a scaling group must start with all of their pods",
             fix="write 3",
         ),
     ]
@@ -473,6 +473,6 @@ def test_default_scheduler_with_gangs_may_keep_required_levels() -> None:
     answer = read_grove(scheduled_by("default-scheduler"), cluster=cluster)
     (finding,) = answer.findings
     assert finding.message == (
-        "default-scheduler keeps no topology constraint through v0.1.0-alpha.12; later releases of Grove make gangs of "
-        "it, which keep required levels only"
+        "default-scheduler ignores topology constraints through v0.1.0-alpha.12; later releases of Grove create "
+        "gangs for it, which keep only required levels"
     )

@@ -10,8 +10,8 @@ REPLICATED_JOB_REQUIRED = (
 )
 REPLICATED_JOB_TOPOLOGY = "spec.replicatedJobs[0].template.metadata.annotations[kai.scheduler/topology]"
 JOB_IS_NO_GANG = (
-    "KAI 0.17 does not treat a Job as a gang: it starts the 4 pods one by one, the first one "
-    "picks the domain, and those without room there wait"
+    "KAI 0.17 does not treat a Job as a gang: it starts the 4 pods one by one, the first chooses the domain, and "
+    "pods without room there wait"
 )
 SET_MIN_MEMBER = 'set kai.scheduler/batch-min-member: "4" on the Job, and recreate it'
 NO_LEVEL = "KAI 0.17 never schedules pods with a topology and neither a required nor a preferred level"

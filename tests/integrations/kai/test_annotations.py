@@ -20,7 +20,7 @@ from toposcope.integrations.framework.system import ClusterFacts
 pytestmark = pytest.mark.regression
 
 TOPOLOGY = "metadata.annotations[kai.scheduler/topology]"
-LEVELS_FIRST = "room is not checked before the levels are right"
+LEVELS_FIRST = "room is not checked until the levels are right"
 SET_A_LEVEL = (
     "set metadata.annotations[kai.scheduler/topology-required-placement] or "
     "metadata.annotations[kai.scheduler/topology-preferred-placement], or remove the topology "
@@ -94,7 +94,7 @@ def test_domain_instead_of_label_key_is_refused() -> None:
                 "topology constraint error: workload specified 'rack' as the required topology constraint "
                 "level, but the topology tree 'cluster' does not contain a level with this name"
             ),
-            fix="label keys are taken here: write 'example.com/rack'",
+            fix="a label key is required here: write 'example.com/rack'",
         )
     ]
     assert answer.workload == text("""
@@ -236,7 +236,7 @@ def test_segments_of_a_job_are_warned_of() -> None:
         warning(
             "kai/segments-ignored",
             "spec.template.metadata.annotations[kai.scheduler/segment-size]",
-            "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; this has no effect here",
+            "KAI creates segments only for PyTorchJob workers and LeaderWorkerSets; this has no effect here",
             fix="write a PodGroup with sub-groups, or set it on the worker template of one of these",
         ),
         warning("kai/min-member", REQUIRED, JOB_IS_NO_GANG, fix=SET_MIN_MEMBER),
@@ -257,7 +257,7 @@ def test_pods_of_another_scheduler_are_warned_of() -> None:
         warning(
             "kai/scheduler-name",
             "spec.template.spec.schedulerName",
-            "KAI does not schedule these pods, so its annotations have no effect",
+            "KAI does not schedule these pods, so KAI's annotations have no effect",
             fix="set schedulerName: kai-scheduler (or the name that KAI was installed with)",
         )
     ]
@@ -311,7 +311,7 @@ def test_pod_group_name_on_pod_template_is_warned_of() -> None:
         warning(
             "kai/pod-group-name",
             "spec.template.metadata.annotations.pod-group-name",
-            "KAI puts the pods of a Job into a PodGroup of its own making, and none into mine",
+            "KAI puts the pods of a Job into a PodGroup that it creates, not into mine",
             fix='set kai.scheduler/skip-podgrouper: "true" on the Job, or remove this',
         )
     ]

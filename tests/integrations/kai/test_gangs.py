@@ -21,7 +21,7 @@ from toposcope.integrations.framework.system import ClusterFacts
 pytestmark = pytest.mark.regression
 
 REPLICATED_JOB_MIN_MEMBER = "spec.replicatedJobs[0].template.metadata.annotations[kai.scheduler/batch-min-member]"
-FROM_1_TO_4 = "write a whole number from 1 to 4, in quotes"
+FROM_1_TO_4 = "set a whole number from 1 to 4, in quotes"
 JOB_ONE_BY_ONE = text("""
     KAI job/train -n ml on cluster, one by one
       train: required rack; 4 pods (nvidia.com/gpu=8)
@@ -55,8 +55,8 @@ def no_gang(kind: str) -> Finding:
     return warning(
         "kai/min-member",
         REQUIRED,
-        f"KAI 0.17 does not treat a {kind} as a gang: it starts the 4 pods one by one, "
-        "the first one picks the domain, and those without room there wait",
+        f"KAI 0.17 does not treat a {kind} as a gang: it starts the 4 pods one by one, the first chooses the domain, "
+        "and pods without room there wait",
         fix=(
             "use a LeaderWorkerSet, JobSet or Job; or write a PodGroup with minMember: 4, name it in the "
             "annotation pod-group-name of the pod template, and set kai.scheduler/skip-podgrouper: "
@@ -129,7 +129,7 @@ def test_room_is_checked_for_min_member_pods() -> None:
           train: required rack; 3 pods (nvidia.com/gpu=8)
     """)
     assert answer.notes == [
-        "room is checked for 3 of 4 pods: KAI starts these together, the others where there is room left"
+        "room is checked for 3 of 4 pods: KAI starts these together, and the others if there is room"
     ]
 
 
@@ -138,15 +138,15 @@ WRONG_MIN_MEMBERS = pytest.mark.parametrize(
     [
         pytest.param(
             "all",
-            "'all' is not a whole number: KAI makes no PodGroup, and the pods are never scheduled",
+            "'all' is not a whole number, so KAI creates no PodGroup and never schedules the pods",
             id="no-number",
         ),
         pytest.param(
-            "4.0", "'4.0' is not a whole number: KAI makes no PodGroup, and the pods are never scheduled", id="fraction"
+            "4.0", "'4.0' is not a whole number, so KAI creates no PodGroup and never schedules the pods", id="fraction"
         ),
-        pytest.param("0", "0 is below 1: KAI makes no PodGroup, and the pods are never scheduled", id="zero"),
-        pytest.param("-1", "-1 is below 1: KAI makes no PodGroup, and the pods are never scheduled", id="negative"),
-        pytest.param("5", "5 is more than the 4 pods at once: KAI waits for the others forever", id="too-many"),
+        pytest.param("0", "0 is below 1, so KAI creates no PodGroup and never schedules the pods", id="zero"),
+        pytest.param("-1", "-1 is below 1, so KAI creates no PodGroup and never schedules the pods", id="negative"),
+        pytest.param("5", "5 is more than the 4 pods that run at once, so KAI waits forever", id="too-many"),
     ],
 )
 
@@ -220,7 +220,7 @@ def test_each_job_of_one_kind_may_start_with_fewer_pods() -> None:
             2 x job of a: required rack; 3 a (nvidia.com/gpu=8)
     """)
     assert answer.notes == [
-        "a: room is checked for 3 of 4 pods: KAI starts these together, the others where there is room left"
+        "a: room is checked for 3 of 4 pods: KAI starts these together, and the others if there is room"
     ]
 
 
@@ -238,7 +238,7 @@ def test_fewer_completions_than_parallel_pods_are_refused() -> None:
         error(
             "kai/min-member",
             "spec.replicatedJobs[0].template.spec.parallelism",
-            "KAI waits for 4 pods of each Job, of which no more than 2 ever run",
+            "KAI waits for 4 pods of each Job, but at most 2 ever run",
             fix="lower it to 2, or set kai.scheduler/batch-min-member on the Job template",
         )
     ]
@@ -271,8 +271,8 @@ def test_order_that_differs_from_names_is_refused() -> None:
         error(
             "kai/startup-order",
             "spec.startupPolicy.startupPolicyOrder",
-            "KAI 0.17 takes a first, by its name, and the JobSet creates b first: neither ever starts",
-            fix="rename them so that b is the first by its name, or use startupPolicyOrder: AnyOrder",
+            "KAI 0.17 places a first, by name, but the JobSet creates b first, so neither ever starts",
+            fix="rename them so that b is first by name, or use startupPolicyOrder: AnyOrder",
         )
     ]
 
@@ -301,7 +301,7 @@ def test_order_that_follows_names_keeps_nothing_together() -> None:
         warning(
             "kai/startup-order",
             REQUIRED,
-            "KAI 0.17 places a alone, and the others later wherever there is room: this keeps no two of them together",
+            "KAI 0.17 places a alone, and the others later wherever there is room, so this keeps no pods together",
             fix="use startupPolicyOrder: AnyOrder",
         )
     ]
@@ -325,7 +325,7 @@ def test_min_available_of_a_tfjob_counts() -> None:
           train: required rack; 4 PS (nvidia.com/gpu=8); 1 Worker (nvidia.com/gpu=8)
     """)
     assert answer.notes == [
-        "room is checked for 5 of 8 pods: KAI starts these together, the others where there is room left"
+        "room is checked for 5 of 8 pods: KAI starts these together, and the others if there is room"
     ]
 
 
@@ -349,7 +349,7 @@ def test_min_replicas_of_a_pytorchjob_count() -> None:
             Worker: 2 Worker (nvidia.com/gpu=8)
     """)
     assert answer.notes == [
-        "room is checked for 6 of 8 pods: KAI starts these together, the others where there is room left"
+        "room is checked for 6 of 8 pods: KAI starts these together, and the others if there is room"
     ]
 
 
@@ -363,7 +363,7 @@ def test_min_replicas_within_the_masters_leave_no_worker() -> None:
             Worker: 0 Worker (nvidia.com/gpu=8)
     """)
     assert answer.notes == [
-        "room is checked for 2 of 8 pods: KAI starts these together, the others where there is room left"
+        "room is checked for 2 of 8 pods: KAI starts these together, and the others if there is room"
     ]
 
 
@@ -380,8 +380,8 @@ def test_min_available_beyond_all_pods_is_refused() -> None:
         error(
             "kai/min-member",
             "spec.runPolicy.schedulingPolicy.minAvailable",
-            "5 is more than its 4 pods: KAI waits for the others forever",
-            fix="write at most 4",
+            "5 is more than its 4 pods, so KAI waits forever",
+            fix="set at most 4",
         )
     ]
     assert answer.workload == text("""
@@ -418,7 +418,7 @@ def test_each_pod_of_a_deployment_is_alone() -> None:
         warning(
             "kai/each-pod-alone",
             REQUIRED,
-            "KAI makes a PodGroup of each pod of a Deployment, so this keeps no two of them together",
+            "KAI creates a PodGroup for each pod of a Deployment, so this keeps no pods together",
             fix="use a Job or LeaderWorkerSet for pods that belong together",
         )
     ]
@@ -507,7 +507,7 @@ def test_jobset_on_two_topologies_is_not_placeable() -> None:
           train: required zone
             job of a: required rack; 1 a (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["the constraints are on several topologies (cluster, other): room is not checked"]
+    assert answer.notes == ["the constraints use several topologies (cluster, other), so room is not checked"]
 
 
 def test_each_replica_of_a_leaderworkerset_is_placed_by_itself() -> None:
@@ -527,8 +527,8 @@ def test_leader_ready_keeps_no_workers_with_a_leader() -> None:
             "kai/leader-first",
             REQUIRED,
             (
-                "KAI 0.17 places the leader before its workers exist, and these later wherever there is "
-                "room: this does not keep them with it"
+                "KAI 0.17 places the leader before its workers exist, and the workers later wherever there is room, "
+                "so this does not keep them together"
             ),
             fix="use startupPolicy: LeaderCreated",
         )
@@ -586,7 +586,7 @@ def test_min_replicas_of_a_ray_group_count_hosts() -> None:
             head: 1 head
     """)
     assert answer.notes == [
-        "gpu: room is checked for 4 of 8 pods: KAI starts these together, the others where there is room left"
+        "gpu: room is checked for 4 of 8 pods: KAI starts these together, and the others if there is room"
     ]
 
 
@@ -598,7 +598,8 @@ def test_min_replicas_beyond_replicas_of_ray_are_refused() -> None:
         error(
             "kai/min-member",
             "spec.workerGroupSpecs[0].minReplicas",
-            "2 is more than its 0 replicas: KAI 0.17 makes no PodGroup, and no pod of the RayCluster is ever scheduled",
+            "2 is more than its 0 replicas: so KAI 0.17 creates no PodGroup and never schedules a pod of the "
+            "RayCluster",
             fix="set replicas to 2 or more",
         )
     ]
@@ -620,7 +621,7 @@ def test_level_of_a_ray_group_without_topology_is_refused() -> None:
                 "topology annotation (kai.scheduler/topology) is required for workerGroupSpecs.gpu when "
                 "topology placement annotations are set"
             ),
-            fix="set kai.scheduler/topology beside it",
+            fix="also set kai.scheduler/topology",
         )
     ]
     assert answer.workload == text("""

@@ -129,7 +129,7 @@ def test_fraction_of_one_or_more_is_refused() -> None:
         refused(
             FRACTION,
             "gpu-fraction annotation value must be a positive number smaller than 1.0",
-            fix="write a part of one GPU, in quotes: '0.5'; or request nvidia.com/gpu",
+            fix="set a fraction of one GPU, in quotes: '0.5'; or request nvidia.com/gpu",
         )
     ]
 
@@ -156,7 +156,7 @@ def test_memory_that_is_no_number_is_refused() -> None:
         refused(
             MEMORY,
             "gpu-memory annotation value must be a positive integer greater than 0",
-            fix="write MiB of one GPU, in quotes: '20000'",
+            fix="set the MiB of one GPU, in quotes: '20000'",
         )
     ]
 
@@ -178,7 +178,7 @@ def test_wrong_number_of_shared_gpus_is_refused() -> None:
         refused(
             DEVICES,
             "fraction count annotation value must be a positive integer greater than 0",
-            fix="write a whole number, in quotes: '2'",
+            fix="set a whole number, in quotes: '2'",
         )
     ]
 
@@ -197,6 +197,6 @@ def test_mps_without_a_share_is_refused() -> None:
 def test_pods_that_share_are_noted_to_need_gpu_sharing() -> None:
     notes: Sequence[str] = read_job({FRACTION: "0.5"}).notes
     assert notes[-1] == (
-        "KAI refuses pods that ask for a part of a GPU unless it is installed with global.gpuSharing: true, "
+        "KAI rejects pods that request a fraction of a GPU unless it is installed with global.gpuSharing: true, "
         "which its chart leaves off"
     )

@@ -11,12 +11,12 @@ from tests.support.documents import Edits, document, text
 pytestmark = pytest.mark.regression
 
 PODS_UNKNOWN = (
-    "no pods of the PodGroup are known, so what they request is not known: room is not checked; "
-    "check the workload that its pods come from"
+    "no pods of the PodGroup are known, so their requests are unknown, so room is not checked; check the workload "
+    "that creates its pods"
 )
 PODS_OF_A_UNKNOWN = (
-    "no pods of sub-group a are known, so what they request is not known: room is not checked; "
-    "check the workload that its pods come from"
+    "no pods of sub-group a are known, so their requests are unknown, so room is not checked; check the workload "
+    "that creates its pods"
 )
 
 
@@ -79,13 +79,13 @@ def test_unknown_version_and_policy_are_refused() -> None:
         error(
             "kai/version",
             "apiVersion",
-            "KAI serves no PodGroup of scheduling.run.ai/v2",
+            "KAI does not serve PodGroup scheduling.run.ai/v2",
             fix="write scheduling.run.ai/v2alpha2",
         ),
         error(
             "kai/field",
             "spec.topologyPolicy",
-            "no version of KAI has this field: the API server refuses or drops it, and the pods are placed anywhere",
+            "no version of KAI has this field: the API server rejects or drops it, and the pods are placed anywhere",
             fix="write spec.topologyConstraint with topology: cluster and requiredTopologyLevel: example.com/rack",
         ),
     ]
@@ -97,7 +97,7 @@ def test_unknown_policy_is_refused() -> None:
         error(
             "kai/field",
             "spec.topologyPolicy",
-            "no version of KAI has this field: the API server refuses or drops it, and the pods are placed anywhere",
+            "no version of KAI has this field: the API server rejects or drops it, and the pods are placed anywhere",
             fix="write spec.topologyConstraint with topology: NAME and requiredTopologyLevel: LABEL KEY",
         )
     ]
@@ -110,7 +110,7 @@ def test_misspelt_field_is_refused() -> None:
             "kai/field",
             "spec.minMembers",
             'unknown field "spec.minMembers"',
-            fix="did you mean 'minMember'? KAI 0.17 has no such field: kubectl refuses it, Helm loses it",
+            fix="did you mean 'minMember'? KAI 0.17 has no such field: kubectl rejects it, Helm drops it",
         )
     ]
 
@@ -144,7 +144,7 @@ def test_sub_group_name_in_capitals_is_refused() -> None:
             "kai/sub-group-name",
             "spec.subGroups[0].name",
             "must be a DNS label (RFC 1123)",
-            fix="write 1-63 lower-case letters, digits or '-'",
+            fix="use 1-63 lower-case letters, digits or '-'",
         )
     ]
 
@@ -163,13 +163,13 @@ def test_parents_in_a_circle_are_refused() -> None:
             "kai/sub-group-cycle",
             "spec.subGroups[0].parent",
             "cycle detected in subgroups",
-            fix="one of its parents must have none itself",
+            fix="one of its parents must have no parent",
         ),
         error(
             "kai/sub-group-cycle",
             "spec.subGroups[1].parent",
             "cycle detected in subgroups",
-            fix="one of its parents must have none itself",
+            fix="one of its parents must have no parent",
         ),
     ]
 
@@ -181,7 +181,7 @@ def test_sub_group_without_min_member_is_refused() -> None:
             "kai/min-member",
             "spec.subGroups[0]",
             "subgroup a: minMember is required",
-            fix="say how many pods it needs at least",
+            fix="set the fewest pods that it needs",
         )
     ]
 
@@ -211,7 +211,7 @@ def test_min_sub_group_beyond_sub_groups_is_refused() -> None:
             "kai/min-sub-group",
             "spec.minSubGroup",
             "minSubGroup (2) exceeds the number of direct child SubGroups (1)",
-            fix="write at most 1",
+            fix="set at most 1",
         )
     ]
 
@@ -223,7 +223,7 @@ def test_min_sub_group_of_zero_is_refused() -> None:
             "kai/min-sub-group",
             "spec.minSubGroup",
             "minSubGroup must be greater than 0",
-            fix="write at least 1, or remove it",
+            fix="set at least 1, or remove it",
         )
     ]
 
@@ -286,7 +286,7 @@ def test_min_sub_group_beyond_children_is_refused() -> None:
             "kai/min-sub-group",
             "spec.subGroups[0].minSubGroup",
             'subgroup "a": minSubGroup (3) exceeds the number of direct child SubGroups (1)',
-            fix="write at most 1",
+            fix="set at most 1",
         )
     ]
 
@@ -297,8 +297,8 @@ def test_min_member_of_zero_is_for_releases_to_come() -> None:
         warning(
             "kai/min-member",
             "spec.minMember",
-            "KAI 0.17 refuses 0; later releases start the pods one by one",
-            fix="write at least 1 for KAI 0.17",
+            "KAI 0.17 rejects 0; later releases start the pods one by one",
+            fix="set at least 1 for KAI 0.17",
         )
     ]
 
@@ -326,7 +326,7 @@ def test_domain_as_level_of_a_sub_group_is_refused() -> None:
                 "topology constraint error: sub-group a specified 'rack' as the required topology constraint "
                 "level, but the topology tree 'cluster' does not contain a level with this name"
             ),
-            fix="label keys are taken here: write 'example.com/rack'",
+            fix="a label key is required here: write 'example.com/rack'",
         )
     ]
 

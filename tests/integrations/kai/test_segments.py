@@ -123,7 +123,7 @@ def test_smaller_segment_stands_where_names_sort_it() -> None:
                 "spec.pytorchReplicaSpecs.Worker.template.metadata": {"annotations": TWO_ON_ONE_HOST},
                 "spec.elasticPolicy.minReplicas": 3,
             },
-            ["room is checked for 3 of 4 pods: KAI starts these together, the others where there is room left"],
+            ["room is checked for 3 of 4 pods: KAI starts these together, and the others if there is room"],
             id="four-workers",
         ),
         pytest.param(
@@ -133,7 +133,7 @@ def test_smaller_segment_stands_where_names_sort_it() -> None:
                 "spec.pytorchReplicaSpecs.Worker.template.metadata": {"annotations": TWO_ON_ONE_HOST},
                 "spec.elasticPolicy.minReplicas": 3,
             },
-            ["room is checked for 3 of 9 pods: KAI starts these together, the others where there is room left"],
+            ["room is checked for 3 of 9 pods: KAI starts these together, and the others if there is room"],
             id="nine-workers",
         ),
     ],
@@ -165,7 +165,7 @@ def test_segments_beyond_min_replicas_are_not_needed(edits: Edits, notes: list[s
 def test_wrong_segment_size_is_refused(edits: Edits, message: str) -> None:
     answer = read_kai("leaderworkerset", edits)
     assert answer.findings == [
-        error("kai/segment-size", SEGMENT_SIZE, message, fix="write a whole number from 2 to 5, in quotes")
+        error("kai/segment-size", SEGMENT_SIZE, message, fix="set a whole number from 2 to 5, in quotes")
     ]
 
 
@@ -191,7 +191,7 @@ def test_segment_level_without_size_is_warned_of() -> None:
             "kai/segment-size-missing",
             SEGMENT_LEVEL,
             "has no effect without a segment size",
-            fix="set kai.scheduler/segment-size beside it",
+            fix="also set kai.scheduler/segment-size",
         )
     ]
 
@@ -206,7 +206,7 @@ def test_domain_as_segment_level_is_refused() -> None:
                 "topology constraint error: sub-group segment specified 'host' as the required topology "
                 "constraint level, but the topology tree 'cluster' does not contain a level with this name"
             ),
-            fix="label keys are taken here: write 'kubernetes.io/hostname'",
+            fix="a label key is required here: write 'kubernetes.io/hostname'",
         )
     ]
 

@@ -90,7 +90,7 @@ def test_minimum_above_the_maximum_is_refused() -> None:
             "kuberay/replicas",
             f"{WORKERS}.minReplicas",
             "worker group gpu has minReplicas 9 greater than maxReplicas 4",
-            fix="write at most 4",
+            fix="set at most 4",
         )
     ]
 

@@ -67,7 +67,7 @@ def test_second_topology_annotation_is_refused(edits: Edits) -> None:
             "kueue/one-annotation",
             "spec.template.metadata.annotations",
             ONE_ANNOTATION,
-            fix="keep the one that you mean",
+            fix="keep only one of them",
         )
     ]
 
@@ -75,7 +75,7 @@ def test_second_topology_annotation_is_refused(edits: Edits) -> None:
 def test_unconstrained_that_is_no_boolean_is_refused() -> None:
     answer = read_kueue("job", {REQUIRED: None, UNCONSTRAINED: "yes"})
     assert answer.findings == [
-        error("kueue/unconstrained", UNCONSTRAINED, "must be a boolean value", fix='write "true", or remove it')
+        error("kueue/unconstrained", UNCONSTRAINED, "must be a boolean value", fix='set "true", or remove it')
     ]
 
 
@@ -116,7 +116,7 @@ def test_domain_instead_of_label_key_is_refused() -> None:
             "kueue/level-exists",
             REQUIRED,
             "no Topology has the level rack",
-            fix="label keys are taken here: write 'example.com/rack'",
+            fix="a label key is required here: write 'example.com/rack'",
         )
     ]
 
@@ -140,7 +140,7 @@ def test_slices_without_size_are_refused() -> None:
             "kueue/slice-size",
             SLICE_SIZE,
             "must be set when 'kueue.x-k8s.io/podset-slice-required-topology' is specified",
-            fix="say how many pods share a domain",
+            fix="set how many pods share a domain",
         )
     ]
 
@@ -167,7 +167,7 @@ def test_slice_size_without_level_is_refused() -> None:
 )
 def test_wrong_slice_size_is_refused(size: str, message: str) -> None:
     answer = read_kueue("job", {REQUIRED: None, SLICE_LEVEL: "example.com/rack", SLICE_SIZE: size})
-    assert answer.findings == [error("kueue/slice-size", SLICE_SIZE, message, fix="say how many pods share a domain")]
+    assert answer.findings == [error("kueue/slice-size", SLICE_SIZE, message, fix="set how many pods share a domain")]
 
 
 def test_slices_above_their_pod_set_are_refused() -> None:
@@ -273,7 +273,7 @@ def test_group_of_one_in_a_jobset_is_refused() -> None:
     jobs = [grouped("workers", pods=4, level="example.com/rack")]
     answer = read_kueue("jobset", {"spec.replicatedJobs": jobs})
     assert answer.findings == [
-        error("kueue/group-pair", GROUP_NAME_OF_JOB, ONE_OF_PAIR, fix="let two pod sets have the group name 'g'")
+        error("kueue/group-pair", GROUP_NAME_OF_JOB, ONE_OF_PAIR, fix="use the group name 'g' on exactly two pod sets")
     ]
 
 
@@ -376,7 +376,7 @@ def test_group_of_two_kinds_that_differ_is_refused() -> None:
                 "can only define groups where at least one pod set has only 1 replica, got: 2 replica(s) and "
                 "3 replica(s) in the group"
             ),
-            fix="one of the two is the leader, a single pod",
+            fix="one of the two must be the leader, a single pod",
         ),
         error(
             "kueue/group-leader",
@@ -385,7 +385,7 @@ def test_group_of_two_kinds_that_differ_is_refused() -> None:
                 "can only define groups where at least one pod set has only 1 replica, got: 2 replica(s) and "
                 "3 replica(s) in the group"
             ),
-            fix="one of the two is the leader, a single pod",
+            fix="one of the two must be the leader, a single pod",
         ),
         error(
             "kueue/group-levels",
@@ -395,7 +395,7 @@ def test_group_of_two_kinds_that_differ_is_refused() -> None:
                 "'kueue.x-k8s.io/podset-preferred-topology' topology consistent with "
                 "'spec.replicatedJobs[1].template.spec.template.metadata.annotations' in group 'g'"
             ),
-            fix="write the same annotation on both",
+            fix="set the same annotation on both",
         ),
         error(
             "kueue/group-levels",
@@ -405,7 +405,7 @@ def test_group_of_two_kinds_that_differ_is_refused() -> None:
                 "'kueue.x-k8s.io/podset-preferred-topology' topology consistent with "
                 "'spec.replicatedJobs[0].template.spec.template.metadata.annotations' in group 'g'"
             ),
-            fix="write the same annotation on both",
+            fix="set the same annotation on both",
         ),
     ]
 
@@ -416,7 +416,7 @@ def test_annotations_without_queue_are_warned_of() -> None:
         warning(
             "kueue/queue-name",
             "metadata.labels[kueue.x-k8s.io/queue-name]",
-            "without a queue Kueue leaves the workload alone, and its annotations have no effect",
+            "Kueue does not manage a workload without a queue, so its annotations have no effect",
             fix=(
                 "label the Job with kueue.x-k8s.io/queue-name "
                 "(not needed where Kueue manages jobs without a queue name)"

@@ -115,8 +115,8 @@ def test_priority_class_of_kueue_decides_who_is_first(strict: CheckedCluster) ->
 def test_priority_class_that_is_not_known_makes_it_unclear(strict: CheckedCluster) -> None:
     strict.edit_workload("metadata.labels[kueue.x-k8s.io/priority-class]", "high")
     assert strict.check().verdict == (
-        "unclear: ClusterQueue cq is StrictFIFO, and workload/older -n ml is ahead of it unless its priority is lower; "
-        "the priority class of this workload is not known"
+        "unclear: ClusterQueue cq is StrictFIFO, and workload/older -n ml is ahead of it unless its priority is "
+        "lower; the priority class of this workload is unknown"
     )
 
 
@@ -128,8 +128,8 @@ def test_priority_class_of_the_system_is_known(strict: CheckedCluster) -> None:
 def test_fair_sharing_between_local_queues_makes_it_unclear(strict: CheckedCluster) -> None:
     strict.edit("ClusterQueue/cq", "spec.admissionScope", {"admissionMode": "UsageBasedAdmissionFairSharing"})
     assert strict.check().verdict == (
-        "unclear: ClusterQueue cq is StrictFIFO, and workload/older -n ml waits; "
-        "what their LocalQueues used before decides who is first"
+        "unclear: ClusterQueue cq is StrictFIFO, and workload/older -n ml waits; the past usage of their "
+        "LocalQueues decides which is first"
     )
 
 

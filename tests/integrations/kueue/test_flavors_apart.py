@@ -8,12 +8,12 @@ pytestmark = pytest.mark.regression
 
 HEAD = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
 NO_NODES = (
-    "unclear: Kueue 0.19 admits it, and whether kube-scheduler finds nodes for pods to which Kueue assigns none "
-    "is not certain"
+    "unclear: Kueue 0.19 admits it, but it is uncertain whether kube-scheduler finds nodes for pods to which Kueue "
+    "assigns none"
 )
 COARSE = (
-    "Topology zones ends above the nodes: Kueue 0.19 takes each of its lowest domains for one node, "
-    "whatever taints and labels the nodes have, and may admit pods that no node has room for"
+    "Topology zones ends above the nodes: Kueue 0.19 treats each of its lowest domains as one node, ignores taints "
+    "and labels of the nodes, and may admit pods that no node has room for"
 )
 
 
@@ -119,5 +119,5 @@ def test_levels_of_two_topologies_are_unclear_where_the_queue_is_not_known(zones
     answer = zones.check()
     assert [finding.rule for finding in answer.findings] == ["kueue/one-topology"]
     assert answer.verdict == (
-        "unclear: no topology has all of these levels, and which flavor each pod set gets is not known"
+        "unclear: no topology has all of these levels, and it is unknown which flavor each pod set gets"
     )

@@ -72,14 +72,14 @@ def test_pods_that_are_not_there_yet_are_like_this_one(kueue: CheckedCluster) ->
     put_beside(kueue, lead, work)
     kueue.workload = work
     answer = kueue.check()
-    assert answer.notes == ["checked as the 3 pods of the whole pod group, of which 1 is taken to be like this one"]
+    assert answer.notes == ["checked as the 3 pods of the whole pod group, of which 1 is assumed to be like this one"]
     assert answer.verdict == "fits: 3 pods on 1 node"
 
 
 def test_lone_pod_stands_for_the_whole_group(kueue: CheckedCluster) -> None:
     kueue.workload = pod("lone", gpus=4)
     answer = kueue.check()
-    assert answer.notes == ["counted as 2 pods like this one, the whole pod group"]
+    assert answer.notes == ["counted as 2 pods like this one: the whole pod group"]
     assert answer.verdict == "fits: 2 hosts could take it now, best n0 (1 node, 8 free GPUs)"
 
 
@@ -89,7 +89,7 @@ def test_fast_admission_counts_every_pod_like_the_first(kueue: CheckedCluster) -
     put_beside(kueue, lead, work)
     kueue.workload = work
     answer = kueue.check()
-    assert answer.notes == ["counted as 2 pods like this one, the whole pod group"]
+    assert answer.notes == ["counted as 2 pods like this one: the whole pod group"]
 
 
 def test_order_of_the_shapes_that_decides_is_unclear(kueue: CheckedCluster) -> None:
@@ -101,8 +101,8 @@ def test_order_of_the_shapes_that_decides_is_unclear(kueue: CheckedCluster) -> N
     put_beside(kueue, small, large)
     kueue.workload = small
     assert kueue.check().verdict == (
-        "unclear: Kueue 0.19 takes the pod sets of a pod group in the order of a hash that is not known, "
-        "and whether it finds room for all of them depends on it"
+        "unclear: Kueue 0.19 places the pod sets of a pod group in the order of an unknown hash, and whether all of "
+        "them fit depends on that order"
     )
 
 

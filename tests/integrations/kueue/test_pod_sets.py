@@ -20,7 +20,7 @@ pytestmark = pytest.mark.regression
 
 FLAVORS_UNKNOWN = "the queue's flavors are not known: their nodes, taints and quota are not checked"
 TOTAL_COUNT = "metadata.annotations[kueue.x-k8s.io/pod-group-total-count]"
-LEVELS_FIRST = "room is not checked before the levels are right"
+LEVELS_FIRST = "room is not checked until the levels are right"
 IN_ONE_RACK = text("""
     Kueue job/train -n ml on cluster
       train
@@ -126,7 +126,7 @@ def test_pod_of_a_group_counts_for_the_whole_group() -> None:
           train
             pod set pod group: required rack; 6 pod (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["counted as 6 pods like this one, the whole pod group", FLAVORS_UNKNOWN]
+    assert answer.notes == ["counted as 6 pods like this one: the whole pod group", FLAVORS_UNKNOWN]
 
 
 def test_group_count_that_is_no_number_is_refused() -> None:
@@ -168,7 +168,7 @@ def test_each_pod_of_a_deployment_is_alone() -> None:
         warning(
             "kueue/each-pod-alone",
             REQUIRED,
-            "Kueue admits each pod of a Deployment by itself, so this keeps no two of them together",
+            "Kueue admits each pod of a Deployment separately, so this keeps no pods together",
             fix="use a StatefulSet, Job or LeaderWorkerSet for pods that belong together",
         )
     ]
@@ -222,7 +222,7 @@ def test_room_without_known_topology_is_not_checked() -> None:
           train
             pod set pods: 8 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["no topology is known: levels and room are not checked"]
+    assert answer.notes == ["no topology is known, so levels and room are not checked"]
 
 
 @pytest.mark.parametrize(

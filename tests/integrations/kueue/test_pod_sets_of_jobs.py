@@ -63,8 +63,8 @@ def test_first_role_is_placed_first_whatever_the_order(
     for roles in ({"Worker": workers, first: leader}, {first: leader, "Worker": workers}):
         kueue.workload = kubeflow_job(kind, field, **roles)
         assert kueue.check().verdict == (
-            "does not fit now: Kueue 0.19 assigns pod sets one after the other and takes none back: "
-            "when it comes to pod set Worker there is room for 1 of 2 pods"
+            "does not fit now: Kueue 0.19 assigns pod sets one after the other without backtracking: at pod set "
+            "Worker there is room for 1 of 2 pods"
         )
 
 
@@ -82,8 +82,8 @@ def test_roles_of_a_wrapped_job_are_in_order(kueue: CheckedCluster) -> None:
         "spec": {"components": [{"template": wrapped}]},
     }
     assert kueue.check().verdict == (
-        "does not fit now: Kueue 0.19 assigns pod sets one after the other and takes none back: "
-        "when it comes to pod set Worker there is room for 1 of 2 pods"
+        "does not fit now: Kueue 0.19 assigns pod sets one after the other without backtracking: at pod set Worker "
+        "there is room for 1 of 2 pods"
     )
 
 
@@ -169,7 +169,7 @@ def test_ray_job_that_keeps_its_cluster_is_refused(kueue: CheckedCluster) -> Non
             fix="set it to true",
         )
     ]
-    assert answer.verdict == "unclear: Kueue refuses the workload as it is, whatever room there is"
+    assert answer.verdict == "unclear: Kueue rejects the workload as written, even on an empty cluster"
 
 
 def test_ray_cluster_that_scales_itself_is_refused(kueue: CheckedCluster) -> None:
@@ -202,4 +202,4 @@ def test_ray_job_on_an_existing_cluster_is_left_alone(kueue: CheckedCluster) -> 
     answer = kueue.check()
     assert answer.findings == []
     assert answer.verdict == ""
-    assert answer.notes == ["Kueue leaves a RayJob with a clusterSelector alone: it runs on that cluster"]
+    assert answer.notes == ["Kueue does not manage a RayJob with a clusterSelector: it runs on that cluster"]

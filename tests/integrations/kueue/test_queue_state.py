@@ -109,7 +109,7 @@ def test_admission_checks_that_are_not_read_are_unclear(kueue: CheckedCluster) -
     answer = kueue.check()
     assert answer.findings == []
     assert answer.verdict == (
-        "unclear: ClusterQueue cq has admission checks (prov), which decide after the quota and are not read"
+        "unclear: ClusterQueue cq has admission checks (prov), which decide after the quota and are not checked"
     )
 
 
@@ -136,7 +136,7 @@ def test_admission_check_that_does_not_exist_is_an_error(kueue: CheckedCluster) 
             "kueue/admission-check",
             QUEUE_NAME,
             "ClusterQueue cq is inactive: references missing AdmissionCheck(s): other",
-            fix="create it, or take it out of the ClusterQueue: kubectl get admissionchecks.kueue.x-k8s.io",
+            fix="create it, or remove it from the ClusterQueue: kubectl get admissionchecks.kueue.x-k8s.io",
         )
     ]
 
@@ -165,5 +165,5 @@ def test_selector_that_leaves_the_namespace_out_is_an_error(kueue: CheckedCluste
 def test_labels_of_the_namespace_that_are_not_read_are_unclear(kueue: CheckedCluster) -> None:
     kueue.edit("ClusterQueue/cq", "spec.namespaceSelector", {"matchLabels": {"team": "x"}})
     assert kueue.check().verdict == (
-        "unclear: whether namespace ml has the labels of the ClusterQueue's namespaceSelector (team) is not read"
+        "unclear: it is unknown whether namespace ml has the labels of the ClusterQueue's namespaceSelector (team)"
     )

@@ -133,8 +133,8 @@ def test_jobs_without_integration_are_left_alone(kueue: CheckedCluster) -> None:
     document["integrations"] = {"frameworks": ["jobset.x-k8s.io/jobset", "pod"]}
     kueue.put_beside(yaml.safe_dump(document))
     assert kueue.check().verdict == (
-        "unclear: Kueue's Configuration does not list batch/job in integrations.frameworks: "
-        "Kueue leaves the workload alone"
+        "unclear: Kueue's Configuration does not list batch/job in integrations.frameworks, so Kueue does not "
+        "manage the workload"
     )
 
 
@@ -146,8 +146,8 @@ def test_pods_that_are_not_ready_may_block_the_admission(kueue: CheckedCluster) 
 
     kueue.add(admitted(gpus=0))
     assert kueue.check().verdict == (
-        "unclear: Kueue's Configuration sets waitForPodsReady.blockAdmission: nothing is admitted "
-        "before the pods of all admitted Workloads are ready, which is not read"
+        "unclear: Kueue's Configuration sets waitForPodsReady.blockAdmission: nothing is admitted until the pods of "
+        "all admitted Workloads are ready, which is not checked"
     )
 
 

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.regression
 
 ELASTIC = "kueue.x-k8s.io/elastic-job"
 REQUIRED = "kueue.x-k8s.io/podset-required-topology"
-REFUSED = "unclear: Kueue refuses the workload as it is, whatever room there is"
+REFUSED = "unclear: Kueue rejects the workload as written, even on an empty cluster"
 
 
 FITS = "fits: 2 pods on 2 nodes"
@@ -39,7 +39,7 @@ def test_elastic_job_that_requires_a_level_is_refused(kueue: CheckedCluster) -> 
     level = elastic(
         f"spec.template.metadata.annotations[{REQUIRED}]",
         "required topology is not supported with elastic jobs",
-        fix=f"ask for kueue.x-k8s.io/podset-unconstrained-topology, or remove {ELASTIC}",
+        fix=f"use kueue.x-k8s.io/podset-unconstrained-topology, or remove {ELASTIC}",
     )
     assert_refused(kueue, level)
 
@@ -83,8 +83,8 @@ def test_unconstrained_false_is_never_admitted(anywhere: CheckedCluster) -> None
     request_without_a_level = error(
         "kueue/unconstrained",
         UNCONSTRAINED,
-        "Kueue 0.19 takes it for a request without a level and never admits it; later versions refuse it",
-        fix='write "true", or remove it',
+        "Kueue 0.19 reads it as a request without a level and never admits it; later versions reject it",
+        fix='set "true", or remove it',
     )
     assert_refused(anywhere, request_without_a_level)
 
@@ -99,8 +99,8 @@ def test_unconstrained_false_beside_slices_is_warned_of(anywhere: CheckedCluster
         warning(
             "kueue/unconstrained",
             UNCONSTRAINED,
-            "Kueue 0.19 ignores it beside slices; later versions refuse it",
-            fix='write "true", or remove it',
+            "Kueue 0.19 ignores it with slices; later versions reject it",
+            fix='set "true", or remove it',
         )
     ]
     assert answer.verdict == FITS
@@ -114,8 +114,8 @@ def test_unconstrained_true_fits(anywhere: CheckedCluster) -> None:
 def test_spreading_of_a_later_version_is_unclear(kueue: CheckedCluster) -> None:
     kueue.annotate_pods("kueue.x-k8s.io/podset-topology-spreading", "[]")
     assert kueue.check().verdict == (
-        "unclear: spec.template.metadata.annotations[kueue.x-k8s.io/podset-topology-spreading]: Kueue 0.19 ignores it, "
-        "and a later one may refuse domains by it (TASTopologySpreading), which is not checked"
+        "unclear: spec.template.metadata.annotations[kueue.x-k8s.io/podset-topology-spreading]: Kueue 0.19 ignores "
+        "it; later versions may exclude domains by it (TASTopologySpreading), which is not checked"
     )
 
 
@@ -126,7 +126,7 @@ def test_slice_sizes_of_a_later_version_are_unclear(anywhere: CheckedCluster) ->
     assert answer.findings == []
     assert answer.verdict == (
         f"unclear: spec.template.metadata.annotations[{layers}]: sizes lists a size for each domain, "
-        "which Kueue 0.19 does not read and which is not checked"
+        "which Kueue 0.19 ignores and which is not checked"
     )
 
 
@@ -193,7 +193,7 @@ def test_nineteen_pod_sets_are_refused(kueue: CheckedCluster) -> None:
         "kueue/pod-sets",
         "spec",
         "it has 19 pod sets, and a Workload must have at most 18 items",
-        fix="merge roles that are alike, or make several jobs",
+        fix="merge similar roles, or create several jobs",
     )
     assert_refused(kueue, too_many)
 
@@ -206,7 +206,7 @@ def test_nine_pod_sets_need_a_new_version(kueue: CheckedCluster) -> None:
             "kueue/pod-sets",
             "spec",
             "it has 9 pod sets, and before Kueue 0.19 a Workload has at most 8",
-            fix="update Kueue, or merge roles that are alike",
+            fix="update Kueue, or merge similar roles",
         )
     ]
     assert answer.verdict == "fits: 9 pods on 1 node"

@@ -15,10 +15,10 @@ def test_node_named_like_its_top_domain_is_warned_of(kueue: CheckedCluster) -> N
         warning(
             "kueue/top-level-hostname",
             "",
-            "Kueue 0.14 to 0.19.0 leaves out 1 node (n0) whose kubernetes.io/hostname is also the value of "
+            "Kueue 0.14 to 0.19.0 ignores 1 node (n0) whose kubernetes.io/hostname is also the value of "
             "example.com/rack, the top level of Topology t (kueue#14009)",
             fix=(
-                "update Kueue to 0.19.1 or the newest patch of 0.18 or 0.17, or take example.com/rack out of the "
+                "update Kueue to 0.19.1 or the newest patch of 0.18 or 0.17, or remove example.com/rack from the "
                 "Topology"
             ),
         )

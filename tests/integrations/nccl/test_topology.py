@@ -134,7 +134,7 @@ def test_text_has_only_what_nccls_own_parser_reads(tmp_path: Path) -> None:
     longest_value = max(re.findall(r'"([^"]*)"', text), key=len)
     assert len(longest_value) < 255
     (comment,) = re.findall(r"<!--(.*?)-->", text, re.DOTALL)
-    assert comment.startswith(" n1, from the annotation gpu.topology/matrix. Not known from it:")
+    assert comment.startswith(" n1, from the annotation gpu.topology/matrix. Unknown:")
     assert "--" not in comment
     assert 'link_speed="32.0 GT/s PCIe" link_width="16"' in text
     assert '<net name="mlx5_0"/>' in text

@@ -116,7 +116,7 @@ def test_keys_in_reverse_order_are_warned_of() -> None:
             f"{POOL_KEYS}[1]",
             (
                 "'topology.kubernetes.io/zone' comes after 'example.com/rack', but is broader in topology "
-                "'cluster'; OSMO takes the order as it is"
+                "'cluster'; OSMO uses the order as written"
             ),
             fix="list the keys from coarse to fine",
         )
@@ -146,8 +146,9 @@ def test_label_that_no_node_carries_is_warned_of() -> None:
             "osmo/pool-label",
             f"{POOL_KEYS}[1].label",
             (
-                "no node carries the label 'example.com/spine'; KAI leaves out nodes that lack a key of the "
-                "pool, so no workflow with topology starts"
+                "no node carries the label 'example.com/spine'; KAI ignores nodes without all labels of the pool, "
+                "so no "
+                "workflow with a topology starts"
             ),
             fix="there are: example.com/rack, kubernetes.io/hostname, topology.kubernetes.io/zone",
         )
@@ -167,8 +168,8 @@ def test_more_than_sixteen_keys_are_refused() -> None:
     assert too_many == error(
         "osmo/pool-keys",
         POOL_KEYS,
-        "KAI's Topology, which OSMO makes of these keys, takes 16 levels; here are 17",
-        fix="leave out keys that no workflow uses",
+        "KAI's Topology, which OSMO creates from these keys, allows 16 levels; the pool has 17",
+        fix="remove the keys that no workflow uses",
     )
     assert len(not_carried) == 17
     for number, finding in enumerate(not_carried):
@@ -176,8 +177,8 @@ def test_more_than_sixteen_keys_are_refused() -> None:
             "osmo/pool-label",
             f"{POOL_KEYS}[{number}].label",
             (
-                f"no node carries the label 'example.com/l{number}'; KAI leaves out nodes that lack a key of the "
-                "pool, so no workflow with topology starts"
+                f"no node carries the label 'example.com/l{number}'; KAI ignores nodes without all labels of the pool, "
+                "so no workflow with a topology starts"
             ),
             fix="did you mean 'example.com/rack'?",
         )

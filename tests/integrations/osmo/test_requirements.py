@@ -103,7 +103,7 @@ def test_key_twice_in_one_resource_is_warned_of() -> None:
         warning(
             "osmo/key-twice",
             "workflow.resources.r.topology[1].key",
-            "'rack' is listed twice; OSMO makes a group within its group",
+            "'rack' is listed twice; OSMO creates a group within its group",
             fix="name each key once",
         )
     ]

@@ -87,7 +87,7 @@ def test_missing_value_of_a_loop_is_named() -> None:
 
 def test_missing_value_that_places_no_task_is_noted() -> None:
     answer = read("OSMO", load(expanded(without("bucket").encode()) or b""), POOL)
-    assert answer.notes[-1] == "to submit this template, --set bucket too; no task is placed by it"
+    assert answer.notes[-1] == "to submit this template, also --set bucket, which does not affect placement"
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_line_of_a_syntax_error_is_that_of_the_file() -> None:
         ),
         pytest.param("{{ 1 / 0 }}", "ZeroDivisionError: division by zero", id="arithmetic"),
         pytest.param("{{ range(10 ** 9) }}", "OverflowError: Range too big.", id="range"),
-        pytest.param("{{ 'x' * 10 ** 12 }}", "takes too much memory", id="memory"),
+        pytest.param("{{ 'x' * 10 ** 12 }}", "uses too much memory", id="memory"),
         pytest.param(
-            "{% for _ in range(99999) %}{{ 'x' * 99 }}{% endfor %}", "makes more than 4 MiB of text", id="text"
+            "{% for _ in range(99999) %}{{ 'x' * 99 }}{% endfor %}", "renders to more than 4 MiB of text", id="text"
         ),
     ],
 )
@@ -130,8 +130,8 @@ def test_hostile_template_is_refused(expression: str, message: str) -> None:
 def test_template_that_never_ends_is_stopped() -> None:
     nested = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
     assert refusal(f"workflow:\n  name: {nested}\n") in (
-        "this OSMO template: takes too much time or memory",
-        "this OSMO template: takes longer than 10 s",
+        "this OSMO template: uses too much time or memory",
+        "this OSMO template: takes longer than 10 s to render",
     )
 
 

@@ -9,11 +9,11 @@ from toposcope.integrations.framework.system import ClusterFacts
 
 pytestmark = pytest.mark.regression
 
-LEVELS_FIRST = "room is not checked before the levels are right"
-HARDEST = "OSMO places each group of tasks by itself; of several groups this is the hardest one to place"
-STAND_IN = "the pool's keys are not known: the levels of topology 'cluster' stand in for them"
+LEVELS_FIRST = "room is not checked until the levels are right"
+HARDEST = "OSMO places each group of tasks separately; this is the group that is hardest to place"
+STAND_IN = "the pool's keys are unknown, so the levels of topology 'cluster' are assumed"
 SECOND_TASK = "workflow.groups[0].tasks[1]"
-KEYS_OF_POOL_UNKNOWN = "the topology keys of the pool are not known"
+KEYS_OF_POOL_UNKNOWN = "the topology keys of the pool are unknown"
 
 
 def task(name: str, resource: str) -> dict[str, str]:
@@ -178,7 +178,7 @@ def test_tasks_with_other_keys_are_refused() -> None:
                 "sets: ['rack, zone', 'zone']. Either all tasks should have topology requirements with the "
                 "same keys, or no tasks should have topology requirements."
             ),
-            fix="name the same keys in the resource of every task; a group name of its own keeps a task apart",
+            fix="name the same keys in the resource of every task; to keep a task apart, give it a group of its own",
         )
     ]
     assert answer.workload == text("""
@@ -206,7 +206,7 @@ def test_unknown_pool_among_several_is_noted() -> None:
         advice(
             "osmo/pool-unknown",
             "workflow.pool",
-            "which of the pools given is meant is not known",
+            "it is unknown which of the given pools the workflow is for",
             fix="there are: third, train-pool",
         )
     ]
@@ -255,8 +255,8 @@ def test_required_zone_is_lost_behind_a_preferred_rack() -> None:
         warning(
             "osmo/required-lost",
             REQUIREMENT,
-            "required 'zone' is lost for tasks of 'train': OSMO writes only preferred 'rack' into the PodGroup",
-            fix="make 'rack' required too, or leave it out",
+            "OSMO drops required 'zone' for tasks of 'train': it writes only preferred 'rack' into the PodGroup",
+            fix="make 'rack' required too, or remove it",
         )
     ]
 
@@ -360,7 +360,7 @@ def test_groups_whose_joined_names_are_equal_are_refused() -> None:
         error(
             "osmo/group-collision",
             "workflow.resources.s.topology[1]",
-            "groups a-b/c and a/b-c are both called 'a-b-c' by OSMO, which fails with IndexError or takes them for one",
+            "groups a-b/c and a/b-c both get the name 'a-b-c' in OSMO, which fails with IndexError or merges them",
             fix="choose group names without '-'",
         )
     ]
@@ -402,7 +402,7 @@ def test_group_both_required_and_preferred_is_warned_of() -> None:
         warning(
             "osmo/mixed-requirement",
             REQUIREMENT,
-            "group 'm' is both required and preferred; OSMO uses the first of its tasks: preferred",
+            "group 'm' is both required and preferred; OSMO follows the first of its tasks: preferred",
             fix="write the same requirementType in every resource of the group",
         )
     ]
@@ -428,8 +428,8 @@ def test_task_without_requirement_beside_one_group_is_warned_of() -> None:
         warning(
             "osmo/without-requirements",
             TASKS,
-            "tasks without topology are put under the constraint of the others: loose",
-            fix="give every task of the group a topology, or put these into a group of their own",
+            "tasks without topology get the constraint of the others: loose",
+            fix="give every task of the group a topology, or move these tasks to a group of their own",
         )
     ]
     assert answer.workload == text("""
@@ -456,7 +456,7 @@ def test_task_without_requirement_beside_two_groups_is_warned_of() -> None:
             "osmo/without-requirements",
             TASKS,
             "tasks without topology may be placed anywhere: loose",
-            fix="give every task of the group a topology, or put these into a group of their own",
+            fix="give every task of the group a topology, or move these tasks to a group of their own",
         )
     ]
     assert answer.workload == text("""
@@ -496,7 +496,7 @@ def test_resource_of_a_workflow_without_any_is_refused() -> None:
         error(
             "osmo/resource-found",
             f"{TASKS}[0].resource",
-            "resource 'r' is not there: the workflow has no resources",
+            "resource 'r' does not exist: the workflow has no resources",
             fix="add it to workflow.resources",
         )
     ]

@@ -96,7 +96,7 @@ def test_level_that_no_node_carries_is_warned_of() -> None:
         warning(
             "runai/topology-label",
             "levels[0]",
-            "no node carries the label 'example.com/row', so no node is in the topology",
+            "no node carries the label 'example.com/row', so the topology has no nodes",
             fix=KNOWN_LABELS,
         )
     ]
@@ -113,8 +113,8 @@ def test_topology_without_cluster_is_noted() -> None:
         advice(
             "runai/topology-cluster",
             "clusterId",
-            "the API takes no topology without the cluster",
-            fix="add the cluster's id",
+            "the API rejects a topology without clusterId",
+            fix="set clusterId to the cluster's id",
         )
     ]
 
@@ -126,14 +126,14 @@ def test_more_than_sixteen_levels_are_refused() -> None:
         "runai/topology-levels",
         "levels",
         "must have at most 16 items",
-        fix="leave out levels that no workload requests",
+        fix="remove levels that no workload requests",
     )
     assert len(not_carried) == 17
     for number, finding in enumerate(not_carried):
         assert finding == warning(
             "runai/topology-label",
             f"levels[{number}]",
-            f"no node carries the label 'example.com/l{number}', so no node is in the topology",
+            f"no node carries the label 'example.com/l{number}', so the topology has no nodes",
             fix=KNOWN_LABELS,
         )
 
@@ -152,6 +152,6 @@ def test_changed_levels_are_refused() -> None:
             "runai/topology-immutable",
             "levels",
             "levels are immutable in KAI's Topology",
-            fix="make a new network topology and give that to the node pool",
+            fix="create a new network topology and assign it to the node pool",
         )
     ]

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.regression
 TOPOLOGY = "metadata.annotations[kai.scheduler/topology]"
 REQUIRED = "metadata.annotations[kai.scheduler/topology-required-placement]"
 PREFERRED = "metadata.annotations[kai.scheduler/topology-preferred-placement]"
-LOWEST_OF_POOL_A = "Run:ai prefers the lowest level of topology pool-a by itself (host), then goes upward"
+LOWEST_OF_POOL_A = "Run:ai prefers the lowest level of topology pool-a by default (host), then broader levels"
 MASTER_POOL = "spec.pytorchReplicaSpecs.Master.template.spec.nodeSelector"
 WORKER_POOL = "spec.pytorchReplicaSpecs.Worker.template.spec.nodeSelector"
 MASTER_SCHEDULER = "spec.pytorchReplicaSpecs.Master.template.spec.schedulerName"
@@ -121,8 +121,8 @@ def test_topology_of_one_of_two_pools_is_not_known() -> None:
             "runai/topology-unknown",
             TOPOLOGY,
             (
-                "which topology the workload's node pool has is not known (pool-a, pool-b), so the placement "
-                "that Run:ai prefers by itself is left out"
+                "the topology of the workload's node pool is unknown (pool-a, pool-b), so Run:ai's default "
+                "preferred placement is left out"
             ),
             fix="set kai.scheduler/topology to the node pool's network topology",
         )
@@ -145,7 +145,7 @@ def test_named_topology_of_two_pools_counts() -> None:
             Master: 1 Master (nvidia.com/gpu=8)
             Worker: 3 Worker (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["Run:ai prefers the lowest level of topology pool-b by itself (host), then goes upward"]
+    assert answer.notes == ["Run:ai prefers the lowest level of topology pool-b by default (host), then broader levels"]
 
 
 def test_unknown_topology_is_refused() -> None:
@@ -188,7 +188,7 @@ def test_workload_across_node_pools_is_refused() -> None:
         error(
             "runai/one-pool",
             "spec.pytorchReplicaSpecs.Worker.template.spec.nodeSelector.runai/node-pool",
-            "node pool 'b' beside 'a': topology-aware placement does not span node pools",
+            "the pods use node pools 'a' and 'b'; topology-aware placement does not span node pools",
             fix="choose one node pool for all pods of the workload",
         )
     ]

@@ -53,7 +53,7 @@ def _takes_anything(text: str) -> Machine:
 
 def _product_as_it_is(machine: NodeTopology, name: str) -> Labels:
     result = labels_for(machine, name)
-    return result._replace(known=result.known | {GPU_PRODUCT: "NVIDIA H200"})
+    return result._replace(by_key=result.by_key | {GPU_PRODUCT: "NVIDIA H200"})
 
 
 class _Unchecked:

@@ -85,7 +85,7 @@ class Screen:
     @property
     def path(self) -> Locator:
         """Where the viewer is."""
-        return self.page.get_by_role("navigation", name="Where you are")
+        return self.page.get_by_role("navigation", name="Breadcrumb")
 
     @property
     def theme(self) -> Locator:

@@ -50,7 +50,7 @@ def test_axe_finds_nothing_serious(screen: Screen, place: str, scheme: Any, widt
 
 def _expect_ready(page: Page, place: str) -> None:
     if place == "node":
-        title = re.compile("How the GPUs")
+        title = re.compile("Links between the GPUs")
         table = page.get_by_role("table", name=title)
         expect(table).to_be_visible()
     else:
@@ -94,7 +94,7 @@ def test_there_are_landmarks_and_headings_and_a_way_past_the_head(screen: Screen
     landmarks = [
         page.get_by_role("banner"),
         page.get_by_role("main"),
-        page.get_by_role("complementary", name="About what is shown"),
+        page.get_by_role("complementary", name="Details"),
         page.get_by_role("search"),
     ]
     for landmark in landmarks:

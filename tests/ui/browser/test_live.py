@@ -195,7 +195,7 @@ def test_lost_server_is_reported(screen: Screen, live: Shown) -> None:
     expect(block).to_be_attached()
     live.stop()
     clock.run_for(40_000)
-    expect(screen.alert).to_contain_text("Nothing from the server since")
+    expect(screen.alert).to_contain_text("No update from the server since")
     expect(screen.alert).to_contain_text("the data shown is")
     live.start_again()
 
@@ -205,7 +205,7 @@ def test_server_that_ends_is_missed_within_seconds(screen: Screen, live: Shown) 
     live_sign = screen.page.get_by_text("Live", exact=False).first
     expect(live_sign).to_be_visible()
     live.stop()
-    expect(screen.alert).to_contain_text("Nothing from the server since", timeout=9_000)
+    expect(screen.alert).to_contain_text("No update from the server since", timeout=9_000)
     live.start_again()
     expect(screen.alert).not_to_be_attached()
 

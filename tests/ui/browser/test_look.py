@@ -170,13 +170,13 @@ def test_paper_is_light_and_has_all_of_it(troubled_screen: Screen) -> None:
 def test_question_mark_tells_the_keys_and_the_signs(screen: Screen) -> None:
     page = screen.page
     screen.open()
-    sign = page.get_by_text("free GPU out of reach taken")
+    sign = page.get_by_text("free GPU out of reach in use")
     expect(sign).to_be_visible()
     help_ = page.get_by_role("dialog", name="Keys and symbols")
     screen.press("?")
     expect(help_).to_contain_text("go back")
-    expect(help_).to_contain_text("a free GPU, a taken GPU")
-    expect(help_).to_contain_text("takes only pods that tolerate its taint")
+    expect(help_).to_contain_text("a free GPU, a GPU in use")
+    expect(help_).to_contain_text("accepts only pods that tolerate its taint")
     screen.press("Escape")
     expect(help_).not_to_be_visible()
     screen.search.press_sequentially("?")

@@ -186,7 +186,7 @@ KINDS = ["--kind-1", "--kind-2", "--kind-3"]
     ("lens", "category", "tones"),
     [
         pytest.param("free", "all free", ["--free-4"], id="free"),
-        pytest.param("coverage", "carries every level", ["--cover-whole"], id="coverage"),
+        pytest.param("coverage", "has every level", ["--cover-whole"], id="coverage"),
         pytest.param("product", "NVIDIA-GB200", KINDS, id="product"),
         pytest.param("shape", "NVIDIA-GB200", KINDS, id="shape"),
     ],

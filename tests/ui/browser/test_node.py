@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 def test_link_matrix_is_a_table_with_every_word(screen: Screen, demo: Shown, name: str) -> None:
     screen.open(f"node={name}")
     answer = demo.ask(f"node/{name}")
-    title = re.compile("How the GPUs and NICs")
+    title = re.compile("Links between the GPUs and NICs")
     table = screen.page.get_by_role("table", name=title)
     expect(table).to_be_visible()
     _head, *rows = table.get_by_role("row").all()

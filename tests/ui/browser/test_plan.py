@@ -60,3 +60,23 @@ def test_gang_and_a_drain(page: Page, tmp_path: Path) -> None:
         expect(panel).to_contain_text("Outlined: where it would fit better")
         gang.click()
         expect(gang).to_have_attribute("aria-pressed", "false")
+
+
+def test_gang_that_does_not_keep_its_rack_is_counted_and_explained(page: Page, tmp_path: Path) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "controller": True, "uid": "1", "name": "apart"}
+    pods = [pod("apart-0", "h200-1", 8), pod("apart-1", "h200-6", 8)]
+    for running in pods:
+        running["metadata"]["ownerReferences"] = [owner]
+        running["metadata"]["annotations"] = {"kueue.x-k8s.io/podset-required-topology": "rack"}
+    with shown(tmp_path, [*demo_objects(), *pods]) as found:
+        screen = Screen(page, found.address)
+        screen.open("")
+        screen.tab("Plan").click()
+        panel = screen.panel
+        expect(panel).to_contain_text("1 VIOLATION, 0 UNOBSERVABLE, 0 MATCH")
+        gang = panel.get_by_role("button", name="VIOLATION train/apart")
+        expect(gang).to_contain_text("one rack required: VIOLATION; pod/apart-0 on h200-1 is in")
+        gang.click()
+        expect(panel).to_contain_text("fix: correct the label if it is wrong; else restart the gang after a checkpoint")
+        expect(screen.tab("Plan")).to_have_text("Plan1")
+        assert serious(page) == []

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 
 def results(screen: Screen) -> Locator:
-    return screen.page.get_by_role("listbox", name="What was found")
+    return screen.page.get_by_role("listbox", name="Search results")
 
 
 def options(screen: Screen) -> Locator:
@@ -68,5 +68,5 @@ def test_arrows_choose_and_escape_leaves(screen: Screen) -> None:
     expect(options(screen)).to_have_count(0)
     expect(screen.page).to_have_url(screen.address)
     box.fill("no such thing")
-    nothing = screen.page.get_by_text("No node, domain or GPU of this cluster matches.")
+    nothing = screen.page.get_by_text("No matching node, domain or GPU.")
     expect(nothing).to_be_visible()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tools.fuzz.subject import Outcome, documents, held, refusal, spoiled, strings, subject, words
 from toposcope.agent import baseline
-from toposcope.agent.annotation import LIMIT
+from toposcope.agent.annotation import LIMIT_BYTES
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.nvml.channel import EVENT, REQUEST, RESULT, START, Channel, ChannelError
 from toposcope.agent.nvml.gateway import Nvml
@@ -50,7 +50,7 @@ def _probed(nvml: SimulatedNvml, machine: str) -> RawNode:
 
 def _publishable(description: Description) -> None:
     """Every label is legal and ours, and the annotations stay within their size."""
-    for key, value in description.labels.known.items():
+    for key, value in description.labels.by_key.items():
         is_ours = key.startswith(PREFIX)
         held(is_ours, f"a label that is not ours: {key}")
         text = str(value)
@@ -58,9 +58,9 @@ def _publishable(description: Description) -> None:
         held(is_legal, f"{key}={value!r} is no label value")
 
     for key, text in description.annotations.items():
-        limit = 2 * LIMIT
+        limit = 2 * LIMIT_BYTES
         if key == MATRIX:
-            limit = LIMIT
+            limit = LIMIT_BYTES
         size = len(text)
         fits = text.isascii() and size <= limit
         held(fits, f"the annotation {key} has {size} bytes")

@@ -140,7 +140,7 @@ def _decoded(raw: bytes, kind: type[Any]) -> Any:
 
 def _status(topology: Topology, assessment: Assessment) -> dict[str, Any]:
     """The status, which is within its size and whose conditions are sentences."""
-    conditions = conditions_of(topology, assessment, (), anything_served=True)
+    conditions = conditions_of(topology, assessment, (), is_any_served=True)
     for condition in conditions:
         refusal(condition.message)
     status = status_of(topology, assessment, (), _NOW, conditions)
@@ -301,7 +301,7 @@ class _Cluster:
         self.publishable = (
             self.publishable if assessment.publishable is None else assessment.publishable
         )
-        if topology.divided and assessment.segments:
+        if topology.is_divided and assessment.segments:
             self._divide(topology, assessment.segments, nodes)
         return assessment
 

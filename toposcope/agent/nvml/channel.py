@@ -37,16 +37,16 @@ _STEP: Final = struct.Struct("=II")
 """How many steps were announced, and how long the last one's name is, which follows."""
 _LENGTH: Final = struct.Struct("=I")
 """How long the content is, which follows."""
-_NAME_AT: Final = _STEP.size
-_LENGTH_AT: Final = 4096
-_LONGEST_NAME: Final = _LENGTH_AT - _NAME_AT
-_CONTENT_AT: Final = _LENGTH_AT + _LENGTH.size
-_ROOM: Final = 8 << 20
+_NAME_OFFSET_BYTES: Final = _STEP.size
+_LENGTH_OFFSET_BYTES: Final = 4096
+_MOST_NAME_BYTES: Final = _LENGTH_OFFSET_BYTES - _NAME_OFFSET_BYTES
+_CONTENT_OFFSET_BYTES: Final = _LENGTH_OFFSET_BYTES + _LENGTH.size
+_CONTENT_BYTES: Final = 8 << 20
 """A probe of the largest machine is some 100 kB. Only pages that were written to take memory."""
-_SIZE: Final = _CONTENT_AT + _ROOM
+_MEMORY_BYTES: Final = _CONTENT_OFFSET_BYTES + _CONTENT_BYTES
 _MEMORY_FLAGS: Final = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-_LONGEST: Final = 4096
+_MOST_SIGNAL_BYTES: Final = 4096
 
 
 class ChannelError(ToposcopeError):
@@ -63,7 +63,7 @@ class Channel:
     def __init__(self, connection: socket.socket, memory: int) -> None:
         self._socket = connection
         self._descriptor = memory
-        self._memory = mmap.mmap(memory, _SIZE)
+        self._memory = mmap.mmap(memory, _MEMORY_BYTES)
 
     @classmethod
     def pair(cls) -> tuple["Channel", "Channel"]:
@@ -73,7 +73,7 @@ class Channel:
         SIGBUS.
         """
         memory = os.memfd_create("toposcope-worker", _MEMORY_FLAGS)
-        os.ftruncate(memory, _SIZE)
+        os.ftruncate(memory, _MEMORY_BYTES)
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, _SEALS)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         our_end = cls(ours, memory)
@@ -92,10 +92,10 @@ class Channel:
 
     def announce(self, step: str) -> None:
         """Tell the agent what comes next; a long name is cut."""
-        name = step.encode(errors="replace")[:_LONGEST_NAME]
+        name = step.encode(errors="replace")[:_MOST_NAME_BYTES]
         length = len(name)
-        name_end = _NAME_AT + length
-        self._memory[_NAME_AT:name_end] = name
+        name_end = _NAME_OFFSET_BYTES + length
+        self._memory[_NAME_OFFSET_BYTES:name_end] = name
         count, _ = _STEP.unpack_from(self._memory)
         next_count = (count + 1) & 0xFFFFFFFF
         _STEP.pack_into(self._memory, 0, next_count, length)
@@ -106,8 +106,8 @@ class Channel:
         Its name may be mixed up while it is written.
         """
         count, length = _STEP.unpack_from(self._memory)
-        name_end = min(_NAME_AT + length, _LENGTH_AT)
-        name = self._memory[_NAME_AT:name_end]
+        name_end = min(_NAME_OFFSET_BYTES + length, _LENGTH_OFFSET_BYTES)
+        name = self._memory[_NAME_OFFSET_BYTES:name_end]
         return count, name.decode(errors="replace")
 
     def store(self, content: bytes) -> None:
@@ -116,26 +116,26 @@ class Channel:
         Raises ChannelError when it is too large.
         """
         length = len(content)
-        if length > _ROOM:
+        if length > _CONTENT_BYTES:
             raise ChannelError(f"{length} bytes are more than a probe can have")
-        content_end = _CONTENT_AT + length
-        self._memory[_CONTENT_AT:content_end] = content
-        _LENGTH.pack_into(self._memory, _LENGTH_AT, length)
+        content_end = _CONTENT_OFFSET_BYTES + length
+        self._memory[_CONTENT_OFFSET_BYTES:content_end] = content
+        _LENGTH.pack_into(self._memory, _LENGTH_OFFSET_BYTES, length)
 
     def load(self) -> bytes:
         """The content in memory.
 
         Raises ChannelError for a length that `store` cannot have written.
         """
-        (length,) = _LENGTH.unpack_from(self._memory, _LENGTH_AT)
-        if length > _ROOM:
+        (length,) = _LENGTH.unpack_from(self._memory, _LENGTH_OFFSET_BYTES)
+        if length > _CONTENT_BYTES:
             raise ChannelError(f"{length} bytes are more than a probe can have")
-        return self._memory[_CONTENT_AT : _CONTENT_AT + length]
+        return self._memory[_CONTENT_OFFSET_BYTES : _CONTENT_OFFSET_BYTES + length]
 
     def send(self, kind: bytes, words: str = "") -> None:
         """Send a signal. Raises ChannelError."""
         try:
-            self._socket.send(kind + words.encode(errors="replace")[:_LONGEST])
+            self._socket.send(kind + words.encode(errors="replace")[:_MOST_SIGNAL_BYTES])
         except OSError as error:
             raise ChannelError(f"cannot send: {error}") from error
 
@@ -146,7 +146,7 @@ class Channel:
     def receive(self) -> tuple[bytes, str]:
         """Wait for the next signal; its kind and words. Raises ChannelError."""
         try:
-            signal = self._socket.recv(1 + _LONGEST)
+            signal = self._socket.recv(1 + _MOST_SIGNAL_BYTES)
         except OSError as error:
             raise ChannelError(f"cannot receive: {error}") from error
         if not signal:

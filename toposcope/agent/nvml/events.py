@@ -15,7 +15,7 @@ _WANTED: Final = {
     _UNAVAILABLE: "GPU unavailable",
     _RECOVERY: "recovery action {data}",
 }
-_TIMEOUT: Final = 10
+_TIMEOUT_CODE: Final = 10
 """The normal end of a wait."""
 
 
@@ -33,12 +33,12 @@ class EventWatch:
         events = self._nvml.ask("nvmlEventSetCreate")
         if isinstance(events, NvmlReturn):
             return False
-        listening = False
+        is_listening = False
         for index in numbered("GPUs", self._nvml.value("nvmlDeviceGetCount")):
             handle = self._nvml.value("nvmlDeviceGetHandleByIndex", index)
             if handle is not None and self._register(handle, events):
-                listening = True
-        if not listening:
+                is_listening = True
+        if not is_listening:
             self._nvml.ask("nvmlEventSetFree", events)
             return False
         self._set = events
@@ -65,7 +65,7 @@ class EventWatch:
             words = _words(answer)
             return f"{words} on GPU {gpu}"
 
-        if answer.code == _TIMEOUT:
+        if answer.code == _TIMEOUT_CODE:
             return ""
         self._nvml.ask("nvmlEventSetFree", self._set)
         self._set = None

@@ -29,7 +29,7 @@ _ABSENT: Final = frozenset(
 )
 LOST: Final = frozenset({GPU_IS_LOST, RESET_REQUIRED})
 
-_MOST: Final = 1024
+_MOST_PLAUSIBLE: Final = 1024
 """No machine has as many GPUs, and no GPU as many links or MIG slots."""
 
 _MISMATCHED_FILES: Final = -1
@@ -45,7 +45,7 @@ class NvmlReturn(NamedTuple):
     text: str
 
     @property
-    def absent(self) -> bool:
+    def is_absent(self) -> bool:
         """The GPU or the driver has no such thing (function, struct version, feature).
 
         A fact, not a fault.
@@ -53,7 +53,7 @@ class NvmlReturn(NamedTuple):
         return self.code in _ABSENT
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """The GPU is lost or needs a reset, and what it still answers means nothing."""
         return self.code in LOST
 
@@ -97,7 +97,7 @@ class Nvml:
 
     def note_loss(self, answer: NvmlReturn) -> None:
         """Remember an answer that a GPU is lost; others pass."""
-        if answer.lost:
+        if answer.is_lost:
             self.loss = answer
 
     def clear_loss(self) -> None:
@@ -118,18 +118,18 @@ class Nvml:
         answered, be it by "there is no such thing". `of` is what is asked: a GPU's UUID, with the
         number of its link, or two UUIDs; nothing is remembered of a GPU without a UUID.
         """
-        known: tuple[Any | None, ...] | None = self._fixed.get(of)
-        if known is not None:
-            return known
+        remembered: tuple[Any | None, ...] | None = self._fixed.get(of)
+        if remembered is not None:
+            return remembered
         values = []
-        settled = True
+        is_settled = True
         for question in questions:
             answer = self.ask(*question)
             if isinstance(answer, NvmlReturn):
-                settled = settled and answer.absent
+                is_settled = is_settled and answer.is_absent
                 answer = None
             values.append(answer)
-        if settled:
+        if is_settled:
             self.remember(of, tuple(values))
         return tuple(values)
 
@@ -170,7 +170,7 @@ def numbered(things: str, count: int | None) -> range:
     Raises ImplausibleError for more than there can be.
     """
     number = count or 0
-    if number > _MOST:
+    if number > _MOST_PLAUSIBLE:
         raise ImplausibleError(f"NVML reports {count} {things}, more than a machine can have")
     return range(number)
 

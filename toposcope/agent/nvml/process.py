@@ -50,7 +50,7 @@ class ProbeTarget(NamedTuple):
     open_nvml: Callable[[], Any]
     sysfs: str
     """The root of /sys."""
-    vf_rails: bool
+    has_vf_rails: bool
     """Whether virtual functions are NICs too."""
 
 
@@ -105,7 +105,7 @@ def _tell(channel: Channel, machine: ProbeTarget) -> None:
     A path for this one, else a pickle.
     """
     if machine.open_nvml is open_pynvml:
-        channel.send(START, (_VF_RAILS if machine.vf_rails else _NO_VF_RAILS) + machine.sysfs)
+        channel.send(START, (_VF_RAILS if machine.has_vf_rails else _NO_VF_RAILS) + machine.sysfs)
         return
     import pickle  # noqa: PLC0415 - only for machines that are simulated
 
@@ -118,7 +118,7 @@ def _told(channel: Channel) -> ProbeTarget:
     _, words = channel.receive()
     if words:
         flag, _, sysfs = words.partition(":")
-        return ProbeTarget(open_pynvml, sysfs, vf_rails=bool(flag))
+        return ProbeTarget(open_pynvml, sysfs, has_vf_rails=bool(flag))
     import pickle  # noqa: PLC0415 - only for machines that are simulated
 
     content = channel.load()

@@ -93,7 +93,7 @@ def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlReturn:
         refused = answer
         if answer.code == NOT_SUPPORTED:
             nvml.remember(_LAYOUT, number)
-        if not answer.absent or answer.code == NOT_SUPPORTED:
+        if not answer.is_absent or answer.code == NOT_SUPPORTED:
             break
     if refused.code == FUNCTION_NOT_FOUND:
         nvml.remember(_LAYOUT, len(_FABRIC))  # the driver has no such call

@@ -30,7 +30,7 @@ taken 32 s, and 200 processes that start at once wait for each other for 12 s.""
 _LOOK_SECONDS: Final = 10.0
 """How often the agent checks whether PCI devices came or went: one directory listing."""
 
-_MOMENT: Final = 1.0
+_END_SECONDS: Final = 1.0
 """How long a process may take to end once its channel is closed, or once it was killed."""
 
 
@@ -52,7 +52,7 @@ class ProbeProcess:
 
     `open_nvml` is called in the worker and returns `pynvml` or what stands in for it. A worker that
     has to be replaced gets it pickled, so it is a function of a module or a `functools.partial` of
-    one. `sysfs` is the root of /sys; with `vf_rails` virtual functions are NICs too.
+    one. `sysfs` is the root of /sys; with `has_vf_rails` virtual functions are NICs too.
     """
 
     def __init__(
@@ -61,18 +61,18 @@ class ProbeProcess:
         sysfs: Path,
         step_seconds: float = STEP_SECONDS,
         *,
-        vf_rails: bool = False,
+        has_vf_rails: bool = False,
     ) -> None:
-        self._machine = ProbeTarget(open_nvml, str(sysfs), vf_rails)
+        self._machine = ProbeTarget(open_nvml, str(sysfs), has_vf_rails)
         self._step_seconds = step_seconds
         self._devices: frozenset[str] | None = None
         self._stuck = 0
-        self._listening = True
+        self._is_listening = True
         """Whether the worker was told to since the last probe.
 
         Before the first there is nothing to listen to.
         """
-        self.waits_for_answer = False
+        self.is_waiting_for_answer = False
         """Whether a probe is under way that may wait for the driver: a signal need not."""
         self._last: tuple[bytes, RawNode] | None = None
         self._worker: ProbeWorker | None = fork(self._machine)
@@ -95,7 +95,7 @@ class ProbeProcess:
                 self._end(patience=0.0)  # its memory may be damaged
                 raise ProbeError("garbage", f"the probe's answer is malformed: {error}") from error
         raw = self._last[1]
-        self._listening = False
+        self._is_listening = False
         if raw.down:
             self._end()  # by itself: see `worker.work`
         return raw
@@ -106,17 +106,17 @@ class ProbeProcess:
         What, else empty.
         """
         until = time.monotonic() + seconds
-        if self._worker and not self._listening:
+        if self._worker and not self._is_listening:
             with contextlib.suppress(ChannelError):  # it ended: what follows notices
                 self._worker.channel.send(LISTEN, f"{until:.3f}")
-            self._listening = True
-        while (left := until - time.monotonic()) > 0:
+            self._is_listening = True
+        while (seconds_left := until - time.monotonic()) > 0:
             sources: list[socket.socket | Channel] = (
                 [wake, self._worker.channel] if self._worker else [wake]
             )
-            ready, _, _ = select.select(sources, [], [], min(left, _LOOK_SECONDS))
+            ready, _, _ = select.select(sources, [], [], min(seconds_left, _LOOK_SECONDS))
             if wake in ready:
-                self._listening = False  # the next probe may be due sooner now
+                self._is_listening = False  # the next probe may be due sooner now
                 return ""
             happened = self._worker_event() if ready else self._device_change()
             if happened:
@@ -148,19 +148,20 @@ class ProbeProcess:
             raise ProbeError("hang", message)
         self._stuck = 0
         channel = (self._worker or self._replacement()).channel
-        self.waits_for_answer = True
+        self.is_waiting_for_answer = True
         try:
             channel.send(REQUEST)
             kind = EVENT
             while kind == EVENT:  # this very probe is the answer to whatever happened
-                seen = channel.step()
+                last_step = channel.step()
                 while not channel.wait(self._step_seconds):
-                    if channel.step() == seen:
+                    if channel.step() == last_step:
                         self._end(patience=0.0)
                         raise ProbeError(
-                            "hang", f"no answer within {self._step_seconds:g} s in step: {seen[1]}"
+                            "hang",
+                            f"no answer within {self._step_seconds:g} s in step: {last_step[1]}",
                         )
-                    seen = channel.step()
+                    last_step = channel.step()
                 kind, _ = channel.receive()
             return channel.load()
         except ChannelError as error:
@@ -169,7 +170,7 @@ class ProbeProcess:
                 "crash", f"the probe's process {self._end() or error} in step: {step}"
             ) from error
         finally:
-            self.waits_for_answer = False
+            self.is_waiting_for_answer = False
 
     def _replacement(self) -> ProbeWorker:
         try:
@@ -208,7 +209,7 @@ class ProbeProcess:
         except OSError:
             return None
 
-    def _end(self, patience: float = _MOMENT) -> str:
+    def _end(self, patience: float = _END_SECONDS) -> str:
         """End the worker, by force if it does not end by itself.
 
         How it ended, empty while the driver holds it.
@@ -221,6 +222,6 @@ class ProbeProcess:
         if not how:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker.pid, signal.SIGKILL)
-            how = ended(worker.pid, _MOMENT)
+            how = ended(worker.pid, _END_SECONDS)
         self._stuck = 0 if how else worker.pid
         return how

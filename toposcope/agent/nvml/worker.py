@@ -23,13 +23,13 @@ _LISTEN_SECONDS: Final = 5.0
 
 A probe that comes before it is due may begin so much later.
 """
-_WHOLE: Final = 10
+_WHOLE_PROBE_TURNS: Final = 10
 """Everything is asked again after this many probes, and whenever anything changed. In between,
 what only a reset or a person changes is not: of 566 calls on eight GPUs 90 are left, and each
 goes to the driver."""
 
 
-def work(agent: Channel, open_nvml: Callable[[], Any], sysfs: str, vf_rails: bool) -> None:
+def work(agent: Channel, open_nvml: Callable[[], Any], sysfs: str, has_vf_rails: bool) -> None:
     """Answer probe requests until the agent is gone, or until NVML failed as a whole.
 
     A process in which NVML did not start, or no longer counts GPUs, is not used again: the library
@@ -40,7 +40,7 @@ def work(agent: Channel, open_nvml: Callable[[], Any], sysfs: str, vf_rails: boo
         agent.announce("load the NVML binding")
         with loading():
             nvml = Nvml(open_nvml(), agent.announce)
-        tree = Sysfs(sysfs, vf_rails=vf_rails)
+        tree = Sysfs(sysfs, has_vf_rails=has_vf_rails)
         events = EventWatch(nvml)
         agent.announce("wait")
         agent.receive()
@@ -48,11 +48,12 @@ def work(agent: Channel, open_nvml: Callable[[], Any], sysfs: str, vf_rails: boo
         last: RawNode | None = None
         turn = 0
         while True:
-            if turn % _WHOLE == 0:
+            is_whole_probe = turn % _WHOLE_PROBE_TURNS == 0
+            if is_whole_probe:
                 nvml.forget()
             raw = probe(nvml, tree, started, container_facts())
-            if turn % _WHOLE and raw != last:  # what was not asked again may have changed too
-                nvml.forget()
+            if raw != last and not is_whole_probe:
+                nvml.forget()  # what was not asked again may have changed too
                 raw = probe(nvml, tree, started, container_facts())
                 turn = 0
             if raw != last:  # else it is in memory
@@ -75,10 +76,10 @@ def _listen(agent: Channel, events: EventWatch, until: float) -> bool:
 
     Whether one did.
     """
-    while (left := until - time.monotonic()) > 0 and not agent.wait(0):
+    while (seconds_left := until - time.monotonic()) > 0 and not agent.wait(0):
         if not events.arm():
             return False
-        if event := events.wait(min(left, _LISTEN_SECONDS)):
+        if event := events.wait(min(seconds_left, _LISTEN_SECONDS)):
             agent.send(EVENT, event)
             # the probe that follows finds the rest; a storm of XIDs must not become a storm of
             # probes

@@ -77,7 +77,7 @@ class Demo:
 
     def __init__(self, console: Console, processes: Processes, kubeconfig: Path) -> None:
         self._console = console
-        self._screen = screen(paging=False)
+        self._screen = screen(can_page=False)
         self._processes = processes
         self._kubeconfig = kubeconfig
         self._nodes = demo_cluster()
@@ -191,7 +191,7 @@ class Demo:
     def _wait_until_ready(self) -> None:
         count = len(self._nodes)
         steps = {
-            f"{count} agents probe their GPUs and label their nodes": self._all_labelled,
+            f"{count} agents probe their GPUs and label their nodes": self._has_all_labels,
             "controller infers the levels and publishes them": self._is_ready,
         }
         spinner = SpinnerColumn()
@@ -286,7 +286,7 @@ class Demo:
         status = topology.get("status") or {}
         return previous(status, kind) or {}
 
-    def _all_labelled(self) -> bool:
+    def _has_all_labels(self) -> bool:
         nodes = self._get(NODES)
         for node in nodes["items"]:
             labels = node["metadata"]["labels"]
@@ -395,12 +395,12 @@ class Demo:
             yield name, metadata["labels"].get(RACK_KEY, "")
 
     def _follow(self, status: str, why: str) -> None:
-        seen = len(self._events())
+        events_before = len(self._events())
         began = time.monotonic()
 
         def has_turned() -> bool:
             condition = self._condition(LEVELS_AVAILABLE)
-            return condition.get("status") == status and len(self._events()) > seen
+            return condition.get("status") == status and len(self._events()) > events_before
 
         self._wait(f"{LEVELS_AVAILABLE} {status}", has_turned)
         elapsed = time.monotonic() - began

@@ -44,13 +44,13 @@ def _recording(calls: list[Call], source: ProbeSource, today: date) -> Recording
     stand_ins = StandIns()
     recorded_calls = [stand_ins.call(call) for call in calls]
     # The code of the probe reads sysfs a second time.
-    entries = recorded_sysfs(source.sysfs, vf_rails=source.vf_rails)
+    entries = recorded_sysfs(source.sysfs, has_vf_rails=source.has_vf_rails)
     return Recording(
         toposcope=__version__,
         pynvml=version("nvidia-ml-py"),
         driver=_driver(calls),
         date=today.isoformat(),
-        simulated=source.simulated,
+        simulated=source.is_simulated,
         calls=recorded_calls,
         sysfs=[stand_ins.entry(entry) for entry in entries],
     )

@@ -11,14 +11,14 @@ from toposcope.agent.vpd import Vpd
 from toposcope.simulator.recording import Entry, File, Folder, Link
 
 
-def recorded_sysfs(root: Path, *, vf_rails: bool = False) -> list[Entry]:
+def recorded_sysfs(root: Path, *, has_vf_rails: bool = False) -> list[Entry]:
     """Everything in the tree `root` that a probe reads, by path.
 
-    With `vf_rails` virtual functions count as NICs.
+    Where it `has_vf_rails`, virtual functions count as NICs.
     """
     top = os.path.realpath(root)
     files = _RecordingFiles(top)
-    sysfs = Sysfs(Path(top), files, vf_rails=vf_rails)
+    sysfs = Sysfs(Path(top), files, has_vf_rails=has_vf_rails)
     # A probe to which NVML is of no use still reads all of sysfs.
     probe(Nvml(None), sysfs, NvmlReturn(UNKNOWN, "not asked"))
     return sorted(files.noted.values(), key=lambda entry: entry.path)

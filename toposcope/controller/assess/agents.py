@@ -84,7 +84,7 @@ def agent_reports(nodes: Table) -> AgentReports:
 
 def agents_condition(
     reports: AgentReports,
-    seen: AgentPodsSeen = NO_PODS_SEEN,
+    pods: AgentPodsSeen = NO_PODS_SEEN,
     status: Mapping[str, Any] = NO_STATUS,
 ) -> Condition:
     """The `AgentsReporting` condition, given the stored status.
@@ -92,36 +92,36 @@ def agents_condition(
     Where pods cannot be created, or are not Ready, it is False even if all nodes have labels,
     because these may have been left behind.
     """
-    texts = list(_texts(reports, seen))
+    texts = list(_texts(reports, pods))
     if texts:
-        reason = _reason(reports, seen)
+        reason = _reason(reports, pods)
         return Condition(AGENTS_REPORTING, "False", reason, "; ".join(texts))
-    if seen.unready is None:
+    if pods.unready is None:
         return _as_before(status)
     return _ALL_REPORT
 
 
-def _texts(reports: AgentReports, seen: AgentPodsSeen) -> Iterator[str]:
+def _texts(reports: AgentReports, pods: AgentPodsSeen) -> Iterator[str]:
     """What is wrong, the worst first."""
     if reports.implausible:
         yield _implausible_text(reports.implausible)
     if reports.silent:
-        yield _silent_text(reports.silent, seen)
-    elif seen.missing.refusal and not reports.implausible:
-        yield f"labels may be old; {seen.missing.cause}"
-    if seen.unready:
-        yield _unready_text(seen.unready)
+        yield _silent_text(reports.silent, pods)
+    elif pods.missing.refusal and not reports.implausible:
+        yield f"labels may be old; {pods.missing.cause}"
+    if pods.unready:
+        yield _unready_text(pods.unready)
 
 
-def _reason(reports: AgentReports, seen: AgentPodsSeen) -> str:
+def _reason(reports: AgentReports, pods: AgentPodsSeen) -> str:
     """The reason of the condition where something is wrong."""
-    if reports.silent and seen.missing.refusal:
+    if reports.silent and pods.missing.refusal:
         return _PODS_NOT_CREATED
     if reports.implausible:
         return "ImplausibleLabels"
     if reports.silent:
         return "NodesWithoutLabels"
-    return _PODS_NOT_CREATED if seen.missing.refusal else AGENTS_NOT_READY
+    return _PODS_NOT_CREATED if pods.missing.refusal else AGENTS_NOT_READY
 
 
 def _as_before(status: Mapping[str, Any]) -> Condition:
@@ -155,13 +155,13 @@ def _frequency(nodes_of_reason: tuple[str, Sequence[str]]) -> int:
     return len(nodes)
 
 
-def _silent_text(names: Sequence[str], seen: AgentPodsSeen) -> str:
+def _silent_text(names: Sequence[str], pods: AgentPodsSeen) -> str:
     who = _have(names)
     shown = some_names(names)
     text = f"{who} GPUs but no {GPUS} label: {shown}"
-    if seen.unready and seen.missing == NO_MISSING_PODS:
+    if pods.unready and pods.missing == NO_MISSING_PODS:
         return text  # the agents that are not Ready follow, and are the cause
-    return f"{text}; {seen.missing.cause}"
+    return f"{text}; {pods.missing.cause}"
 
 
 def _implausible_text(names: Sequence[str]) -> str:

@@ -136,11 +136,11 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
     if not chosen:
         memory.forget_nodes()
         return _without_nodes(topology, chosen, reporting)
-    seen = _as_seen(table, chosen, evidence.held)
+    present = _present(table, chosen, evidence.held)
 
     effective = effective_levels(
         topology,
-        seen,
+        present,
         memory.levels,
         now,
         catalogue=catalogue,
@@ -154,7 +154,7 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
     crossed = _crossed(topology, levels, chosen, rebuilds)
     verdict = availability.judge(
         topology,
-        coverage if seen is chosen else hierarchy.cover(levels, seen),
+        coverage if present is chosen else hierarchy.cover(levels, present),
         memory,
         now,
         required={*_required(topology, effective, segments), *evidence.required},
@@ -165,14 +165,14 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
     cabled = rails(topology, chosen, memory, now)
     segment_keys = _segment_keys(segments)
     covered = covered_condition(
-        topology, chosen, coverage, catalogue, segment_keys if topology.divided else ()
+        topology, chosen, coverage, catalogue, segment_keys if topology.is_divided else ()
     )
     ambiguous = hierarchy.ambiguous_paths(levels, chosen)
     mixed = _mixed(crossed, evidence.by_value)
     unpublished = unpublished_levels(topology, levels, chosen, memory.levels, now)
-    hints = diagnostics(topology, chosen, levels, catalogue, known=segment_keys, mixed=mixed)
-    publishes = not topology.problems
-    unexpired = _publishable(topology, effective) if publishes else None
+    hints = diagnostics(topology, chosen, levels, catalogue, segment_keys=segment_keys, mixed=mixed)
+    can_publish = not topology.problems
+    unexpired = _publishable(topology, effective) if can_publish else None
     return Assessment(
         nodes=len(chosen),
         gpus=report.gpus,
@@ -191,7 +191,7 @@ def assess(topology: Topology, evidence: Evidence, memory: Memory) -> Assessment
         missed=verdict.missed,
         publishable=_without(unexpired, unpublished) if unexpired else None,
         unexpired=unexpired,
-        bindable=_bindable(topology, effective) if publishes else None,
+        bindable=_bindable(topology, effective) if can_publish else None,
         health=report,
         rails=cabled,
         selected=chosen,
@@ -221,16 +221,16 @@ def _without_nodes(topology: Topology, nodes: Table, reporting: Condition) -> As
     )
 
 
-def _as_seen(nodes: Table, chosen: Table, held: Table | None) -> Table:
+def _present(nodes: Table, chosen: Table, held: Table | None) -> Table:
     """The chosen nodes with the labels that they carry now."""
     if held is None or held is nodes:
         return chosen
     names = {node.name for node in chosen}
-    seen = []
+    present = []
     for node in nodes:
         if node.name in names:
-            seen.append(node)
-    return table_of(seen, nodes.placeholders)
+            present.append(node)
+    return table_of(present, nodes.placeholders)
 
 
 def _crossed(
@@ -300,7 +300,7 @@ def _required(
 
     Levels that only a segment has are required of that segment's topology.
     """
-    if not topology.divided or segments is None:
+    if not topology.is_divided or segments is None:
         return topology.required
     everywhere = {level.domain for level in effective.levels}
     elsewhere = set()
@@ -314,7 +314,7 @@ def _required(
 def _publishable(topology: Topology, effective: EffectiveLevels) -> tuple[Level, ...] | None:
     """The levels without expired ones; None if there is none."""
     levels = effective.levels
-    if not topology.retain:
+    if not topology.is_retaining:
         levels = _without(levels, effective.expired)
     return levels or None
 
@@ -323,7 +323,7 @@ def _bindable(topology: Topology, effective: EffectiveLevels) -> tuple[Level, ..
     """The levels without expired ones that no workload needs; None if none is publishable."""
     if _publishable(topology, effective) is None:
         return None
-    if topology.retain:
+    if topology.is_retaining:
         return effective.levels
     gone = effective.expired - effective.retained
     return _without(effective.levels, gone)

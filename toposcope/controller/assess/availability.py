@@ -142,13 +142,13 @@ def _unavailable(
     now: float,
 ) -> tuple[str, ...]:
     """The domains that have been gone for the grace period, or are gone and were `reported` so."""
-    grace = 0.0 if memory.single_look else topology.grace
+    grace = 0.0 if memory.is_single_look else topology.grace_seconds
     unavailable = []
     for domain in domains:
-        gone = domain not in carried
-        overdue = memory.unavailable.is_overdue(domain, now, grace, is_running=gone)
+        is_gone = domain not in carried
+        overdue = memory.unavailable.is_overdue(domain, now, grace, is_running=is_gone)
         # A restarted controller must not take a verdict back because it has no memory.
-        if overdue or (gone and domain in reported):
+        if overdue or (is_gone and domain in reported):
             unavailable.append(domain)
     return tuple(unavailable)
 

@@ -21,9 +21,9 @@ from toposcope.hierarchy.table import Table
 from toposcope.integrations.registry import LEAVING_OUT_FROM_ADMISSION
 from toposcope.text import enumerated, listing, plural
 
-_MOST_LEVELS: Final = 2
+_MOST_NAMED_LEVELS: Final = 2
 """Labels that a message describes of each kind, so that people can read it."""
-_NAMES_LENGTH: Final = 1200
+_NAMES_CHARACTERS: Final = 1200
 _LEFT_OUT: Final = (
     f"{enumerated(LEAVING_OUT_FROM_ADMISSION)} skip a node that lacks a level, "
     "kube-scheduler skips it for gangs that ask for that level; "
@@ -116,7 +116,7 @@ def _gaps(coverage: Sequence[Coverage], total: int) -> list[str]:
 
 def _few(sentences: Sequence[str]) -> list[str]:
     """The first ones, and how many more there are."""
-    few = list(sentences[:_MOST_LEVELS])
+    few = list(sentences[:_MOST_NAMED_LEVELS])
     more = len(sentences) - len(few)
     if more:
         few.append(f"and {more} more such labels: toposcope levels")
@@ -125,7 +125,7 @@ def _few(sentences: Sequence[str]) -> list[str]:
 
 def _names(names: Sequence[str], total: int, parts: int) -> str:
     """The first names that fit into one of the `parts` of a message; at least one."""
-    longest = _NAMES_LENGTH // parts
+    longest = _NAMES_CHARACTERS // parts
     most = MOST_NAMES
     text = listing(names, most, total)
     while most > 1 and len(text) > longest:
@@ -146,13 +146,13 @@ class _Carriers:
 def _below(topology: Topology, level: Level, carriers: _Carriers, nodes: Table) -> str:
     """About a key that too few nodes carry."""
     total = len(nodes)
-    percent = topology.min_coverage
+    percent = topology.min_coverage_percent
     needed = nodes_needed(total, percent)
     enough = f"at least {needed}"
     if needed == total:
         enough = f"all {total}"
     lacking = carriers.lacking
-    names = _names(lacking, len(lacking), _MOST_LEVELS)
+    names = _names(lacking, len(lacking), _MOST_NAMED_LEVELS)
     placeholders = placeholder_words(nodes, level.key)
     who = plural(len(lacking), "it", "them")
     return (
@@ -170,7 +170,7 @@ def _odd(nodes: Table, level: Level, carrying: int) -> str:
     column = nodes.column(level.key)
     is_carrying = [value is not None for value in column.values]
     first = nodes.first_names(is_carrying, MOST_NAMES)
-    names = _names(first, carrying, _MOST_LEVELS)
+    names = _names(first, carrying, _MOST_NAMED_LEVELS)
     return (
         f"'{level.domain}' ({level.key}) is not a level, "
         f"because only {carrying} of {len(nodes)} nodes carry it: {names}"

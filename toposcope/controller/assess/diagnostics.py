@@ -20,7 +20,7 @@ KEYS_DISAGREE: Final = "KeysDisagree"
 PLACEHOLDER: Final = "PlaceholderValue"
 NAMES_MIXED: Final = "NamesMixed"
 OWN_NAME: Final = "OwnName"
-MOST: Final = 16
+MOST_DIAGNOSTICS: Final = 16
 """As in the CRD."""
 
 _IN_ORDER: Final = (
@@ -54,15 +54,15 @@ def diagnostics(
     levels: Sequence[Level],
     catalogue: Catalogue,
     *,
-    known: Container[str] = (),
+    segment_keys: Container[str] = (),
     mixed: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Diagnostic, ...]:
     """Findings about the labels of the selected nodes (at least one), most urgent first.
 
     Without a topology, all levels are inferred. `levels` are the effective ones. If the spec lists
     them, keys that could be further levels are not reported. Nor is it reported that keys in
-    `known` are on some nodes only: a segment has them. `mixed` names, by level key, who groups by
-    its value alone though others share it.
+    `segment_keys` are on some nodes only: a segment has them. `mixed` names, by level key, the
+    workload that groups by its value alone, though other domains share it.
     """
     present = frozenset().union(*nodes.key_sets)
     listed = topology.levels if topology else None
@@ -78,7 +78,7 @@ def diagnostics(
         if who is not None:
             results.append(_mixed(nodes, level, who))
     if listed is None:
-        results += _further(nodes, levels, present, catalogue, known=known)
+        results += _further(nodes, levels, present, catalogue, segment_keys=segment_keys)
     return _most_urgent(results)
 
 
@@ -88,7 +88,7 @@ def _further(
     present: frozenset[str],
     catalogue: Catalogue,
     *,
-    known: Container[str],
+    segment_keys: Container[str],
 ) -> Iterator[Diagnostic]:
     """Keys of levels that are not used: of the same domain as a used one, or of another."""
     used = {level.domain: level.key for level in levels}
@@ -96,7 +96,7 @@ def _further(
         domain = catalogue.domain_of[key]
         if domain in used:
             yield from _disagreeing(nodes, domain, used[domain], key)
-        elif key not in known:
+        elif key not in segment_keys:
             yield from _partly(nodes, domain, key)
 
 
@@ -107,7 +107,7 @@ def _most_urgent(results: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
         finding = diagnostic.key, diagnostic.reason
         once.setdefault(finding, diagnostic)
     ranked = sorted(once.values(), key=_urgency)
-    return tuple(ranked[:MOST])
+    return tuple(ranked[:MOST_DIAGNOSTICS])
 
 
 def _urgency(diagnostic: Diagnostic) -> tuple[int, str]:
@@ -304,7 +304,7 @@ def _partly(nodes: Table, domain: str, key: str) -> Iterator[Diagnostic]:
 
 def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Diagnostic]:
     """A second key of a level that groups the nodes differently."""
-    if key == used or _is_alike(nodes, used, key):
+    if key == used or _has_same_groups(nodes, used, key):
         return
     carrying = _carrying(nodes, key)
     text = (
@@ -321,7 +321,7 @@ def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Dia
     )
 
 
-def _is_alike(nodes: Table, used: str, other: str) -> bool:
+def _has_same_groups(nodes: Table, used: str, other_key: str) -> bool:
     """Whether each value of one key is always beside the same value of the other.
 
     Nodes that lack one of the two show nothing.
@@ -330,7 +330,7 @@ def _is_alike(nodes: Table, used: str, other: str) -> bool:
     values: set[str | int] = set()
     others: set[str | int] = set()
     ours = nodes.column(used).values
-    theirs = nodes.column(other).values
+    theirs = nodes.column(other_key).values
     groups = zip(ours, theirs, nodes.weights, strict=True)
     for place, (our_value, their_value, weight) in enumerate(groups):
         if our_value is None or their_value is None:

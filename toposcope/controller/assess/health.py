@@ -146,13 +146,13 @@ def degraded_levels(levels: Sequence[Level], nodes: Table) -> tuple[DegradedLeve
             degraded.append(place)
 
     degraded_by_level = []
-    nested = True
+    is_nested = True
     for depth, level in enumerate(levels):
-        if nested and depth:
+        if is_nested and depth:
             above = keys[depth - 1]
-            nested = nodes.nests(above, level.key)
+            is_nested = nodes.nests(above, level.key)
         # Where the levels nest, a domain's own value says which it is.
-        path_keys = [level.key] if nested else keys[: depth + 1]
+        path_keys = [level.key] if is_nested else keys[: depth + 1]
         degraded_level = _degraded_level(level, path_keys, degraded, nodes)
         if degraded_level:
             degraded_by_level.append(degraded_level)

@@ -26,9 +26,9 @@ So many Events are recorded.
 """
 MISCABLED: Final = "RailsMiscabled"
 """The reason of the condition, and of Events on Nodes."""
-_MOST_IDS: Final = 3
-_PEERS: Final = 3
-_MOST_ALIKE: Final = 64
+_MOST_NAMED_IDS: Final = 3
+_LEAST_PEERS: Final = 3
+_MOST_COMPARED_SETS: Final = 64
 """Sets of switches with a switch in common that are compared, those of most nodes.
 
 A leaf has about as many ports.
@@ -82,7 +82,7 @@ def rails(topology: Topology, nodes: Table, memory: Memory, now: float) -> Rails
     expected = expected_switches(node_counts)
     miscabled = _miscabled(nodes, cabled_groups, expected, display_names)
 
-    grace = 0.0 if memory.single_look else topology.grace
+    grace = 0.0 if memory.is_single_look else topology.grace_seconds
     lasting_rails = _lasting(
         memory.miscabled_rails,
         {rail.key: rail for rail in miscabled},
@@ -248,7 +248,7 @@ def expected_switches(kinds: Mapping[Ids, int]) -> dict[Ids, dict[int, str]]:
     for ids in compared:
         shared_ends: Counter[Ids] = Counter()
         for end in _rail_ends(ids):
-            most_common = by_end[end][:_MOST_ALIKE]
+            most_common = by_end[end][:_MOST_COMPARED_SETS]
             shared_ends.update(most_common)
         expected = _unexpected_rails(ids, shared_ends, kinds)
         if expected:
@@ -317,7 +317,7 @@ def _expected(
         for peer in peers_by_nearness[same]:
             switch = peer[rail]
             votes[switch] += kinds[peer]  # also its own: of two halves none is wrong
-        if votes.total() > _PEERS:
+        if votes.total() > _LEAST_PEERS:
             return _voted_by_most(votes)
     return None
 
@@ -333,20 +333,20 @@ def _voted_by_most(votes: Counter[str | None]) -> str | None:
 def _peers_by_nearness(ids: Ids, rail: int, shared_ends: Mapping[Ids, int]) -> dict[int, list[Ids]]:
     """Peers that know the rail's switch, by how many of the other rails end in the same switch."""
     peers: dict[int, list[Ids]] = {}
-    for other, same in shared_ends.items():
-        if not other[rail]:
+    for peer, same in shared_ends.items():
+        if not peer[rail]:
             continue
         same_elsewhere = same
-        if other[rail] == ids[rail]:
+        if peer[rail] == ids[rail]:
             same_elsewhere -= 1
         as_near = peers.setdefault(same_elsewhere, [])
-        as_near.append(other)
+        as_near.append(peer)
     return peers
 
 
-def rails_condition(found: Rails) -> Condition:
+def rails_condition(rails: Rails) -> Condition:
     """The `RailsConsistent` condition."""
-    if not found.nodes:
+    if not rails.nodes:
         text = (
             "No Ready node knows which switches its rails are cabled to; "
             "docs/switches.md says how to find out"
@@ -354,12 +354,12 @@ def rails_condition(found: Rails) -> Condition:
         return Condition(RAILS_CONSISTENT, "Unknown", NO_RAILS, text)
     reasons = []
     texts = []
-    if found.miscabled:
+    if rails.miscabled:
         reasons.append(MISCABLED)
-        texts.append(_miscabled_words(found.miscabled))
-    if found.shared_names:
+        texts.append(_miscabled_words(rails.miscabled))
+    if rails.shared_names:
         reasons.append("SwitchNamesNotUnique")
-        texts.append(_shared_names_words(found.shared_names))
+        texts.append(_shared_names_words(rails.shared_names))
     if reasons:
         return Condition(RAILS_CONSISTENT, "False", reasons[0], "; ".join(texts))
     text = "Every rail with a known switch is cabled to the same switch as its peers"
@@ -378,25 +378,25 @@ def _miscabled_words(miscabled: Sequence[Miscabled]) -> str:
 def _shared_names_words(shared_names: Sequence[SharedName]) -> str:
     called = []
     for shared in shared_names:
-        ids = listing(shared.ids, _MOST_IDS)
+        ids = listing(shared.ids, _MOST_NAMED_IDS)
         count = len(shared.ids)
         called.append(f"{count} are called {shared.name} ({ids})")
     named = listing(called, MOST_FINDINGS)
     return f"switches share a name: {named}; give each a hostname of its own"
 
 
-def rails_status(found: Rails) -> dict[str, Any]:
+def rails_status(rails: Rails) -> dict[str, Any]:
     """The field `rails` of the status."""
     status: dict[str, Any] = {
-        "nodes": found.nodes,
-        "miscabledRails": len(found.miscabled),
+        "nodes": rails.nodes,
+        "miscabledRails": len(rails.miscabled),
     }
-    if found.miscabled:
-        first_rails = found.miscabled[:MOST_FINDINGS]
+    if rails.miscabled:
+        first_rails = rails.miscabled[:MOST_FINDINGS]
         status["miscabled"] = [_entry(rail) for rail in first_rails]
-    if found.shared_names:
+    if rails.shared_names:
         entries = []
-        for shared in found.shared_names[:MOST_FINDINGS]:
+        for shared in rails.shared_names[:MOST_FINDINGS]:
             entry = {"name": shared.name, "switches": len(shared.ids)}
             entries.append(entry)
         status["sharedNames"] = entries

@@ -30,7 +30,7 @@ class RebuildProgress(NamedTuple):
     before: str
     after: str
     nodes: int
-    left: int
+    nodes_left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Rebuild:
     """The cluster UUID that they have."""
     nodes: int
     """Nodes that are in `after` now."""
-    left: int
+    nodes_left: int
     """Nodes that are still in `before`, or have left it for no other fabric yet."""
     chassis: tuple[str, ...] = ()
     """The first names, sorted; none where NVML does not name them."""
@@ -62,7 +62,7 @@ class Rebuild:
             before=self.before,
             after=self.after,
             nodes=self.nodes,
-            left=self.left,
+            nodes_left=self.nodes_left,
         )
 
     @property
@@ -85,10 +85,10 @@ class Rebuild:
             f"became {self.after} "
             f"on {self.nodes} {unit}"
         )
-        if not self.left:
+        if not self.nodes_left:
             return text
-        are = plural(self.left, "node is", "nodes are")
-        return f"{text}; {self.left} {are} not in the new one"
+        are = plural(self.nodes_left, "node is", "nodes are")
+        return f"{text}; {self.nodes_left} {are} not in the new one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +143,11 @@ class FabricHistory:
             return self._rebuilds
         self._counts = counts
         self._look_at(nodes)
-        self._rebuilds = self._found()
+        self._rebuilds = self._rebuilds_now()
         current = set()
         for rebuild in self._rebuilds:
             current.add(rebuild.pair)
-            if not rebuild.left:
+            if not rebuild.nodes_left:
                 self._over.add(rebuild.pair)
         self._over &= current
         return self._rebuilds
@@ -187,17 +187,17 @@ class FabricHistory:
         # Without a chassis a node may have been carried to another rack, whose fabric was there
         # before.
         was_there_before = seat.fabric in fabrics_before
-        if not seat.chassis and was_there_before and not self._under_way(origin, seat.fabric):
+        if not seat.chassis and was_there_before and not self._is_under_way(origin, seat.fabric):
             return
         # Back where it came from before the others followed: nothing was rebuilt.
         if origin != seat.fabric:
             self._origins[name] = origin
 
-    def _under_way(self, before: str, after: str) -> bool:
+    def _is_under_way(self, before: str, after: str) -> bool:
         pair = before, after
         return any(rebuild.pair == pair for rebuild in self._rebuilds)
 
-    def _found(self) -> tuple[Rebuild, ...]:
+    def _rebuilds_now(self) -> tuple[Rebuild, ...]:
         moved = self._moved_by_chassis()
         if not moved:
             return ()
@@ -213,7 +213,7 @@ class FabricHistory:
                 before=before,
                 after=after,
                 nodes=_arrived(after, by_chassis, counts),
-                left=in_fabric[before],
+                nodes_left=in_fabric[before],
                 chassis=tuple(chassis[:MOST_CHASSIS]),
                 other_chassis=len(chassis[MOST_CHASSIS:]),
             )
@@ -266,7 +266,7 @@ def _seat(hardware: Hardware, before: _Seat | None) -> _Seat | None:
 def rebuilds_of(
     topology: Topology,
     nodes: Table,
-    found: Sequence[Rebuild],
+    rebuilds: Sequence[Rebuild],
     timers: Timers[RebuildProgress],
     now: float,
 ) -> Rebuilds:
@@ -274,19 +274,21 @@ def rebuilds_of(
 
     `now` is in monotonic seconds.
     """
-    if not found:
+    if not rebuilds:
         timers.clear()
         return NO_REBUILDS
     here = fabrics(nodes)
     under_way = []
     over = []
     unfinished = []
-    for rebuild in found:
+    for rebuild in rebuilds:
         if rebuild.after not in here:
             continue
-        if rebuild.left:
+        if rebuild.nodes_left:
             unfinished.append(rebuild.progress)
-        if rebuild.left and not timers.is_overdue(rebuild.progress, now, topology.grace):
+        if rebuild.nodes_left and not timers.is_overdue(
+            rebuild.progress, now, topology.grace_seconds
+        ):
             under_way.append(rebuild)
         else:
             over.append(rebuild)
@@ -308,13 +310,13 @@ def under_way_words(rebuilds: Iterable[Rebuild]) -> str:
     texts = []
     for rebuild in rebuilds:
         nodes_have = plural(rebuild.nodes, "node has", "nodes have")
-        others_have = plural(rebuild.left, "has", "have")
+        others_have = plural(rebuild.nodes_left, "has", "have")
         texts.append(
             f"{rebuild.place}: "
             f"{rebuild.nodes} {nodes_have} moved "
             f"from cluster UUID {rebuild.before} "
             f"to {rebuild.after}, "
-            f"{rebuild.left} {others_have} not"
+            f"{rebuild.nodes_left} {others_have} not"
         )
     if not texts:
         return ""

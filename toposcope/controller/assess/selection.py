@@ -14,7 +14,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import SELECTORS_DISJOINT, Condition
 from toposcope.hierarchy.table import Table, table_of
 
-_MOST_NAMED: Final = 5
+_MOST_NAMED_TOPOLOGIES: Final = 5
 """How many other topologies a message names."""
 
 Overlaps = Mapping[str, int]
@@ -92,11 +92,11 @@ def overlaps(topologies: Sequence[Topology], nodes: Table) -> dict[str, Overlaps
         shared_with[topology.name] = {}
         if len(topologies) > 1:
             masks[topology.name] = _mask(topology, nodes)
-    for topology, other in combinations(topologies, 2):
-        if topology.uid == other.owner or other.uid == topology.owner:
+    for topology, other_topology in combinations(topologies, 2):
+        if topology.uid == other_topology.owner or other_topology.uid == topology.owner:
             continue
         name = topology.name
-        other_name = other.name
+        other_name = other_topology.name
         common = masks[name] & masks[other_name]
         shared = common.bit_count()
         if shared:
@@ -121,7 +121,7 @@ def disjoint_condition(shared: Overlaps, nodes: int) -> Condition:
 def _most_shared(shared: Overlaps, nodes: int) -> str:
     """The topologies that select most of these nodes."""
     by_count = sorted(shared.items(), key=_most_nodes_first)
-    first_ones = by_count[:_MOST_NAMED]
+    first_ones = by_count[:_MOST_NAMED_TOPOLOGIES]
     texts = []
     for name, count in first_ones:
         texts.append(f"{name!r} {count} of {nodes}")

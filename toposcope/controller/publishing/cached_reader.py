@@ -64,10 +64,10 @@ class CachedReader:
         self._factory = informers
         self._served: Served | None = None
         self._followed: dict[PublishedKind, Informer[Document]] = {}
-        self._from_memory = False
+        self._is_from_memory = False
         self._unseen: set[str] = set()
         """Paths of objects that we wrote and that the watch has not delivered since."""
-        self.blocked = False
+        self.is_blocked = False
         """Whether a publisher waits, perhaps for something to go."""
         self.urgent = informers.runtime.event()
         """Set when something goes while a publisher waits: it may come back in a moment."""
@@ -112,13 +112,13 @@ class CachedReader:
             old.end()
 
     def _gone(self) -> None:
-        if self.blocked:
+        if self.is_blocked:
             self.urgent.set()
 
     @property
-    def outdated(self) -> bool:
+    def is_outdated(self) -> bool:
         """Whether a watched kind is no longer served."""
-        return any(followed.not_found for followed in self._followed.values())
+        return any(followed.is_not_found for followed in self._followed.values())
 
     def close(self) -> None:
         """Stop all watches."""
@@ -130,14 +130,14 @@ class CachedReader:
 
         Its first write aborts it; then it is done again on fresh answers of the server.
         """
-        self._from_memory = True
+        self._is_from_memory = True
         try:
             return work()
         except WriteNeededError:
-            self._from_memory = False
+            self._is_from_memory = False
             return work()
         finally:
-            self._from_memory = False
+            self._is_from_memory = False
 
     def call(self, request: Request) -> Any:
         """Answer or send a request.
@@ -148,14 +148,14 @@ class CachedReader:
             return self._get(request)
         if request.query.get("dryRun") == "All":
             return self._client.call(request)
-        if self._from_memory:
+        if self._is_from_memory:
             raise WriteNeededError(f"{request.method} {request.path}")
         self._unseen.add(request.path)
         return self._client.call(request)
 
     def _get(self, request: Request) -> Any:
         path = request.path
-        if not self._from_memory or path in self._unseen:
+        if not self._is_from_memory or path in self._unseen:
             return self._read(request)
         cached = self._cached(path)
         if cached is None:
@@ -170,14 +170,14 @@ class CachedReader:
         if path not in self._unseen:
             return self._client.call(request)
         cached = self._cached(path)
-        known = cached.document if cached else None
+        document = cached.document if cached else None
         try:
             answer = self._client.call(request)
         except ApiError as error:
-            if error.not_found and known is None:
+            if error.is_not_found and document is None:
                 self._unseen.discard(path)
             raise
-        if known is not None and _version(known) == _version(answer):
+        if document is not None and _version(document) == _version(answer):
             self._unseen.discard(path)
         return answer
 
@@ -185,11 +185,11 @@ class CachedReader:
         """What the server has at a path; None if that is not known."""
         if self._served is None:
             return None
-        _, _, group, *rest = path.split("/")
-        if not rest:
+        _, _, group, *segments = path.split("/")
+        if not segments:
             return _group(self._served, group)
-        if len(rest) == 1:
-            return _resources(self._served, group, rest[0])
+        if len(segments) == 1:
+            return _resources(self._served, group, segments[0])
         return self._followed_objects(path)
 
     def _followed_objects(self, path: str) -> Cached | None:
@@ -247,7 +247,7 @@ def _item(followed: Informer[Document], name: str) -> Cached | None:
 
 
 def _is_current(followed: Informer[Document]) -> bool:
-    return followed.synced and followed.error is None
+    return followed.is_synced and followed.error is None
 
 
 class _Documents(Cache[Document]):
@@ -256,7 +256,7 @@ class _Documents(Cache[Document]):
     def __init__(
         self, kind: PublishedKind, changed: Callable[[], None], on_gone: Callable[[], None]
     ) -> None:
-        super().__init__(changed, self._same_essence)
+        super().__init__(changed, self._has_same_essence)
         self._kind = kind
         self._on_gone = on_gone
 
@@ -264,9 +264,9 @@ class _Documents(Cache[Document]):
         super().gone(name)
         self._on_gone()
 
-    def _same_essence(self, one: Document, other: Document) -> bool:
+    def _has_same_essence(self, before: Document, after: Document) -> bool:
         """Whether nothing differs that a publisher looks at."""
-        return self._essence(one) == self._essence(other)
+        return self._essence(before) == self._essence(after)
 
     def _essence(self, document: Document) -> tuple[object, object, object]:
         metadata = dict(document["metadata"])

@@ -24,9 +24,9 @@ from toposcope.kube.runtime import Runtime
 DRY_RUN: Final = "DryRun"
 """The value in `spec.publish`, and the reason in the outcome."""
 _KEPT_METADATA: Final = ("name", "labels", "annotations", "ownerReferences", "finalizers")
-_MOST_CHARACTERS: Final = 700
+_MOST_DIFF_CHARACTERS: Final = 700
 """Of a diff in a status: with what stands around it less than the 1024 that the CRD allows."""
-_MOST_MESSAGE: Final = 1024
+_MOST_MESSAGE_CHARACTERS: Final = 1024
 _MOST_PATHS: Final = 2
 """Objects that stand for one resource: its own, and one that makes way for it."""
 _NOT_FOUND: Final = 404
@@ -57,7 +57,7 @@ def shortened(diff: str) -> str:
     kept: list[str] = []
     size = 0
     for line in lines:
-        if size + len(line) >= _MOST_CHARACTERS:
+        if size + len(line) >= _MOST_DIFF_CHARACTERS:
             break
         kept.append(line)
         size += len(line) + 1
@@ -151,7 +151,7 @@ class _Step:
 class _Answer:
     """What the server said to a dry run, and until when that counts."""
 
-    said: Any
+    content: Any
     due: float
 
 
@@ -161,7 +161,7 @@ class _Answers:
     def __init__(self, client: Caller, runtime: Runtime) -> None:
         self.client = client
         self._runtime = runtime
-        self._known: dict[tuple[object, ...], _Answer] = {}
+        self._answers: dict[tuple[object, ...], _Answer] = {}
 
     def send(self, request: Request, version: str) -> Any:
         """The server's answer to a dry run of `request` on an object of that resourceVersion.
@@ -169,21 +169,21 @@ class _Answers:
         Raises KubeError.
         """
         tried = (request.method, request.path, request.body, version)
-        known = self._known.get(tried)
-        if known is not None and self._runtime.monotonic() < known.due:
-            said = known.said
+        answer = self._answers.get(tried)
+        if answer is not None and self._runtime.monotonic() < answer.due:
+            content = answer.content
         else:
-            said = self._ask(request)
-            self._remember(tried, said)
-        if isinstance(said, ApiError):
-            raise said
-        return said
+            content = self._ask(request)
+            self._remember(tried, content)
+        if isinstance(content, ApiError):
+            raise content
+        return content
 
-    def _remember(self, tried: tuple[object, ...], said: Any) -> None:
-        if len(self._known) >= _MOST_ANSWERS:
-            self._known.clear()
+    def _remember(self, tried: tuple[object, ...], content: Any) -> None:
+        if len(self._answers) >= _MOST_ANSWERS:
+            self._answers.clear()
         due = self._runtime.monotonic() + _FRESH_SECONDS
-        self._known[tried] = _Answer(said, due)
+        self._answers[tried] = _Answer(content, due)
 
     def _ask(self, request: Request) -> Any:
         """The server's answer, an error too."""
@@ -252,7 +252,7 @@ class _Trial:
                 path=path,
                 before=steps[0].before,
                 after=steps[-1].after,
-                replaced=len(steps) > 1,
+                is_replaced=len(steps) > 1,
             )
             changes.append(change)
         return changes
@@ -265,7 +265,7 @@ class _Change:
     path: str
     before: Document | None
     after: Document | None
-    replaced: bool
+    is_replaced: bool
 
     @property
     def verb(self) -> str:
@@ -273,7 +273,7 @@ class _Change:
             return "delete"
         if self.before is None:
             return "create"
-        if self.replaced:
+        if self.is_replaced:
             return "delete and create again"
         return "change"
 
@@ -287,7 +287,7 @@ def _report(trial: _Trial, outcome: Published) -> Published:
     """What a publisher returned, as a forecast with a diff."""
     if not outcome.in_sync:
         verb = "would wait" if outcome.reason == "Waiting" else "would not be written"
-        message = f"{verb}: {outcome.message}"[:_MOST_MESSAGE]
+        message = f"{verb}: {outcome.message}"[:_MOST_MESSAGE_CHARACTERS]
         return replace(outcome, reason=DRY_RUN, message=message, again_in=None)
 
     changes = trial.changes()

@@ -11,8 +11,8 @@ from toposcope.kube.client import Caller, Request
 from toposcope.kube.errors import ApiError, RefusedError
 from toposcope.kube.runtime import Runtime
 
-_REFUSED: Final = Schedule(first=30.0, longest=600.0, jitter=(1.0, 1.1))
-_UNAVAILABLE: Final = Schedule(first=RETRY_SECONDS, longest=60.0, jitter=(1.0, 1.1))
+_REFUSED: Final = Schedule(first_seconds=30.0, longest_seconds=600.0, jitter=(1.0, 1.1))
+_UNAVAILABLE: Final = Schedule(first_seconds=RETRY_SECONDS, longest_seconds=60.0, jitter=(1.0, 1.1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class WriteBackoff:
             try:
                 answer = self._client.call(request)
             except ApiError as error:
-                if error.not_found:  # its kind is gone, and may be back at any moment
+                if error.is_not_found:  # its kind is gone, and may be back at any moment
                     raise
                 refusal = self._refused(error, refusal, now)
                 self._forget_old(now)
@@ -78,7 +78,7 @@ class WriteBackoff:
     def _forget_old(self, now: float) -> None:
         """Forget refusals of other times and subjects."""
         for write, refusal in list(self._refusals.items()):
-            kept_until = refusal.due + _REFUSED.longest
+            kept_until = refusal.due + _REFUSED.longest_seconds
             if kept_until <= now:
                 del self._refusals[write]
 
@@ -89,5 +89,5 @@ def _schedule(error: ApiError) -> Schedule:
     first = error.retry_after
     if not first:
         return schedule
-    longest = max(first, schedule.longest)
-    return schedule._replace(first=first, longest=longest)
+    longest = max(first, schedule.longest_seconds)
+    return schedule._replace(first_seconds=first, longest_seconds=longest)

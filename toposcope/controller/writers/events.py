@@ -82,7 +82,7 @@ class EventWriter:
     def _record(self, topology: Topology, due: LevelEvent) -> None:
         regarding = due.regarding
         about = _handle(regarding)
-        severity = logging.WARNING if due.warning else logging.INFO
+        severity = logging.WARNING if due.is_warning else logging.INFO
         note = due.note
         if regarding.get("uid") != topology.uid:
             note = f"{about}: {note}"
@@ -91,7 +91,7 @@ class EventWriter:
             return
         request = event(
             dict(regarding),
-            "Warning" if due.warning else "Normal",
+            "Warning" if due.is_warning else "Normal",
             due.reason,
             due.note,
             REPORTER,

@@ -55,6 +55,8 @@ class NodePlanWriter:
         """Deleted topologies that are still in the plan, and when they go, in monotonic seconds."""
         self._no_room: frozenset[str] = frozenset()
         self._refused: ApiError | None = None
+        self.plan: NodePlan | None = None
+        """The plan as it is or should be in the ConfigMap; None before the first pass."""
 
     def write(self, look: Pass, planned: Mapping[str, PlannedTopology]) -> WriteOutcome:
         """Write the plan of all topologies, given the entry of each by name. Raises KubeError."""
@@ -71,9 +73,10 @@ class NodePlanWriter:
         """
         try:
             self._look()
-            whole = self._with_deleted(plan, topologies)
-            fits = fitting(whole)
-            self._no_room = _names(whole) - _names(fits)
+            complete_plan = self._with_deleted(plan, topologies)
+            fits = fitting(complete_plan)
+            self._no_room = _names(complete_plan) - _names(fits)
+            self.plan = fits
             self._put(fits)
             self._refused = None
         except ApiError as error:
@@ -89,7 +92,7 @@ class NodePlanWriter:
         config_map = f"ConfigMap {self._namespace}/{CONFIG_MAP}"
         if self._refused:
             text = f"{config_map} is not written: {self._refused.message}"
-            if self._refused.forbidden:
+            if self._refused.is_forbidden:
                 text += "; apply the manifests of this version (controller-rbac.yaml)"
             return text
         if name in self._no_room:
@@ -156,19 +159,19 @@ class NodePlanWriter:
             if removal > now:
                 lasting.append(entry)
         self._deleted = removals
-        if len(lasting) < len(deleted) and self._are_all(topologies):
+        if len(lasting) < len(deleted) and self._has_all(topologies):
             deleted = lasting
         return replace(plan, topologies=(*plan.topologies, *deleted))
 
-    def _are_all(self, topologies: Sequence[Topology]) -> bool:
+    def _has_all(self, topologies: Sequence[Topology]) -> bool:
         """Whether a list shows no other topologies: a watch may lag. Raises KubeError."""
-        known = {(topology.uid, topology.generation) for topology in topologies}
+        expected = {(topology.uid, topology.generation) for topology in topologies}
         listed = set()
-        for item in listing.everything(self._client, PATH, metadata_only=True):
+        for item in listing.everything(self._client, PATH, is_metadata_only=True):
             metadata = item["metadata"]
             uid, generation = metadata["uid"], metadata.get("generation", 0)
             listed.add((uid, generation))
-        return listed == known
+        return listed == expected
 
 
 def _names(plan: NodePlan) -> frozenset[str]:

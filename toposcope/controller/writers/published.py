@@ -60,15 +60,15 @@ class PublishedWriter:
         topology, assessment = findings.topology, findings.assessment
         served = [publisher for publisher in self._wiring.publishers if publisher.served()]
         resources: list[Published] = []
-        anything_served = False
+        is_any_served = False
         for publisher in served:
             levels = assessment.publishable
             if publisher.keeps_retained_levels:
                 levels = assessment.bindable
             resources += self._publish_with(publisher, topology, levels)
             if topology.mode(publisher.name) != "Never":
-                anything_served = True
-        return replace(findings.written, resources=resources, anything_served=anything_served)
+                is_any_served = True
+        return replace(findings.written, resources=resources, is_any_served=is_any_served)
 
     def _due(self, resources: Sequence[Published]) -> float | None:
         """When the first publisher wants another pass."""

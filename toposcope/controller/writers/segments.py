@@ -53,9 +53,9 @@ class SegmentWriter:
         for topology in look.topologies:
             if topology.owner == parent.uid:
                 children.append(topology)
-        if parent.problems or not (children or parent.divided):
+        if parent.problems or not (children or parent.is_divided):
             return ()
-        if not parent.divided:
+        if not parent.is_divided:
             self._delete(children, "spec.segments is Off")
             return ()
         written = self._write_all(parent, segments, look.topologies)
@@ -95,7 +95,7 @@ class SegmentWriter:
         try:
             self._client.call(request)
         except ApiError as error:
-            return _refused(name, error, created=old is None)
+            return _refused(name, error, is_created=old is None)
         log.info("ClusterTopology %s: wrote %s for its segment %s", parent.name, name, segment.name)
         return SegmentTopology(name)
 
@@ -128,11 +128,11 @@ class SegmentWriter:
         unclaimed = [child for child in children if child.name not in claimed]
         timers = memory.unclaimed_children
         timers.keep_only([child.name for child in unclaimed])
-        if parent.retain:
+        if parent.is_retaining:
             return
         overdue = []
         for child in unclaimed:
-            if timers.is_overdue(child.name, now, parent.grace):
+            if timers.is_overdue(child.name, now, parent.grace_seconds):
                 overdue.append(child)
         self._delete(overdue, "no segment has that name")
 
@@ -142,7 +142,7 @@ class SegmentWriter:
             try:
                 self._client.call(_delete(child))
             except ApiError as error:
-                if not (error.not_found or error.conflict):
+                if not (error.is_not_found or error.is_conflict):
                     raise
             else:
                 log.info("ClusterTopology %s: deleted, because %s", child.name, why)
@@ -158,11 +158,11 @@ def _claimed_names(parent: Topology, segments: Segments) -> set[str]:
     return names
 
 
-def _refused(name: str, error: ApiError, *, created: bool) -> SegmentTopology:
+def _refused(name: str, error: ApiError, *, is_created: bool) -> SegmentTopology:
     """A child that the API server refuses. Raises ApiError where it cannot answer now."""
     if is_outage(error):
         raise error
-    if error.conflict and created:
+    if error.is_conflict and is_created:
         return _name_taken(name)
     refused = Target("", API_VERSION, KIND, "", name).failed(error)
     return SegmentTopology(name, "Rejected", refused.text)

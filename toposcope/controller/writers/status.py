@@ -74,7 +74,7 @@ class StatusWriter:
         conditions = self._conditions(look, findings)
         self._log_hints(topology, findings.assessment.diagnostics)
         written = replace(findings.written, conditions=conditions)
-        whole: dict[str, Any] = status_of(
+        complete_status: dict[str, Any] = status_of(
             topology,
             findings.assessment,
             written.resources,
@@ -84,7 +84,7 @@ class StatusWriter:
             children=written.children,
             told=findings.memory.told_rebuilds,
         )
-        status = self.schema.declared_part(whole)
+        status = self.schema.declared_part(complete_status)
         refusal = None
         if status != topology.status:
             written = replace(written, status=status)
@@ -130,7 +130,7 @@ class StatusWriter:
             findings.topology,
             findings.assessment,
             findings.written.resources,
-            anything_served=findings.written.anything_served,
+            is_any_served=findings.written.is_any_served,
             shared=look.overlaps[findings.topology.name],
             children=findings.written.children,
             on_nodes=self._on_nodes(findings),
@@ -236,7 +236,7 @@ class StatusWriter:
         try:
             self._wiring.client.call(request)
         except ApiError as error:
-            if not (error.not_found or error.conflict):
+            if not (error.is_not_found or error.is_conflict):
                 raise
             log.info("ClusterTopology %s was deleted", topology.name)
             return

@@ -30,7 +30,7 @@ class Written:
     """The ClusterTopologies of its segments."""
     resources: Sequence[Published] = ()
     """The resources that schedulers read."""
-    anything_served: bool = False
+    is_any_served: bool = False
     """Whether the cluster serves any kind that the spec wants."""
     conditions: Sequence[Condition] = ()
     """Those of the status, `Ready` last."""

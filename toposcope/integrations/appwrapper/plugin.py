@@ -1,4 +1,4 @@
-"""AppWrapper of workload.codeflare.dev: it holds all objects of one workload."""
+"""AppWrapper of workload.codeflare.dev, which wraps all objects of one workload."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Kind and labels of DisaggregatedSet, and the level that its slices ask for.
+"""Kind and labels of DisaggregatedSet, and the level that its slices request.
 
 A placement policy is pod affinity over a node label, so the label need not be a level. Source:
 api/disaggregatedset/v1 of August 2026.
@@ -20,15 +20,15 @@ from toposcope.integrations.framework.level_requests import (
 SET_OF: Final = "disaggregatedset.x-k8s.io/name"
 """Label of a pod: its set."""
 SLICE: Final = "disaggregatedset.x-k8s.io/slice"
-"""Label of a pod: which of the set's slices it is in. Its anti-affinity is against other slices."""
+"""Label of a pod: the slice that it is in. Its anti-affinity is against other slices."""
 NONE: Final = "None"
-"""The type of a policy that asks for nothing, and the default."""
+"""The default type of a policy, which requests nothing."""
 EXCLUSIVE_SLICE: Final = "ExclusiveSlice"
 EXCLUSIVE_TOPOLOGY: Final = "ExclusiveTopology"
 
 
 def policy_of(root: Field) -> Field:
-    """Where it says how slices are placed."""
+    """The field with the placement of slices."""
     return root / "spec" / "placementPolicy"
 
 

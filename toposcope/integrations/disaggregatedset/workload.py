@@ -2,8 +2,8 @@
 
 Rules and messages: webhook and controller of DisaggregatedSets, August 2026. Each role of each
 slice becomes a set of groups of pods. A policy gives their pods affinity to those of their slice
-and anti-affinity to other slices, over one node label, within the namespace. Nothing places a slice
-at once: the first pod chooses its domain.
+and anti-affinity to other slices, over one node label, within the namespace. Slices are not placed
+as a whole: the first pod chooses the domain.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ _TYPES: Final = (NONE, EXCLUSIVE_SLICE, EXCLUSIVE_TOPOLOGY)
 _LEAST_ROLES: Final = 2
 _EXTERNAL: Final = "External"
 _EXCLUSIVE: Final = "exclusive-topology"
-"""How annotations end by which groups, or parts of them, have a domain each."""
+"""Suffix of the annotations by which groups, or parts of them, have a domain each."""
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -100,7 +100,7 @@ def _name(role: Field) -> str:
 
 
 def _check_roles(spec: Field, roles: Sequence[_Role]) -> None:
-    """Note what the webhook and the schema refuse about roles."""
+    """Note what the webhook and the schema reject about roles."""
     field = spec / "roles"
     if len(roles) < _LEAST_ROLES:
         text = f"has {len(roles)} roles, must have at least {_LEAST_ROLES}"
@@ -117,7 +117,7 @@ def _check_roles(spec: Field, roles: Sequence[_Role]) -> None:
 
 
 def _external_roles(spec: Field) -> list[str]:
-    """The roles whose replicas another object says."""
+    """The roles whose replicas another object sets."""
     names = []
     roles = spec / "roles"
     for role in roles.items():
@@ -129,11 +129,11 @@ def _external_roles(spec: Field) -> list[str]:
 
 
 def _unknown(spec: Field) -> str:
-    """What is not known of its pods; empty: nothing."""
+    """What is unknown about its pods; empty if nothing."""
     external = _external_roles(spec)
     if external:
         names = ", ".join(external)
-        return f"the replicas of {names} are those of a DisaggregatedSetRoleScaler, not read here"
+        return f"a DisaggregatedSetRoleScaler sets the replicas of {names}, which is not read here"
     for role in (spec / "roles").items():
         for annotation in _exclusive_annotations(role):
             return f"{annotation.path} places groups within a slice, which is not read here"
@@ -153,7 +153,7 @@ def _exclusive_annotations(role: Field) -> Iterator[Field]:
 
 
 def _level(root: Field, cluster: ClusterFacts) -> Level | None:
-    """The level that each slice stays within; None: it may go anywhere."""
+    """The level that each slice stays within; None if it may go anywhere."""
     policy = policy_of(root)
     type_field = policy / "type"
     kind = type_field.text() or NONE
@@ -166,7 +166,7 @@ def _level(root: Field, cluster: ClusterFacts) -> Level | None:
     topology = policy / "topology"
     if not topology.text():
         text = "topology is required when type is not None"
-        topology.error("disaggregatedset/policy", text, "write the node label of a domain")
+        topology.error("disaggregatedset/policy", text, "set the node label of a domain")
         return None
     for role in (root / "spec" / "roles").items():
         for annotation in _exclusive_annotations(role):
@@ -180,7 +180,7 @@ def _level(root: Field, cluster: ClusterFacts) -> Level | None:
 
 
 def _held(root: Field, cluster: ClusterFacts, level: Level | None) -> tuple[Holder, ...]:
-    """The domains that slices of other sets hold; none where they may be shared."""
+    """The domains that slices of other sets hold; empty if domains may be shared."""
     kind = policy_of(root) / "type"
     if level is None or kind.text() != EXCLUSIVE_TOPOLOGY:
         return ()
@@ -199,7 +199,7 @@ def _held(root: Field, cluster: ClusterFacts, level: Level | None) -> tuple[Hold
 def _slice(
     roles: Sequence[_Role], slices: int, level: Level | None, held: Sequence[Holder]
 ) -> Group:
-    """A slice with all roles, as many times as there are slices."""
+    """The slice with all roles, once for each slice."""
     occupied = tuple(holder.domain for holder in held)
     below = []
     for role in roles:
@@ -218,9 +218,9 @@ def _slice(
 
 
 def _first_pod(roles: Sequence[Group]) -> Pods | None:
-    """The pod of a slice that may be placed first; None: there is no pod.
+    """The pod of a slice that may be placed first; None without pods.
 
-    It is the one that requests least, as that may go to the most domains.
+    It is the one with the smallest requests, which fits the most domains.
     """
     kinds = []
     for role in roles:

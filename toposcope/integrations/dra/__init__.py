@@ -1,4 +1,4 @@
 """Dynamic resource allocation.
 
-ResourceSlices, claims on their devices, and what the scheduler makes of them.
+ResourceSlices, claims on their devices, and how the scheduler allocates them.
 """

@@ -1,9 +1,9 @@
-"""How often a pod's claims can be met on one node, as the scheduler's allocator would meet them.
+"""How many pods' claims can be met on one node by the scheduler's allocator.
 
-Two numbers: so many pods find devices whatever the allocator chooses for each, and no more than so
-many can. Rules: the allocator of k8s.io/dynamic-resource-allocation 0.36
-(structured/internal/stable): a device that is in use is skipped, then class and request select,
-then constraints are tried; an error in a selector ends the attempt.
+Two bounds: pods that find devices whatever the allocator chooses, and pods that can at most. Rules:
+the allocator of k8s.io/dynamic-resource-allocation 0.36 (structured/internal/stable): a device that
+is in use is skipped, then class and request select, then constraints are tried; an error in a
+selector ends the attempt.
 """
 
 from collections import Counter
@@ -23,24 +23,24 @@ from toposcope.integrations.framework.node_affinity import Taint, Toleration
 from toposcope.integrations.framework.node_terms import toleration_of
 
 _MAX_STEPS: Final = 20_000
-"""Devices that a search may try on one node."""
+"""The number of devices that a search may try on one node."""
 _JUDGED: Final = frozenset(
     {"allocationMode", "count", "deviceClassName", "exactly", "name", "selectors", "tolerations"}
 )
-"""Fields of a request whose effect is known here."""
+"""Fields of a request that are supported here."""
 _JUDGED_OF_CLAIMS: Final = frozenset({"config", "constraints", "requests"})
-"""Fields of a claim's devices; `config` is the driver's own business."""
+"""Supported fields of a claim's devices; only the driver reads `config`."""
 MANY: Final = 1 << 20
-"""More pods than any node takes."""
+"""More pods than fit on any node."""
 
 
 class Copies(NamedTuple):
-    """How many pods find their devices."""
+    """How many pods find devices."""
 
     least: int
     most: int
     error: bool = False
-    """Whether a selector may be in error for a device: the scheduler then gives up on all nodes."""
+    """Whether a selector may fail for a device: the scheduler then gives up on all nodes."""
 
 
 UNKNOWN: Final = Copies(0, MANY)
@@ -48,7 +48,7 @@ UNKNOWN: Final = Copies(0, MANY)
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """One request of a claim, for `count` devices that all of `selectors` hold for."""
+    """One request of a claim, for `count` devices that match all of `selectors`."""
 
     name: str
     selectors: tuple[str, ...]
@@ -56,7 +56,7 @@ class DeviceRequest:
     tolerations: tuple[Toleration, ...] = ()
 
     def takes(self, device: DraDevice) -> bool | None:
-        """Whether it could get the device; None: a selector, asked before taints, is undecided."""
+        """Whether it could get the device; None if a selector (evaluated before taints) is open."""
         for selector in self.selectors:
             matching = matches(selector, device)
             if not matching:
@@ -75,30 +75,30 @@ class DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a claim asks for; `unclear` says why that cannot be judged."""
+    """The requests of a claim; `unclear` says why they cannot be evaluated."""
 
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[tuple[str, frozenset[str]], ...] = ()
-    """Attributes whose values have to agree, and over which requests; empty: over all."""
+    """Attributes that must match, and for which requests; empty for all."""
     unclear: str = ""
 
 
 class _UnclearError(ToposcopeError):
-    """A claim asks for something that is not judged here."""
+    """A claim requests something that is not supported here."""
 
 
 @dataclass
 class Claims:
-    """The claims, templates and classes of a cluster, and of the documents that are checked."""
+    """The claims, templates and classes of a cluster and of the checked documents."""
 
     specs: dict[tuple[str, str, str], Field] = field(default_factory=dict)
     classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     extended: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The selectors of a class, by the resource that pods may request instead of claiming."""
     held: set[tuple[str, str, str]] = field(default_factory=set)
-    """Claims that have their devices."""
+    """Claims that are allocated."""
     channels: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    """Templates that a ComputeDomain's driver makes, with the class of their device."""
+    """Templates that a ComputeDomain's driver creates, with the class of their device."""
 
     @classmethod
     def of(cls, documents: Iterable[Mapping[str, Any]]) -> "Claims":
@@ -133,7 +133,7 @@ class Claims:
             self.channels[TEMPLATE.kind, namespace_of(root), name] = CHANNEL_CLASS
 
     def is_channel(self, ref: ClaimRef) -> bool:
-        """Whether it is a claim of a channel by which pods share memory."""
+        """Whether it claims a channel by which pods share memory."""
         key = ref.kind, ref.namespace, ref.name
         if ref.device_class == CHANNEL_CLASS or key in self.channels:
             return True
@@ -153,7 +153,7 @@ class Claims:
             self.held.add(key)
 
     def read(self, ref: ClaimRef, *, alone: bool) -> Claim:
-        """What a pod's claim asks for; `alone`: one pod has it to itself."""
+        """The requests of a pod's claim; `alone` if one pod has it to itself."""
         if ref.device_class:
             return self._of_class(ref)
         key = ref.kind, ref.namespace, ref.name
@@ -161,20 +161,20 @@ class Claims:
         if spec is None and key in self.channels:
             return self._of_class(replace(ref, device_class=self.channels[key], devices=1))
         if spec is None:
-            return Claim(unclear=f"{ref.handle} is not known")
+            return Claim(unclear=f"{ref.handle} is unknown")
         if key in self.held or (ref.kind == CLAIM.kind and not alone):
-            return Claim(unclear=f"{ref.handle} is shared by pods, or has its devices already")
+            return Claim(unclear=f"{ref.handle} is shared by pods or already allocated")
         return self.read_spec(spec)
 
     def _of_class(self, ref: ClaimRef) -> Claim:
-        """What a claim asks for that is not made yet."""
+        """The requests of a claim that does not exist yet."""
         if ref.device_class not in self.classes:
-            return Claim(unclear=f"DeviceClass {ref.device_class} is not known")
+            return Claim(unclear=f"DeviceClass {ref.device_class} is unknown")
         request = DeviceRequest(ref.name, self.classes[ref.device_class], ref.devices)
         return Claim((request,))
 
     def read_spec(self, spec: Field) -> Claim:
-        """What the spec of a claim asks for."""
+        """The requests in the spec of a claim."""
         devices = spec / "devices"
         requests = []
         constraints = []
@@ -195,12 +195,12 @@ class Claims:
         name = text_at(request, "name")
         unusual = _unusual_field(request, exactly)
         if unusual:
-            raise _UnclearError(f"request {name} has {unusual}, which is not judged")
+            raise _UnclearError(f"request {name} has {unusual}, which is not supported here")
 
         class_name = text_at(exactly, "deviceClassName")
         if class_name not in self.classes:
             shown = class_name or "(none)"
-            raise _UnclearError(f"DeviceClass {shown} is not known")
+            raise _UnclearError(f"DeviceClass {shown} is unknown")
 
         tolerations = []
         for entry in (exactly / "tolerations").items():
@@ -214,14 +214,14 @@ class Claims:
 
 
 def _check_judged(devices: Field) -> None:
-    """Raises _UnclearError where a claim has fields whose effect is not known here."""
+    """Raises _UnclearError if a claim has unsupported fields."""
     for name, field_ in devices.properties():
         if field_ and name not in _JUDGED_OF_CLAIMS:
-            raise _UnclearError(f"the claim has {name}, which is not judged")
+            raise _UnclearError(f"the claim has {name}, which is not supported here")
 
 
 def _unusual_field(request: Field, exactly: Field) -> str:
-    """A field of the request whose effect is not known here; empty if it has none."""
+    """An unsupported field of the request; empty if it has none."""
     for name, field_ in (*request.properties(), *exactly.properties()):
         if field_ and name not in _JUDGED:
             return name
@@ -232,10 +232,12 @@ def _unusual_field(request: Field, exactly: Field) -> str:
 
 
 def _read_constraint(constraint: Field) -> tuple[str, frozenset[str]]:
-    """The attribute of a constraint and the requests it is over. Raises _UnclearError."""
+    """The attribute of a constraint and its requests. Raises _UnclearError."""
     attribute = (constraint / "matchAttribute").text()
     if attribute is None:
-        raise _UnclearError("it has a constraint other than matchAttribute, which is not judged")
+        raise _UnclearError(
+            "it has a constraint other than matchAttribute, which is not supported here"
+        )
     over = set()
     for request in (constraint / "requests").items():
         name = request.text()
@@ -263,7 +265,7 @@ def copies(claims: Sequence[Claim], there: NodeDevices, taken: frozenset[DeviceI
 
 
 def _bounds(needs: Sequence["_Need"], *, certain: bool) -> Copies:
-    """At most so many pods as the scarcest request allows; surely one if a search finds it."""
+    """At most as many pods as the scarcest request allows; at least one if a search finds it."""
     most = min(len(need.devices) // need.request.count for need in needs)
     has_place: bool | None = False
     if most:
@@ -277,7 +279,7 @@ def _bounds(needs: Sequence["_Need"], *, certain: bool) -> Copies:
 
 
 def _see_free(needs: Sequence["_Need"], there: NodeDevices, taken: frozenset[DeviceId]) -> bool:
-    """Have each request find its devices among the free ones; whether that is certain for all."""
+    """Let each request find its devices among the free ones. Returns whether that is certain."""
     free = [device for device in there.devices if device.id not in taken]
     certain = True
     for need in needs:
@@ -287,7 +289,7 @@ def _see_free(needs: Sequence["_Need"], there: NodeDevices, taken: frozenset[Dev
 
 
 class _Constraint(NamedTuple):
-    """A constraint, told from those of other claims."""
+    """A constraint, identified with its claim."""
 
     claim: int
     place: int
@@ -304,7 +306,7 @@ class _Need:
         self._attributes = _attributes(constraints)
 
     def see(self, free: Sequence[DraDevice]) -> bool:
-        """Find its devices among the free ones; whether that is certain."""
+        """Find its devices among the free ones. Returns whether that is certain."""
         certain = True
         self.devices = []
         for device in free:
@@ -366,7 +368,7 @@ def _needs(claims: Sequence[Claim]) -> list[_Need]:
 
 
 def _constraints(number: int, claim: Claim, request: str) -> frozenset[_Constraint]:
-    """The constraints of a claim that are over this request."""
+    """The constraints of a claim that include this request."""
     constraints = set()
     for place, (attribute, over) in enumerate(claim.constraints):
         if not over or request in over:
@@ -377,20 +379,20 @@ def _constraints(number: int, claim: Claim, request: str) -> frozenset[_Constrai
 
 @dataclass(frozen=True)
 class _Shape:
-    """What makes components alike: they fit into the same groups of devices."""
+    """The shape of a component. Components of the same shape fit the same groups of devices."""
 
     attributes: tuple[str, ...]
     needed: frozenset[tuple[frozenset[DeviceId], int]]
-    """Devices that could be taken, and how many of them."""
+    """Devices that could be allocated, and how many of them."""
 
 
 def _exact(needs: Sequence[_Need]) -> int | None:
-    """The number where every choice leads to the same; None where choices matter.
+    """The exact number if every choice leads to the same; None if choices matter.
 
-    Requests that constraints hold together are a component. Within it all constraints cover all of
-    it, so it takes its devices from one group of equal values; and no two components, or two
-    requests in it, get some devices in common unless they could get all of the same. Then each pod
-    takes one slot of a group, whichever that is.
+    Requests that constraints hold together are a component. The number is exact if all constraints
+    of a component cover all of it, so that its devices come from one group of equal values; and if
+    two components, or two requests in it, can use either the same devices or no common ones. Then
+    each pod uses one slot of any group.
     """
     loose: Counter[frozenset[DeviceId]] = Counter()
     components: dict[frozenset[_Constraint], list[_Need]] = {}
@@ -424,7 +426,7 @@ def _exact(needs: Sequence[_Need]) -> int | None:
 
 
 def _share_constraints(components: Iterable[frozenset[_Constraint]]) -> bool:
-    """Whether a constraint is over requests of two components."""
+    """Whether a constraint includes requests of two components."""
     seen: set[_Constraint] = set()
     for constraints in components:
         if not seen.isdisjoint(constraints):
@@ -434,7 +436,7 @@ def _share_constraints(components: Iterable[frozenset[_Constraint]]) -> bool:
 
 
 def _partly_overlap(needs: Sequence[_Need]) -> bool:
-    """Whether requests could get some devices in common, but not all."""
+    """Whether requests could get some common devices, but not all the same."""
     kinds = {need.kind for need in needs}
     for kind, other in combinations(kinds, 2):
         if not kind.isdisjoint(other):
@@ -443,7 +445,7 @@ def _partly_overlap(needs: Sequence[_Need]) -> bool:
 
 
 def _compete(loose: Iterable[frozenset[DeviceId]], shapes: Iterable[_Shape]) -> bool:
-    """Whether requests of two shapes, or with and without constraints, want the same devices."""
+    """Whether requests of two shapes, or with and without constraints, compete for devices."""
     wanted = set(loose)
     for shape in shapes:
         for kind, _ in shape.needed:
@@ -461,7 +463,7 @@ def _needed(members: Sequence[_Need]) -> Counter[frozenset[DeviceId]]:
 
 
 def _slots(members: Sequence[_Need]) -> int:
-    """How often a component fits: in each group of equal values as its scarcest devices allow."""
+    """How often a component fits: in each group of equal values, as its scarcest device allows."""
     by_kind = {member.kind: member for member in members}
     groups: dict[tuple[Any, ...], Counter[frozenset[DeviceId]]] = {}
     for kind, member in by_kind.items():
@@ -489,7 +491,7 @@ class _Search:
         self._steps_left = _MAX_STEPS
 
     def run(self) -> bool | None:
-        """Whether the pod finds its devices; None: not known after so many steps."""
+        """Whether the pod finds its devices; None if the steps run out."""
         try:
             return self._place(0, frozenset(), {}, 0)
         except TimeoutError:
@@ -502,7 +504,7 @@ class _Search:
         agreed: Mapping[_Constraint, Any],
         after: int,
     ) -> bool:
-        """Whether the slots from `at` on get devices; equal slots take theirs in order."""
+        """Whether the slots from `at` on get devices. Equal slots get theirs in order."""
         if at == len(self._slots):
             return True
 

@@ -1,4 +1,4 @@
-"""The kinds of resource.k8s.io, and as much of their objects as is read.
+"""The kinds of resource.k8s.io, and the fields of their objects that are read.
 
 v1 is served since Kubernetes 1.34; the versions before it are read too.
 """
@@ -12,18 +12,18 @@ from toposcope.kube.discovery import Kind
 
 GROUP: Final = "resource.k8s.io"
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
-SLICE: Final = Kind(GROUP, "ResourceSlice", "resourceslices", _VERSIONS, namespaced=False)
+SLICE: Final = Kind(GROUP, "ResourceSlice", "resourceslices", _VERSIONS, is_namespaced=False)
 CLAIM: Final = Kind(GROUP, "ResourceClaim", "resourceclaims", _VERSIONS)
 TEMPLATE: Final = Kind(GROUP, "ResourceClaimTemplate", "resourceclaimtemplates", _VERSIONS)
-CLASS: Final = Kind(GROUP, "DeviceClass", "deviceclasses", _VERSIONS, namespaced=False)
+CLASS: Final = Kind(GROUP, "DeviceClass", "deviceclasses", _VERSIONS, is_namespaced=False)
 ASKED: Final = (CLASS, TEMPLATE)
-"""What says which devices a claim gets."""
+"""The kinds that decide which devices a claim gets."""
 READ: Final = (SLICE, CLAIM, COMPUTE_DOMAIN)
 _METADATA: Final = ("name", "namespace")
 
 
 def kept(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object in the form of v1, without what is not read.
+    """The object in the form of v1, with only the fields that are read.
 
     A slice is some 10 kB, and every GPU node has one.
     """
@@ -49,7 +49,7 @@ def kept(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def text_at(root: Field, name: str) -> str:
-    """The text of a property; empty where there is none."""
+    """The text of a property; empty if missing."""
     return (root / name).text() or ""
 
 

@@ -1,7 +1,7 @@
 """Compares NVIDIA's ResourceSlices with what NVML and sysfs say of each GPU.
 
 NICs are left out: a driver publishes the PCIe root of a NIC's own function, and a ConnectX-8 with
-Data Direct has a second one beside the GPU, so neither word is wrong where they differ.
+Data Direct has a second one beside the GPU, so neither is wrong if they differ.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -20,10 +20,7 @@ _NUMA_NODES: Final = (NUMA_NODE, "numaNode")
 
 
 class SeenGpu(NamedTuple):
-    """A GPU as NVML and sysfs show it.
-
-    A fact that is empty or None is not known, and not compared.
-    """
+    """A GPU as NVML and sysfs show it. A fact that is empty or None is unknown and not compared."""
 
     name: str
     """`GPU 3`."""
@@ -33,7 +30,7 @@ class SeenGpu(NamedTuple):
     """Its PCIe root complex: `pci0000:15`."""
     numa: int | None
     product: str
-    """As a label holds it."""
+    """The product, as in a label."""
 
 
 class DisagreementKind(Enum):
@@ -52,16 +49,16 @@ class DriverDisagreement(NamedTuple):
 
     kind: DisagreementKind
     gpu: str = ""
-    """`GPU 3`; empty where NVML does not show it."""
+    """`GPU 3`; empty if NVML does not show it."""
     address: str = ""
     device: str = ""
-    """The driver's name for it; empty where it publishes none."""
+    """The driver's name for it; empty if it publishes none."""
     uuid: str = ""
     attribute: str = ""
     published: str = ""
     """The attribute's value in the ResourceSlice."""
     source: str = ""
-    """Who sees another value: NVML or sysfs."""
+    """The source of the other value: NVML or sysfs."""
     seen: str = ""
 
     @property
@@ -75,8 +72,8 @@ class DriverDisagreement(NamedTuple):
                 "which NVML does not show"
             )
         return (
-            f"{self.gpu}: {self.device} of {DRIVER} says {self.attribute} {self.published}, "
-            f"{self.source} says {self.seen}"
+            f"{self.gpu}: {self.device} of {DRIVER} has {self.attribute} {self.published}, but "
+            f"{self.source} has {self.seen}"
         )
 
 
@@ -90,7 +87,7 @@ class _Fact(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether both are known and not the same."""
+        """Whether both are known and different."""
         if self.published is None or self.seen in (None, ""):
             return False
         return bool(self.published != self.seen)
@@ -102,7 +99,7 @@ def disagreements(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[str, ...
 
 
 def compare(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[DriverDisagreement, ...]:
-    """Each GPU or fact in which they differ; none where the driver publishes nothing."""
+    """Each GPU or fact in which they differ; empty if the driver publishes nothing."""
     whole: list[DraDevice] = []
     others: list[DraDevice] = []
     for device in there.devices:
@@ -123,7 +120,7 @@ def compare(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[DriverDisagree
 def _different_gpus(
     seen: Sequence[SeenGpu], published: "_Published", stand_ins: Collection[str | None]
 ) -> Iterator[DriverDisagreement]:
-    """What differs for the GPUs that NVML shows."""
+    """The differences of the GPUs that NVML shows."""
     for gpu in seen:
         device = published.device_of(gpu)
         if device:
@@ -134,7 +131,7 @@ def _different_gpus(
 
 
 def _unseen(seen: Sequence[SeenGpu], published: "_Published") -> Iterator[DriverDisagreement]:
-    """The GPUs that NVML does not show; none where it shows no GPU at all."""
+    """The GPUs that NVML does not show; empty if it shows no GPU at all."""
     if not seen:
         return
 
@@ -163,12 +160,12 @@ class _Published:
             self._by_address[_address(device)] = device
 
     def device_of(self, gpu: SeenGpu) -> DraDevice | None:
-        """The device that stands for the GPU."""
+        """The driver's device for the GPU."""
         return self._by_uuid.get(gpu.uuid) or self._by_address.get(gpu.pci)
 
 
 def _stand_ins(others: Sequence[DraDevice]) -> set[str | None]:
-    """UUIDs and PCI addresses of the GPUs that other devices are a part of, or stand for."""
+    """UUIDs and PCI addresses of the GPUs of which other devices are a part or a second form."""
     stand_ins: set[str | None] = set()
     for device in others:
         stand_ins.update(device.texts("parentUUID"))
@@ -203,7 +200,7 @@ def _facts(gpu: SeenGpu, device: DraDevice) -> tuple[_Fact, ...]:
 
 
 def _published(device: DraDevice, name: str, seen: str | int | None) -> Any:
-    """An attribute; of several values the one that the hardware shows, if it is among them."""
+    """An attribute. If it has several values, the one that the hardware shows, if among them."""
     published = device.attribute(name)
     if isinstance(published, tuple) and seen in published:
         return seen
@@ -219,14 +216,14 @@ def _numa_node(device: DraDevice, seen: int | None) -> Any:
 
 
 def _text(published: Any) -> str:
-    """An attribute as its ResourceSlice shows it."""
+    """An attribute as text from its ResourceSlice."""
     if isinstance(published, tuple):
         return str(list(published))
     return str(published)
 
 
 def _address(device: DraDevice) -> str | None:
-    """Its PCI address as sysfs writes it; what is none stays as it is, to be shown."""
+    """Its PCI address in the form of sysfs. Other text is returned unchanged, to be shown."""
     for name in _BUS_IDS:
         text = device.attribute(name)
         if isinstance(text, str):

@@ -1,8 +1,8 @@
 """Channels of ComputeDomains: claims by which pods share memory over NVLink.
 
-NVIDIA's driver makes such a domain of whatever nodes the pods come to, and a claim of a channel
-does not choose any. Pods in different NVLink domains start all the same, and share no memory.
-Source: k8s-dra-driver-gpu v0.5 (compute-domain-controller).
+NVIDIA's driver forms such a domain from whatever nodes the pods run on; a claim of a channel does
+not choose nodes. Pods in different NVLink domains start anyway, but share no memory. Source:
+k8s-dra-driver-gpu v0.5 (compute-domain-controller).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -17,24 +17,24 @@ from toposcope.integrations.framework.document import Finding
 
 RULE: Final = "dra/compute-domain"
 _CLIQUES: Final = (NVLINK_DOMAIN, "nvidia.com/gpu.clique")
-"""Labels that say which NVLink domain a node is in."""
+"""Labels with the NVLink domain of a node."""
 _Path = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sharing:
-    """Pods of one copy of a group that share memory."""
+    """The pods of one copy of a group that share memory."""
 
     group: Group
     pods: Pods
     required: Level | None
-    """What keeps them together."""
+    """The groups that keep them together."""
 
 
 def unkept_channels(
     workload: Workload, claims: Claims, nodes: Sequence[OfferedNode], levels: Sequence[Level]
 ) -> Iterator[Finding]:
-    """A warning for each group whose pods share memory and may end in several NVLink domains."""
+    """A warning for each group whose pods share memory and may use several NVLink domains."""
     for group in workload.groups:
         for sharing in _sharing(group, claims, None):
             sizes = _sizes_of_domains(sharing, nodes, levels)
@@ -55,7 +55,7 @@ def _sharing(group: Group, claims: Claims, above: Level | None) -> Iterator[_Sha
 def _sizes_of_domains(
     sharing: _Sharing, nodes: Sequence[OfferedNode], levels: Sequence[Level]
 ) -> Collection[int]:
-    """How many nodes the NVLink domains have that the pods may be spread over; else at most one."""
+    """The sizes in nodes of the NVLink domains over which the pods may spread; else at most one."""
     kept_by = _kept_by(sharing.required, levels)
     sizes: dict[_Path, dict[str, int]] = {}
     for node in nodes:
@@ -71,7 +71,7 @@ def _sizes_of_domains(
 
 
 def _kept_by(required: Level | None, levels: Sequence[Level]) -> Sequence[Level]:
-    """The levels that all of the pods have the same values of."""
+    """The levels whose value is the same for all of the pods."""
     if required is None:
         return ()
     if required in levels:
@@ -91,8 +91,8 @@ def _warning(sharing: _Sharing, largest: int) -> Finding:
     name = sharing.group.own_name or sharing.group.name
     message = (
         f"nothing keeps the {sharing.pods.count} pods of {name} in one NVLink domain, of which the "
-        f"largest has {largest} nodes: a ComputeDomain chooses no nodes, and pods in different "
-        "domains share no memory, without an error"
+        f"largest has {largest} nodes: a ComputeDomain does not choose nodes, and pods in "
+        "different domains share no memory, without any error"
     )
-    fix = "require the level of the NVLink domain for them, such as nvidia.com/gpu.clique"
+    fix = "require the NVLink domain's level for them, such as nvidia.com/gpu.clique"
     return Finding(RULE, "warning", "", message, fix)

@@ -16,29 +16,29 @@ CHANNEL_CLASS: Final = "compute-domain-default-channel.nvidia.com"
 
 @dataclass(frozen=True, slots=True)
 class ComputeDomain:
-    """One ComputeDomain, as its status says."""
+    """One ComputeDomain, from its status."""
 
     name: str
     """`namespace/name`."""
     cliques: Mapping[str, str]
-    """By node: `<cluster UUID>.<clique id>` as the driver read it; empty where NVLink ends at the
-    node.
+    """By node, `<cluster UUID>.<clique id>` as the driver read it; empty if NVLink does not leave
+    the node.
     """
     waiting: frozenset[str]
     """Nodes on which the IMEX daemon is not ready."""
 
     @property
     def sentence(self) -> str:
-        """Its name, its size and, where there are several, its cliques.
+        """Its name, its size and, if there are several, its cliques.
 
-        Memory is shared within each of them only.
+        Memory is shared only within a clique.
         """
         count = len(self.cliques)
         nodes = plural(count, "node")
         cliques = len(set(self.cliques.values()))
         sentence = f"ComputeDomain {self.name} has {count} {nodes}"
         if cliques > 1:
-            sentence += f" in {cliques} cliques, between which no memory is shared"
+            sentence += f" in {cliques} cliques, which share no memory with each other"
         return sentence
 
 

@@ -1,4 +1,4 @@
-"""Devices of ResourceSlices: which each node has, which claims hold, which are whole GPUs."""
+"""Devices of ResourceSlices: those of each node, those that claims hold, and whole GPUs."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from toposcope.kube.pod_resources import is_gpu
 
 
 class Version(str):
-    """An attribute that is a version: CEL compares it with no string."""
+    """An attribute that is a version, which CEL cannot compare with a string."""
 
     __slots__ = ()
 
@@ -23,8 +23,7 @@ Attribute = str | int | bool | tuple[str | int, ...]
 DeviceId = tuple[str, str, str]
 """Driver, pool and name."""
 _WHOLE: Final = frozenset({"", "gpu", "vfio", "amdgpu"})
-"""What drivers of GPUs call a device that is a whole one, in its attribute `type`; else it is a
-part, such as `mig`.
+"""The attribute `type` of a whole GPU, in GPU drivers; a part has another, such as `mig`.
 """
 
 
@@ -37,11 +36,11 @@ class DraDevice:
     name: str
     attributes: Mapping[str, Attribute]
     taints: tuple[Taint, ...] = ()
-    """They keep away claims that do not tolerate them."""
+    """Taints. Claims that do not tolerate them cannot get the device."""
 
     @property
     def id(self) -> DeviceId:
-        """What claims name it by."""
+        """Its identity in claims."""
         return self.driver, self.pool, self.name
 
     @property
@@ -61,7 +60,7 @@ class DraDevice:
         return attributes.get(prefix + own)
 
     def text(self, name: str) -> str:
-        """An attribute that is text; empty where the device lacks it, or it is anything else."""
+        """An attribute that is text; empty if missing or of another type."""
         value = self.attribute(name)
         return value if isinstance(value, str) else ""
 
@@ -82,15 +81,12 @@ class NodeDevices:
 
     devices: tuple[DraDevice, ...] = ()
     vague: bool = False
-    """Whether more decides than which devices are in use: shared counters, shares, conditions, a
-    pool without some of its slices."""
+    """Whether more than free devices matters: shared counters, shares, conditions, or an incomplete
+    pool."""
 
     @property
     def gpus(self) -> tuple[DraDevice, ...]:
-        """The whole GPUs.
-
-        A GPU that a second device stands for, for virtual machines, counts once.
-        """
+        """The whole GPUs. A GPU with a second device, for virtual machines, counts once."""
         by_uuid = {}
         for device in self.devices:
             if device.is_gpu:
@@ -99,7 +95,7 @@ class NodeDevices:
         return tuple(by_uuid.values())
 
     def gpus_of(self, driver: str) -> tuple[DraDevice, ...]:
-        """Every device of a driver that stands for a whole GPU."""
+        """Every device of a driver that is a whole GPU."""
         gpus = []
         for device in self.devices:
             if device.driver == driver and device.is_gpu:
@@ -109,23 +105,23 @@ class NodeDevices:
 
 @dataclass(frozen=True)
 class Inventory:
-    """What the objects of resource.k8s.io say."""
+    """The devices and allocations in the objects of resource.k8s.io."""
 
     nodes: Mapping[str, NodeDevices] = field(default_factory=dict)
     taken: frozenset[DeviceId] = frozenset()
     """Allocated devices."""
     elsewhere: bool = False
-    """Whether there are devices that no one node has."""
+    """Whether there are devices that belong to no single node."""
 
     @cached_property
     def gpus(self) -> Mapping[str, Counter[str]]:
-        """By node and driver: whole GPUs."""
+        """The number of whole GPUs by node and driver."""
         gpus = {node: there.gpus for node, there in self.nodes.items()}
         return _by_driver(gpus)
 
     @cached_property
     def gpus_taken(self) -> Mapping[str, Counter[str]]:
-        """By node and driver: whole GPUs that claims hold, or a part of which they hold."""
+        """The number of GPUs, by node and driver, that claims hold wholly or in part."""
         held: dict[str, list[DraDevice]] = {}
         for node, there in self.nodes.items():
             for gpu in there.gpus:
@@ -134,7 +130,7 @@ class Inventory:
         return _by_driver(held)
 
     def _is_held(self, gpu: DraDevice, there: NodeDevices) -> bool:
-        """Whether the GPU, its other self or a part of it is allocated."""
+        """Whether the GPU, its second device or a part of it is allocated."""
         if gpu.id in self.taken:
             return True
         own = _names(gpu)
@@ -147,7 +143,7 @@ class Inventory:
 
 
 def _names(device: DraDevice) -> set[str]:
-    """What a device says that it is, or is a part of."""
+    """The GPUs that a device is, or is a part of."""
     names: set[str] = set()
     for attribute in _SAME:
         names.update(device.texts(attribute))
@@ -155,7 +151,7 @@ def _names(device: DraDevice) -> set[str]:
 
 
 def _by_driver(devices: Mapping[str, Iterable[DraDevice]]) -> dict[str, Counter[str]]:
-    """How many devices of each driver a node has; nodes without any are left out."""
+    """How many devices of each driver a node has. Nodes without any are left out."""
     counts = {}
     for node, of_node in devices.items():
         drivers = [device.driver for device in of_node]
@@ -172,10 +168,7 @@ _SAME: Final = ("uuid", "parentUUID", BUS_ID)
 
 
 def inventory(documents: Iterable[Mapping[str, Any]]) -> Inventory:
-    """What these objects say: devices in the newest generation of each pool.
-
-    Other kinds are skipped.
-    """
+    """The devices of these objects, from the newest generation of each pool. Skips other kinds."""
     pools: dict[_PoolKey, dict[int, list[Field]]] = {}
     taken: set[DeviceId] = set()
     for document in documents:
@@ -210,7 +203,7 @@ def inventory(documents: Iterable[Mapping[str, Any]]) -> Inventory:
 
 
 class _PoolKey(NamedTuple):
-    """What tells one pool from others."""
+    """The identity of a pool."""
 
     node: str
     driver: str
@@ -218,7 +211,7 @@ class _PoolKey(NamedTuple):
 
 
 def _pool_of(root: Field) -> _PoolKey:
-    """The pool that a ResourceSlice is of."""
+    """The pool of a ResourceSlice."""
     spec = root / "spec"
     return _PoolKey(
         node=text_at(spec, "nodeName"),
@@ -263,7 +256,7 @@ def _read_device(pool: _PoolKey, device: Field) -> DraDevice:
 
 
 def _taints(device: Field) -> tuple[Taint, ...]:
-    """The taints that keep claims away."""
+    """The taints that repel claims."""
     taints = []
     for taint in (device / "taints").items():
         key = text_at(taint, "key")
@@ -285,10 +278,7 @@ def _value(kind: str, value: Field) -> Any:
 
 
 def allocated(claim: Field) -> Iterator[DeviceId]:
-    """The devices that a ResourceClaim holds.
-
-    Devices of administrators, who share them, are left out.
-    """
+    """The devices that a ResourceClaim holds, without those of admin access, which are shared."""
     results = claim / "status" / "allocation" / "devices" / "results"
     for result in results.items():
         if (result / "adminAccess").flag():

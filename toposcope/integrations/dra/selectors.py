@@ -1,9 +1,9 @@
 """CEL selectors of devices, as far as they can be evaluated exactly.
 
-They may compare attributes and use `&&`, `||` and `!`. Whatever else an expression holds, and what
-is an error in CEL such as an attribute that a device lacks, is `None`. As in CEL, `false && error`
-is false and `true || error` is true. Brackets within more than 32 others, and expressions
-longer than an API server takes, are `None` too.
+They may compare attributes and use `&&`, `||` and `!`. Any other expression, and any CEL error such
+as a missing attribute, evaluates to `None`. As in CEL, `false && error` is false and `true ||
+error` is true. Brackets within more than 32 others, and expressions longer than an API server
+takes, are `None` too.
 """
 
 import ast
@@ -24,7 +24,8 @@ _TOKEN: Final = re.compile(
 )
 _PYTHON: Final = {"&&": "and", "||": "or", "!": "~", "true": "True", "false": "False"}
 _LONGEST: Final = 10 << 10
-"""Characters: more are refused by the API server (resource.k8s.io, CELSelectorExpressionMaxLength).
+"""The longest expression, in characters, that the API server accepts (resource.k8s.io,
+CELSelectorExpressionMaxLength).
 """
 _DEEPEST: Final = 32
 _NOT: Final = "!"
@@ -33,15 +34,15 @@ _CLOSING: Final = (")", "]")
 _FOREIGN: Final = frozenset(
     {"and", "or", "not", "is", "if", "else", "lambda", "for", "await", "True", "False", "None"}
 )
-"""Words that are Python's and not CEL's."""
+"""Words with a meaning in Python but not in CEL."""
 
 
 class _UndecidedError(ToposcopeError):
-    """An error in CEL, or something that is not understood here."""
+    """An error in CEL, or an unsupported expression."""
 
 
 def matches(expression: str, device: DraDevice) -> bool | None:
-    """Whether the selector holds for the device; None: an error in CEL, or not known."""
+    """Whether the selector matches the device; None for a CEL error or if unknown."""
     tree = _parsed(expression)
     if tree is None or any(isinstance(value, tuple) for value in device.attributes.values()):
         return None
@@ -54,7 +55,7 @@ def matches(expression: str, device: DraDevice) -> bool | None:
 
 @lru_cache(maxsize=1024)
 def _parsed(expression: str) -> ast.expr | None:
-    """The expression as a tree of Python; None where it is not understood.
+    """The expression as a Python tree; None if it is unsupported.
 
     Python's precedences are CEL's once `!` is an operator that binds.
     """
@@ -72,7 +73,7 @@ def _parsed(expression: str) -> ast.expr | None:
 
 
 def _tokens(expression: str) -> list[str] | None:
-    """The tokens without the space between them; None where one is not understood."""
+    """The tokens without the space between them; None if one is unsupported."""
     tokens = []
     at = 0
     while at < len(expression):
@@ -90,7 +91,7 @@ def _tokens(expression: str) -> list[str] | None:
 
 
 def _depth(tokens: Iterable[str]) -> int:
-    """How many brackets are open at most."""
+    """The largest depth of brackets."""
     deepest = depth = 0
     for token in tokens:
         if token in _OPENING:
@@ -102,9 +103,9 @@ def _depth(tokens: Iterable[str]) -> int:
 
 
 def _folded(tokens: Iterable[str]) -> Iterator[str]:
-    """The tokens with one or two `!` in place of a row of them.
+    """The tokens, with each run of `!` shortened to one or two.
 
-    `!!!a` is `!a`, and `!!a` is an error where `a` is no boolean.
+    `!!!a` is `!a`, and `!!a` is an error if `a` is not a boolean.
     """
     for token, row in groupby(tokens):
         words = list(row)
@@ -175,17 +176,14 @@ def _boolean(part: ast.expr, device: DraDevice) -> bool:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """CEL's equality: values of different types differ.
-
-    Whether a version equals a text is left open.
-    """
+    """CEL's equality: values of different types differ. Undecided for a version and a text."""
     if isinstance(a, Version) or isinstance(b, Version):
         raise _UndecidedError
     return type(a) is type(b) and a == b
 
 
 def _attribute(tree: ast.expr, device: DraDevice) -> Any:
-    """The value of `device.attributes["domain"].name` or `["name"]`; None: the device lacks it."""
+    """The value of `device.attributes["domain"].name` or `["name"]`; None if missing."""
     match tree:
         case ast.Attribute(ast.Subscript() as domain, name) | ast.Subscript(
             ast.Subscript() as domain, ast.Constant(str() as name)

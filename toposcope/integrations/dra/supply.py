@@ -1,8 +1,8 @@
 """A ResourceClaimTemplate for GPUs that are really linked on the machines of a cluster.
 
-A claim can ask for devices with equal attributes, not for a link. So each form of claim is held to
-the link matrices: it is sound for a product if on every machine with that product whatever it may
-select is linked.
+A claim can request devices with equal attributes, but not a link. So each form of claim is compared
+with the link matrices: it is sound for a product if everything that it may select is linked on
+every machine with that product.
 """
 
 from collections import Counter
@@ -32,12 +32,12 @@ _OF_GPUS: Final = {
     "numa": (NUMA_NODE,),
     "nvlink": ("", PCIE_ROOT, NUMA_NODE),
 }
-"""The attributes that GPUs may have to share, the widest choice first; for NVLink also Fabric
-Manager's partitions.
+"""The attributes that GPUs may have to share, widest choice first; for NVLink also Fabric Manager's
+partitions.
 """
 _PLACES: Final = {PCIE_ROOT: "PCIe root", NUMA_NODE: "NUMA node"}
 _ALTERNATIVES: Final = 8
-"""The most that a request may list (resource/v1: FirstAvailableDeviceRequestMaxSize)."""
+"""The most alternatives in a request (resource/v1: FirstAvailableDeviceRequestMaxSize)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class SuppliedNode:
     there: NodeDevices
     linked: frozenset[frozenset[DeviceId]]
     named: Mapping[str, DraDevice]
-    """By the label that the matrix gives a GPU: `GPU3`."""
+    """By the matrix's name of a GPU: `GPU3`."""
 
     @property
     def gpus(self) -> tuple[DraDevice, ...]:
@@ -60,7 +60,7 @@ class SuppliedNode:
         return tuple(gpus)
 
     def all_linked(self, some: Iterable[DraDevice]) -> bool:
-        """Whether each of them has an NVLink to each other."""
+        """Whether each of them has an NVLink to each other one."""
         for gpu, other in combinations(some, 2):
             pair = frozenset((gpu.id, other.id))
             if pair not in self.linked:
@@ -75,19 +75,19 @@ class Supply:
 
     spec: Mapping[str, Any]
     words: str
-    """What it asks for, in words."""
+    """Its request in words."""
     nodes: tuple[str, ...]
     now: int
-    """Those with enough free devices."""
+    """The nodes with enough free devices."""
     left_out: Mapping[str, str]
-    """Products of which it would select GPUs that are not linked, each with such a node."""
+    """Products of which it could select GPUs that are not linked, each with such a node."""
     nic_near: str = ""
     """The attribute that each NIC shares with its GPU; empty without NICs."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What is wanted of one claim."""
+    """The wanted devices of one claim."""
 
     gpus: int
     link: str
@@ -95,7 +95,7 @@ class _Wish:
 
     @property
     def by_nvlink(self) -> bool:
-        """Whether the GPUs have to be linked by NVLink."""
+        """Whether the GPUs must be linked by NVLink."""
         return self.link == "nvlink"
 
     def words(self, near: str) -> str:
@@ -110,7 +110,7 @@ class _Wish:
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
-    """Where claims can be met."""
+    """The nodes on which claims can be met."""
 
     machines: Sequence[SuppliedNode]
     offered: Inventory
@@ -150,7 +150,7 @@ class _Cluster:
 
 
 def machine(node: str, there: NodeDevices, annotation: str | None) -> SuppliedNode:
-    """A node with the devices that drivers offer of it and the matrix that its agent wrote."""
+    """A node with its drivers' devices and the matrix that its agent published."""
     try:
         matrix = parse(annotation or "")
     except MatrixError:
@@ -191,7 +191,7 @@ def supply(
     link: str,
     nic_class: str | None,
 ) -> Supply:
-    """The claim that can be met on most nodes, with NICs as near as any are.
+    """The claim that can be met on most nodes, with the nearest possible NICs.
 
     It has no nodes if none can meet it.
     """
@@ -207,7 +207,7 @@ def supply(
 
 
 def _best(wish: _Wish, cluster: _Cluster, *, near: str) -> Supply:
-    """The form of claim that most nodes can meet; of several the widest choice."""
+    """The form of claim that most nodes can meet; of equal ones, the widest choice."""
     supplies = []
     for shared in _shared_attributes(wish):
         supplies.append(_sharing(wish, cluster, near=near, shared=shared))
@@ -218,7 +218,7 @@ def _best(wish: _Wish, cluster: _Cluster, *, near: str) -> Supply:
 
 
 def _shared_attributes(wish: _Wish) -> list[str]:
-    """The attributes that the GPUs may share to be linked; empty: they need not share any."""
+    """The attributes that the GPUs may have to share to be linked; empty if none are needed."""
     if wish.gpus == 1:
         return [""]
     attributes = list(_OF_GPUS[wish.link])
@@ -271,7 +271,7 @@ def _unsound_products(machines: Iterable[SuppliedNode], gpus: int, shared: str) 
 
 
 def _devices(wish: _Wish, selectors: Sequence[str], *, near: str, shared: str) -> dict[str, Any]:
-    """What the claim says of devices: requests, and the attributes that have to agree."""
+    """The claim's devices: requests, and the attributes that must match."""
     requests = []
     constraints = []
     gpu_requests = []
@@ -353,9 +353,9 @@ class _Addressed:
 
 
 def _by_address(cluster: _Cluster, gpus: int) -> Supply:
-    """Alternatives by PCI address, as bridges link GPUs.
+    """Alternatives by PCI address, for GPUs linked by bridges.
 
-    The GPUs that a machine has of one alternative are all linked.
+    The GPUs of one alternative are all linked on each machine.
     """
     addressed = [_Addressed.of(machine) for machine in cluster.machines]
     alternatives = []

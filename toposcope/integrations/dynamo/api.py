@@ -1,8 +1,8 @@
-"""Kinds and annotations of NVIDIA Dynamo, a deployment's components, the levels that it asks for.
+"""Kinds and annotations of NVIDIA Dynamo, a deployment's components, and its requests.
 
 v1alpha1 has a map of `services` and calls the topology `topologyProfile`; v1beta1 has a list of
-`components` and calls it `clusterTopologyName`. No name means two things, so one set of fields
-reads both.
+`components` and calls it `clusterTopologyName`. No name is ambiguous, so one set of fields reads
+both.
 """
 
 from collections.abc import Iterator
@@ -20,16 +20,16 @@ from toposcope.integrations.framework.level_requests import (
 )
 
 TOPOLOGY_NAMES: Final = ("topologyProfile", "clusterTopologyName")
-"""The field that names the topology: in v1alpha1, and since."""
+"""The fields that name the topology: in v1alpha1, and in later versions."""
 
 
 class WrittenComponent(NamedTuple):
-    """A component where the document has it."""
+    """A component in the document."""
 
     name: str
     field: Field
     is_service: bool
-    """Whether it is a service of v1alpha1, which has its name as key."""
+    """Whether it is a service of v1alpha1, whose name is its key."""
 
 
 def components(spec: Field) -> Iterator[WrittenComponent]:
@@ -75,7 +75,7 @@ def _topology_name(constraint: Field) -> str | None:
 
 
 def _transfer(policy: Field) -> Iterator[LevelRequest]:
-    """What the policy for the transfer of KV caches asks for."""
+    """The requests of the policy for the transfer of KV caches."""
     enforcement = (policy / "enforcement").text()
     required = enforcement != "preferred"
     label = policy / "labelKey"
@@ -89,7 +89,7 @@ def _transfer(policy: Field) -> Iterator[LevelRequest]:
 
 
 def _overrides(spec: Field) -> Iterator[LevelRequest]:
-    """What stands in `providerOverride`s."""
+    """The requests in `providerOverride`s."""
     clique_set = spec / "providerOverride" / "value"
     constraints = [clique_set / "spec" / "template" / "topologyConstraint"]
     for component in (spec / "components").items():

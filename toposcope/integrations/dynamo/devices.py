@@ -1,7 +1,7 @@
-"""What else decides which devices the pods of a component get.
+"""Other fields that decide which devices the pods of a component get.
 
 `device` has resources, a node selector, tolerations and a scheduler for GPUs of any vendor, which
-the operator merges into the pod. `gpuMemoryService` takes the GPUs off the main container and
+the operator merges into the pod. `gpuMemoryService` removes the GPUs from the main container and
 claims as many devices of a DeviceClass for all containers of the pod; `failover` runs that
 container twice. Source: Dynamo's operator (internal/dynamo/{device,gms,failover}.go) and webhook,
 main of 2026-09.
@@ -27,12 +27,12 @@ _GPU_TOLERATION: Final = {
     "operator": "Exists",
     "effect": "NoSchedule",
 }
-"""What the operator adds, as no device plugin does it for pods that claim devices."""
+"""The toleration that the operator adds, because no device plugin adds it for pods with claims."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFields:
-    """The fields of one component that say so."""
+    """These fields of one component."""
 
     component: Field
     is_service: bool
@@ -45,12 +45,12 @@ class DeviceFields:
 
     @property
     def memory_service(self) -> Field:
-        """The GPU memory service; not set where it is off."""
+        """The GPU memory service; unset if it is off."""
         return self._switched("gpuMemoryService")
 
     @property
     def failover(self) -> Field:
-        """The failover of engines; not set where it is off."""
+        """The failover of engines; unset if it is off."""
         return self._switched("failover")
 
     def _switched(self, name: str) -> Field:
@@ -99,7 +99,7 @@ class DeviceFields:
         return replace(pods, claims=(*pods.claims, claim))
 
     def _claim(self, gpus: int) -> ClaimRef | None:
-        """The claim that the operator makes for a pod's GPUs."""
+        """The claim that the operator creates for a pod's GPUs."""
         if not gpus:
             return None
         root = self.component.root
@@ -113,7 +113,7 @@ class DeviceFields:
         )
 
     def check(self, main: Mapping[str, int] | None, spec: Field) -> None:
-        """Note what the webhook refuses of them."""
+        """Note what the webhook rejects in them."""
         if self.failover:
             self._check_failover()
         if not self.memory_service:
@@ -136,12 +136,12 @@ class DeviceFields:
         failover = self.failover
         if not self.memory_service:
             text = "intraPod failover requires gpuMemoryService to be set"
-            failover.error(_RULE, text, "set gpuMemoryService beside it")
+            failover.error(_RULE, text, "also set gpuMemoryService")
             return
         mode = _mode_of(failover)
         if mode != _mode_of(self.memory_service):
             text = "failover.mode must match gpuMemoryService.mode"
-            failover.error(_RULE, text, "write the same mode")
+            failover.error(_RULE, text, "use the same mode")
         discovery = self.component.root / "metadata" / "annotations" / _DISCOVERY
         if mode == "intrapod" and discovery.text() != "container":
             text = f"intraPod failover requires the annotation {_DISCOVERY}: container"
@@ -159,7 +159,7 @@ def _name_of(component: Field) -> str:
 
 
 def _parted(spec: Field) -> tuple[dict[str, int], Field]:
-    """The requests of the main container of a pod spec, and the spec without these."""
+    """The requests of a pod spec's main container, and the spec without them."""
     containers = list((spec / "containers").items())
     if not containers:
         return {}, spec
@@ -178,7 +178,7 @@ def _parted(spec: Field) -> tuple[dict[str, int], Field]:
 
 
 def _merged(spec: Field, device: Field) -> Field:
-    """The pod spec with what `device` says of nodes; the spec has the last word."""
+    """The pod spec with the node constraints of `device`; the spec's own take precedence."""
     if not device:
         return spec
     value: dict[str, Any] = dict(spec.value) if isinstance(spec.value, dict) else {}
@@ -196,7 +196,7 @@ def _merged(spec: Field, device: Field) -> Field:
 
 
 def _tolerating(spec: Field) -> Field:
-    """The pod spec that tolerates the usual taint of nodes with GPUs."""
+    """The pod spec with a toleration of the usual taint of GPU nodes."""
     value: dict[str, Any] = dict(spec.value) if isinstance(spec.value, dict) else {}
     own = [toleration.value for toleration in (spec / "tolerations").items()]
     value["tolerations"] = [*own, _GPU_TOLERATION]

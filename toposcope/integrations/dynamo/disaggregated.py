@@ -2,7 +2,7 @@
 
 Source: Dynamo's operator, main of 2026-09 (dgd_workload_provider.go,
 dgd_disaggregatedset_selection.go). Worker components of several nodes become roles of one set; it
-keeps no topology constraint. Where one of the rules below is broken the operator makes nothing.
+ignores topology constraints. If one of the rules below is violated, the operator creates nothing.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 
 NAME: Final = "disaggregatedset"
-"""In the annotation that names a provider."""
+"""Its value in the annotation that names a provider."""
 SWITCH: Final = "nvidia.com/enable-disaggregatedset"
-"""Annotation that chooses it, where the default provider is off."""
+"""The annotation that selects it if the default provider is off."""
 _RULE: Final = "dynamo/disaggregated-set"
 _MOST_ROLES: Final = 10
 _LEAST_ROLES: Final = 2
@@ -48,7 +48,7 @@ class Role:
 
 
 def check_roles(provider: Field, components: Sequence[Role]) -> None:
-    """Note why no set is made; `provider` is the annotation that chooses it."""
+    """Note why no set is created; `provider` is the annotation that selects it."""
     roles = [component for component in components if component.is_eligible]
     for role in roles:
         if role.has_adapter:

@@ -1,8 +1,8 @@
 """Component groups of a deployment: components that scale together.
 
-`experimental.componentGroups` (v1beta1): the provider makes one scaling group of each, with
-replicas of its own; a replica has all pods of the group's components. Source: Dynamo (main of
-2026-09), api/v1beta1 and internal/dynamo/componentgroups.
+`experimental.componentGroups` (v1beta1): the provider creates a scaling group for each, with its
+own replicas; a replica has all pods of the group's components. Source: Dynamo (main of 2026-09),
+api/v1beta1 and internal/dynamo/componentgroups.
 """
 
 from collections.abc import Collection, Iterator
@@ -27,7 +27,7 @@ class ComponentGroup:
 
 
 def component_groups(spec: Field, known: Collection[str]) -> tuple[ComponentGroup, ...]:
-    """The groups, each component in one at most; notes what is wrong with them.
+    """The groups, each component in at most one. Notes what is wrong with them.
 
     `known` are the names of the components.
     """

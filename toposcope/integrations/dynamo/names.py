@@ -1,8 +1,8 @@
-"""Names of components that are too long to make names of pods.
+"""Checks that names of components are short enough for the names of pods.
 
-A pod is called after the PodCliqueSet, the component and, where a replica spans several nodes, the
-role. Dynamo cuts the name of the PodCliqueSet down to what its components leave of the 45
-characters that the provider takes, but not below 8. Source: Dynamo's webhook, main of 2026-08.
+A pod's name contains the PodCliqueSet, the component and, if a replica spans several nodes, the
+role. Dynamo shortens the name of the PodCliqueSet so that all fit into the provider's limit of 45
+characters, but not below 8. Source: Dynamo's webhook, main of 2026-08.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ _SHORTEST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class NamedPart:
-    """A component by what its pods' names are made of."""
+    """A component, with the parts of its pods' names."""
 
     name: str
     field: Field
     nodes: int
-    """The nodes of one replica."""
+    """The number of nodes of one replica."""
     has_name_field: bool
-    """Whether the name is a field; False: it is a key."""
+    """Whether the name is a field; False if it is a key."""
 
     @property
     def longest_clique(self) -> str:
@@ -35,7 +35,7 @@ class NamedPart:
 
     @property
     def length(self) -> int:
-        """Characters that it adds to the name of a pod."""
+        """How many characters it adds to the name of a pod."""
         length = len(self.name)
         if self.nodes > 1:
             length += len(self.longest_clique)

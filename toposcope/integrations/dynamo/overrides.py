@@ -1,8 +1,8 @@
-"""Dynamo's `providerOverride`s: constraints that it copies into Grove's PodCliqueSet as they stand.
+"""Dynamo's `providerOverride`s: constraints that it copies unchanged into Grove's PodCliqueSet.
 
-They stand on the deployment, on a component and on a role of one that spans several nodes. Dynamo's
-webhook looks at their frame, and not at the levels in them: Grove judges those later, when Dynamo
-creates the PodCliqueSet. Rules and messages: Dynamo's webhook and Grove's, main of 2026-08.
+They are set on the deployment, on a component, or on a role of a component that spans several
+nodes. Dynamo's webhook checks their form but not their levels: Grove checks those later, when
+Dynamo creates the PodCliqueSet. Rules and messages: Dynamo's webhook and Grove's, main of 2026-08.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from toposcope.integrations.grove.workload import notes_of, pod_gangs
 
 LEADER, WORKER = "leader", "worker"
 SUFFIXES: Final = {LEADER: "ldr", WORKER: "wkr"}
-"""What the name of the clique of a role ends in."""
+"""The suffix of the name of a role's clique."""
 _GROVE: Final = "grove.io/v1alpha1"
 OverriddenConstraint: TypeAlias = TopologyConstraint
 _SET, _CLIQUE, _GROUP = "PodCliqueSet", "PodCliqueTemplateSpec", "PodCliqueScalingGroupConfig"
@@ -36,7 +36,7 @@ _COMBINED: Final = (
     "use either the typed topology "
     "API or provider-native Grove topology overrides"
 )
-_LATER: Final = "Grove's webhook refuses the PodCliqueSet later"
+_LATER: Final = "Grove's webhook rejects the PodCliqueSet later"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Override:
 
     field: Field
     target: str
-    """The type of Grove's that it is a part of."""
+    """The Grove type that it is a part of."""
     scope: str = ""
-    """`roles.leader`; empty unless it stands on a role."""
+    """`roles.leader`; empty unless it is set on a role."""
     multinode: bool = False
 
     @property
@@ -66,7 +66,7 @@ class Overridden:
     name: str
     own: Override
     roles: dict[str, Override]
-    """By role; empty for a component on a single node."""
+    """The overrides by role; empty for a component on a single node."""
 
 
 def override_of_root(spec: Field) -> Override:
@@ -75,7 +75,7 @@ def override_of_root(spec: Field) -> Override:
 
 
 def overrides_of(name: str, component: Field, nodes: int) -> Overridden:
-    """The overrides of a component, which Grove names in lower case."""
+    """The overrides of a component, whose name is lower-case in Grove."""
     multinode = nodes > 1
     target = _CLIQUE
     if multinode:
@@ -105,11 +105,11 @@ def _all(root: Override, components: list[Overridden]) -> Iterator[Override]:
 def check_overrides(
     root: Override, components: list[Overridden], pathway: Pathway, *, typed: bool
 ) -> None:
-    """Note what Dynamo refuses of new ones; `typed`: the deployment also has own constraints."""
+    """Note what Dynamo rejects in new ones; `typed` if the deployment has constraints, too."""
     for override in _all(root, components):
         if pathway.provider != "grove":
             text = f'requires workload provider "grove", but "{pathway.provider}" is selected'
-            fix = "leave the pods to Grove, or remove it"
+            fix = "let Grove place the pods, or remove it"
             override.field.error("dynamo/override", text, fix)
             continue
         if typed and override.constraint:
@@ -133,7 +133,7 @@ def _check_frame(override: Override) -> None:
         field.error(rule, text, "set it on the component")
     elif target.text() and target.value != override.target:
         text = f'must match the provider-context target "{override.target}"'
-        target.error(rule, text, "leave it out")
+        target.error(rule, text, "remove it")
     else:
         _check_value(override)
 
@@ -141,7 +141,7 @@ def _check_frame(override: Override) -> None:
 def _check_value(override: Override) -> None:
     value = override.field / "value"
     if not isinstance(value.value, dict):
-        fix = "write the part of Grove's object that it replaces"
+        fix = "set the part of Grove's object that it replaces"
         value.error("dynamo/override", "must be a JSON object", fix)
     elif override.target == _SET:
         _check_path(value, ("spec", "template", "topologyConstraint"))
@@ -150,7 +150,7 @@ def _check_value(override: Override) -> None:
 
 
 def _check_path(owner: Field, path: tuple[str, ...]) -> None:
-    """Note everything but the one field that is allowed at each step down to the constraint."""
+    """Note every field but the one allowed at each step down to the constraint."""
     first, *rest = path
     _check_names(owner, {first})
     value = owner / first
@@ -172,7 +172,7 @@ def _check_part(override: Override) -> None:
     constraint = value / "topologyConstraint"
     if not any(value / name for name in names):
         text = "topologyConstraint, minAvailable or rollingUpdate is required"
-        constraint.error("dynamo/override", text, "write one of them")
+        constraint.error("dynamo/override", text, "set one of them")
     elif constraint and not isinstance(constraint.value, dict):
         constraint.error("dynamo/override", "must be a JSON object", "write an object")
 
@@ -182,38 +182,38 @@ def _check_names(owner: Field, known: set[str]) -> None:
     for name, field in owner.properties():
         if name not in known:
             text = "is Dynamo-owned or not enabled for provider override"
-            field.error("dynamo/override", text, f"write {allowed} alone")
+            field.error("dynamo/override", text, f"set only {allowed}")
 
 
 def gangs_of(
     whole: Group, scaling_groups: Mapping[str, int], cliques: Mapping[str, int]
 ) -> tuple[Group, ...]:
-    """What starts together; by name of scaling group or clique, how many at least."""
+    """The gangs, and the minimum of each scaling group or clique by name."""
     return tuple(pod_gangs(whole, scaling_groups, cliques))
 
 
 def notes_on(whole: Group, gangs: Sequence[Group]) -> list[str]:
-    """What `check` says of gangs that do not all start together."""
+    """The notes of `check` on gangs that do not all start together."""
     return list(notes_of(whole, gangs))
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """The constraints in overrides, as Grove will read them."""
+    """The constraints in overrides, as Grove reads them."""
 
     name: str | None
     topology: TopologyLevels | None
     root: TopologyConstraint
     components: dict[str, TopologyConstraint]
-    """By the component's name."""
+    """Overrides by the component's name."""
     roles: dict[tuple[str, str], TopologyConstraint]
-    """By the names of component and role."""
+    """Overrides by the names of component and role."""
 
 
 def read_overrides(
     root: Override, components: list[Overridden], names: list[str], cluster: ClusterFacts
 ) -> Overrides:
-    """What Grove makes of the constraints; notes what its webhook will refuse.
+    """The constraints as Grove reads them. Notes what its webhook will reject.
 
     `names` are those of the components.
     """
@@ -268,13 +268,13 @@ def read_overrides(
 
 
 def _refused_later(field: Field, rule: str, message: str, fix: str) -> None:
-    """Note what Grove refuses, whichever of its rules that is."""
+    """Note everything that Grove rejects."""
     del rule
     field.error("dynamo/override-level", f"{_LATER}: {message}", fix)
 
 
 def check_overrides_unchanged(now: Overrides, then: Overrides) -> None:
-    """Note what Dynamo accepts of a change, and Grove refuses when it reaches the PodCliqueSet."""
+    """Note changes that Dynamo accepts and Grove rejects once they reach the PodCliqueSet."""
     _check_unchanged(then.root, now.root)
     for name, new in now.components.items():
         old = then.components.get(name)

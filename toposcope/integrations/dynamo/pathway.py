@@ -1,7 +1,7 @@
-"""Who runs a deployment's pods: who keeps them together, or something that does not.
+"""The pathway of a deployment: what creates its pods, and whether that keeps them together.
 
-Dynamo decides at creation, by the annotation `SWITCH` and then that of `disaggregated`, and writes
-the answer into an annotation of its own. Rules and messages: the webhook, main of 2026-08, and the
+Dynamo decides at creation, by the annotation `SWITCH` and then that of `disaggregated`, and records
+the decision in its own annotation. Rules and messages: the webhook, main of 2026-08, and the
 operator, main of 2026-09; older ones, through 1.4, know `SWITCH` alone.
 """
 
@@ -26,7 +26,7 @@ class Pathway:
     """The annotation that decides."""
     provider: str
     why_not: str = ""
-    """Why it keeps no pods together, in Dynamo's words; empty where it is."""
+    """Why it does not keep pods together, in Dynamo's words; empty if it does."""
 
     @property
     def keeps_together(self) -> bool:
@@ -35,7 +35,10 @@ class Pathway:
 
 
 def pathway_of(root: Field, before: Field | None) -> Pathway:
-    """The pathway; notes what is wrong with the annotations, and changes of what Dynamo wrote."""
+    """The pathway.
+
+    Notes what is wrong with the annotations, and changes of those that Dynamo wrote.
+    """
     annotations = root / "metadata" / "annotations"
     field = annotations / PROVIDER
     written = None
@@ -62,7 +65,7 @@ def pathway_of(root: Field, before: Field | None) -> Pathway:
 
 
 def _check_written(field: Field, written: Any) -> None:
-    """Note a change of what Dynamo's operator wrote."""
+    """Note a change of the annotation that Dynamo's operator wrote."""
     if field and written and field.value != written:
         field.error("dynamo/provider", _IMMUTABLE, f"it is {written!r} in the cluster")
     elif field and not written:

@@ -1,7 +1,7 @@
 """The roles of a component that spans several nodes: a leader and its workers.
 
 A role may have a pod template of its own. Rules and messages: Dynamo's webhook, main of 2026-08.
-Components of LPX have other roles, and are left alone.
+Components of LPX have other roles and are not checked.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def roles_of(component: Field) -> dict[str, Field]:
 
 
 def check_roles(component: Field, nodes: int) -> None:
-    """What Dynamo refuses of new ones."""
+    """Note what Dynamo rejects in new ones."""
     field = component / "roles"
     roles = list(field.items())
     if not field or component / "lpx":
@@ -54,7 +54,7 @@ def _check_templates(component: Field, roles: Sequence[Field]) -> None:
         return
     for role in without:
         text = "is required on every role when role-specific PodTemplates are used"
-        fix = "write one, or use the component's for all roles"
+        fix = "set one, or use the component's for all roles"
         (role / "podTemplate").error("dynamo/roles", text, fix)
 
     shared = component / "podTemplate"
@@ -81,7 +81,7 @@ def _check_role(name: str, role: Field, nodes: int, *, twice: bool) -> None:
     expected = pods_of_role(name, nodes)
     if replicas and replicas.value != expected:
         text = f'must equal {expected} for multinode role "{name}"'
-        fix = f"write {expected}, or leave it out"
+        fix = f"set {expected}, or remove it"
         replicas.error(rule, text, fix)
 
 

@@ -1,6 +1,6 @@
 """Dynamo's policy for the transfer of KV caches: the domain that prefill and decode workers share.
 
-It decides about routes, not about placement, so nothing of it enters the constraint tree. Rules and
+It affects routing, not placement, so it is not in the constraint tree. Rules and
 messages: the CRD's CEL rules and the newest webhook.
 """
 
@@ -33,7 +33,7 @@ _FIELDS: Final = ("clusterTopologyName", "labelKey", "domain", "enforcement", "p
 def check_transfer(
     spec: Field, cluster: ClusterFacts, pathway: Pathway, note: Note, *, newest: bool
 ) -> None:
-    """Note what is wrong with the policy; v1alpha1 (not `newest`) knows labels only."""
+    """Note what is wrong with the policy; v1alpha1 (not `newest`) has only labels."""
     policy = transfer_policy(spec)
     if not policy:
         return
@@ -49,7 +49,7 @@ def check_transfer(
     elif not NAME.fullmatch(topology):
         note(name, "dynamo/transfer-topology", _NOT_A_NAME, cluster.missing(topology))
     elif not pathway.keeps_together:
-        fix = f"leave the pods to {TITLE}, or name the node label in labelKey instead"
+        fix = f"let {TITLE} place the pods, or name the node label in labelKey instead"
         note(name, TRANSFER_RULE, pathway.why_not, fix)
     else:
         _check_topology(policy, name, cluster, note)
@@ -64,7 +64,7 @@ def check_transfer_unchanged(spec: Field, before: Field) -> None:
             "is immutable and cannot be added, removed, or changed after creation; "
             "delete and recreate the DynamoGraphDeployment to change the KV transfer policy"
         )
-        policy.error("dynamo/immutable", text, "leave it as it is in the cluster")
+        policy.error("dynamo/immutable", text, "keep the value in the cluster")
 
 
 def _values(policy: Field) -> tuple[Any, ...] | None:
@@ -80,7 +80,7 @@ def _values(policy: Field) -> tuple[Any, ...] | None:
 
 
 def _check_schema(policy: Field, *, newest: bool) -> bool:
-    """The types and ranges of the CRD; whether all are right."""
+    """Check the types and ranges of the CRD. Returns whether all are valid."""
     before = len(policy.findings)
     for name in ("clusterTopologyName", "labelKey"):
         source = policy / name
@@ -97,21 +97,21 @@ def _check_key(key: Field, *, newest: bool) -> None:
     label = key.text()
     if label and not _KEY.fullmatch(label):
         text = f"{key.path} in body should match '^{_KEY.pattern}$'"
-        key.error("dynamo/transfer-label", text, "write a label key")
+        key.error("dynamo/transfer-label", text, "set a label key")
     if not newest and not key:
-        fix = "name the node label that carries the domain"
+        fix = "set the node label that carries the domain"
         key.error("dynamo/transfer-source", "Required value", fix)
 
 
 def _check_domain(domain: Field) -> None:
     rule = "dynamo/transfer-domain"
     if not domain:
-        domain.malformed(rule, "Required value", "name the domain: zone, rack")
+        domain.malformed(rule, "Required value", "set the domain, such as zone or rack")
         return
     name = domain.text() or ""
     if not _DOMAIN.fullmatch(name):
         text = f"{domain.path} in body should match '^{_DOMAIN.pattern}$'"
-        domain.malformed(rule, text, "write lower-case letters, digits and '-'")
+        domain.malformed(rule, text, "use lower-case letters, digits and '-'")
 
 
 def _check_enforcement(enforcement: Field, weight: Field) -> None:
@@ -119,7 +119,7 @@ def _check_enforcement(enforcement: Field, weight: Field) -> None:
         text = (
             f'Unsupported value: "{enforcement.value}": supported values: "required", "preferred"'
         )
-        fix = "write one of them, or leave it out: required"
+        fix = "set one of them, or remove it: the default is required"
         enforcement.error("dynamo/transfer-enforcement", text, fix)
     if weight:
         _check_weight(weight)
@@ -134,11 +134,11 @@ def _check_weight(weight: Field) -> None:
         if number > 1:
             bound = "less than or equal to 1"
         text = f"{weight.path} in body should be {bound}"
-        weight.error("dynamo/transfer-weight", text, "write a number from 0 to 1")
+        weight.error("dynamo/transfer-weight", text, "set a number from 0 to 1")
 
 
 def _check_fields(policy: Field, *, newest: bool) -> None:
-    """The CEL rules of the CRD."""
+    """Check the CEL rules of the CRD."""
     names_topology = bool(policy / "clusterTopologyName")
     names_label = bool(policy / "labelKey")
     if newest and names_topology == names_label:
@@ -151,10 +151,10 @@ def _check_fields(policy: Field, *, newest: bool) -> None:
     weight = policy / "preferredWeight"
     if preferred and not weight:
         text = "preferredWeight is required when enforcement is preferred"
-        policy.error("dynamo/transfer-weight", text, "add preferredWeight: 0.85, say")
+        policy.error("dynamo/transfer-weight", text, "add preferredWeight, such as 0.85")
     if weight and not preferred:
         text = "preferredWeight may only be set when enforcement is preferred"
-        policy.error("dynamo/transfer-weight", text, "remove it, or write enforcement: preferred")
+        policy.error("dynamo/transfer-weight", text, "remove it, or set enforcement: preferred")
 
 
 def _check_topology(policy: Field, name: Field, cluster: ClusterFacts, note: Note) -> None:

@@ -11,7 +11,7 @@ from toposcope.integrations.framework.document import Field
 
 
 def claimed_volumes(component: Field) -> Sequence[str]:
-    """The names of claims that exist already: of those that Dynamo creates nothing is known yet."""
+    """The names of existing claims. Those that Dynamo creates are not known yet."""
     created = set()
     for claim in (component.root / "spec" / "pvcs").items():
         if (claim / "create").flag():

@@ -1,4 +1,4 @@
-"""Dynamo: it passes a deployment's constraints on in a PodCliqueSet; and its messages."""
+"""Dynamo: whether it created the PodCliqueSet with a deployment's constraints, and its messages."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -38,7 +38,7 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-    """Its condition where it is not True, or only because Dynamo treats Unknown as True."""
+    """Its condition if it is not True, or is True only because Dynamo treats Unknown as True."""
     unsure = _unsure_of_levels(workload)
     for ref, document in workload.members(DEPLOYMENTS):
         ready = features.condition(document, "Ready")
@@ -58,7 +58,7 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
 
 
 def _unsure_of_levels(workload: features.WorkloadObjects) -> Condition | None:
-    """The first condition of a PodCliqueSet by which the provider does not know of its levels."""
+    """The first condition by which the provider does not know the levels of a PodCliqueSet."""
     for _, document in workload.members(POD_CLIQUE_SETS):
         reported = features.condition(document, LEVELS_UNAVAILABLE)
         if reported and reported.status == "Unknown":

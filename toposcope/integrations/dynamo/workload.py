@@ -1,11 +1,11 @@
 """Dynamo's DynamoGraphDeployment: one topology, a level for it and for each component.
 
 Rules and messages: the CRDs of v1alpha1 and v1beta1 and the newest webhook (main, 2026-08), which
-says the same of both versions. v1alpha1 has resources in Dynamo's own form and the rest of the pod
+is the same for both versions. v1alpha1 has resources in Dynamo's own form and the rest of the pod
 in `extraPodSpec`; v1beta1 has a whole pod template, or one for each role. The topology is looked up
-on the pathway of `provider` only, and when the deployment is created: levels that go later keep no
-change from being accepted. Dynamo makes a clique of each component, and a scaling group of one with
-several nodes, so that each of its replicas is kept together by itself.
+on the pathway of `provider` only, and when the deployment is created: changes are accepted even if
+levels have disappeared since. Dynamo creates a clique for each component, and a scaling group for
+one with several nodes, so that each of its replicas is kept together separately.
 """
 
 import re
@@ -59,7 +59,7 @@ from toposcope.integrations.framework.system import (
 from toposcope.integrations.framework.unknown_fields import check_fields, schema
 
 _LEVEL_RULES: Final = frozenset({"dynamo/override", "dynamo/override-level", "dynamo/field"})
-"""Where one of these is broken, it is not known what has to stay together."""
+"""Rules whose violation makes it unknown what must stay together."""
 _DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 _OLDER_NAME, _NEWEST_NAME = TOPOLOGY_NAMES
 _IMMUTABLE: Final = (
@@ -68,7 +68,7 @@ _IMMUTABLE: Final = (
 )
 _TOP_KIND: Final = "ClusterTopologyBinding"
 _COMPONENT_KIND: Final = "ClusterTopology"
-"""What Dynamo calls the topology in its messages about a component."""
+"""Dynamo's word for the topology in its messages about a component."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ class _Component:
     replicas: int
     nodes: int
     pods: Mapping[str, Pods]
-    """The pods of one replica, by role; those of no role under an empty name."""
+    """The pods of one replica by role; pods without a role have an empty name."""
     overridden: Overridden
 
     @property
     def least(self) -> int:
-        """How many replicas start together; Dynamo's webhook sets 1 where nothing is set."""
+        """How many replicas start together; Dynamo's webhook defaults to 1."""
         min_available = self.field / "minAvailable"
         return min_available.number(1, least=1)
 
@@ -129,7 +129,7 @@ def _components(spec: Field) -> Iterator[_Component]:
 
 
 class _PodMaker:
-    """Makes the pods of one component."""
+    """Builds the pods of one component."""
 
     def __init__(self, component: Field, *, is_service: bool) -> None:
         self._main = _main_container(component) if is_service else None
@@ -181,7 +181,7 @@ def _main_container(service: Field) -> dict[str, int]:
 
 
 def _amounts(resources: Field) -> dict[str, int]:
-    """Dynamo's `gpu` counts what `gpuType` names; `custom` has other resources by their names."""
+    """Amounts in Dynamo's form: `gpu` counts resource `gpuType`, `custom` has others by name."""
     plain = {}
     for name, field in resources.properties():
         if name not in ("gpuType", "custom"):
@@ -202,12 +202,12 @@ class _Top:
     field: Field
     name: str | None = None
     topology: TopologyLevels | None = None
-    """None: not known, or not looked at."""
+    """None if unknown or not checked."""
     level: Level | None = None
 
 
 class _Deployment:
-    """A DynamoGraphDeployment and what it was before."""
+    """A DynamoGraphDeployment and its previous version."""
 
     def __init__(self, root: Field, cluster: ClusterFacts, before: Field | None) -> None:
         self._root = root
@@ -236,7 +236,7 @@ class _Deployment:
             self.levels[part.name] = level
 
     def check(self) -> Overrides:
-        """Note what else is wrong; returns what the overrides say."""
+        """Note what else is wrong. Returns the constraints of the overrides."""
         pathway = self.pathway
         check_transfer(self._spec, self._cluster, pathway, self._note, newest=self._newest)
         overrides = _overrides(self._spec, self.parts, self._cluster)
@@ -283,7 +283,7 @@ class _Deployment:
 
     @property
     def misunderstood(self) -> bool:
-        """Whether it is not known what has to stay together."""
+        """Whether it is unknown what must stay together."""
         if not self.pathway.keeps_together:
             return False
         if _misunderstood(self.top, self.parts, self.levels):
@@ -295,7 +295,7 @@ class _Deployment:
         return False
 
     def gangs(self, whole: Group) -> tuple[Group, ...]:
-        """What starts together: a scaling group or a clique for each component (graph.go).
+        """The gangs: a scaling group or a clique for each component (graph.go).
 
         Components of several nodes become scaling groups, the others cliques.
         """
@@ -363,7 +363,7 @@ def _any_constrained(parts: Sequence[_Component]) -> bool:
 
 
 def _name_field(root: Field) -> str:
-    """What the version calls the field with the topology's name."""
+    """The version's field with the topology's name."""
     api_version = str((root / "apiVersion").value)
     if api_version.endswith("/v1alpha1"):
         return _OLDER_NAME
@@ -399,7 +399,7 @@ def _note_no_topology(
     constraint: Field, name_field: str, cluster: ClusterFacts, note: Note
 ) -> None:
     text = "is required when any component topology constraint is set"
-    fix = f"name the topology: spec.topologyConstraint.{name_field}"
+    fix = f"set the topology in spec.topologyConstraint.{name_field}"
     known = did_you_mean("", cluster.topologies)
     if known:
         fix += f"; {known}"
@@ -415,7 +415,7 @@ def _check_name(
         _, _, called = name.path.rpartition(".")
         for other in TOPOLOGY_NAMES:
             if constraint / other:
-                fix = f"this version calls {other!r} {called!r}"
+                fix = f"in this version, {other!r} is named {called!r}"
                 break
         name.error("dynamo/topology-name", "Required value", fix)
     elif not name.value:
@@ -427,7 +427,7 @@ def _check_name(
 
 
 def _level(pack: Field, topology: TopologyLevels | None, note: Note, *, kind: str) -> Level | None:
-    """The level that is named; `kind` is what the message calls the topology."""
+    """The requested level; `kind` is the message's word for the topology."""
     domain = pack.text()
     if domain is None and pack.value != "":
         return None
@@ -436,7 +436,7 @@ def _level(pack: Field, topology: TopologyLevels | None, note: Note, *, kind: st
         text = f"{pack.path} in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'"
         fix = _fix(domain, topology)
         if not fix:
-            fix = "write lower-case letters, digits and '-', as the topology names its levels"
+            fix = "use lower-case letters, digits and '-', as in the topology's level names"
         pack.error("dynamo/domain-pattern", text, fix)
         return None
     return _existing_level(pack, domain, topology, note, kind=kind)
@@ -461,7 +461,7 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
         return ""
     by_key = topology.level(domain)
     if by_key:
-        taken = "Dynamo takes the domain"
+        taken = "Dynamo requires the domain here"
         return FixSuggestion(f"{taken}: write {by_key.domain!r}", taken)
     return did_you_mean(domain.lower(), topology.domains)
 
@@ -494,7 +494,7 @@ def _component_level(component: _Component, top: _Top, root: Field, note: Note) 
 def _misunderstood(
     top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None]
 ) -> bool:
-    """Whether a constraint asks for something that is no level, or not a possible one."""
+    """Whether a constraint requests something that is not a level, or not an allowed one."""
     pack = top.field / "packDomain"
     if pack.value is not None and top.level is None:
         return True
@@ -505,7 +505,7 @@ def _misunderstood(
 
 
 def _tree(root: Field, deployment: _Deployment, overrides: Overrides) -> Group:
-    """What has to stay together; a deployment has constraints of its own, or overrides."""
+    """The group that must stay together. A deployment has its own constraints or overrides."""
     by_name = {}
     for part in deployment.parts:
         own = deployment.levels[part.name]
@@ -539,7 +539,7 @@ def _role_of(part: _Component) -> disaggregated.Role:
 def _kept(
     group: Group, own: Level | None, constraint: OverriddenConstraint | None, overrides: Overrides
 ) -> Group:
-    """The group with its own level, and those of an override."""
+    """The group with its own level and those of an override."""
     topology = overrides.topology
     if constraint is None or topology is None:
         return replace(group, required=own)
@@ -583,7 +583,7 @@ def _of_nodes(part: _Component, own: Level | None, overrides: Overrides) -> Grou
 
 
 def _overridden_roles(part: _Component, overrides: Overrides) -> dict[str, OverriddenConstraint]:
-    """The constraints that are set in overrides of a component's roles."""
+    """The constraints set in overrides of a component's roles."""
     overridden = {}
     for role in SUFFIXES:
         constraint = overrides.roles.get((part.name, role))
@@ -593,7 +593,7 @@ def _overridden_roles(part: _Component, overrides: Overrides) -> dict[str, Overr
 
 
 def _parted(pods: Pods, nodes: int) -> dict[str, Pods]:
-    """Pods of no role, by the roles that they come to have."""
+    """Pods without a role, split by the roles that they will have."""
     by_role = {}
     for role in SUFFIXES:
         count = pods_of_role(role, nodes)
@@ -604,7 +604,7 @@ def _parted(pods: Pods, nodes: int) -> dict[str, Pods]:
 def _warn_of_host(
     top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None]
 ) -> None:
-    """Warn of several nodes on one host: impossible unless each pod uses a part of the node."""
+    """Warn about several nodes on one host, which works only if each pod uses part of the node."""
     for component in parts:
         level = levels[component.name]
         constraint = component.constraint
@@ -617,7 +617,7 @@ def _warn_of_host(
             f"{level.domain!r} keeps all {component.nodes} nodes' pods of a replica of "
             f"{component.name!r} on a single host"
         )
-        fix = "use a broader level, such as the rack, for what spans several nodes"
+        fix = "use a broader level, such as the rack, for a component that spans several nodes"
         (constraint / "packDomain").warn("dynamo/host-multinode", text, fix)
 
 
@@ -628,19 +628,16 @@ def _warn_not_enforced(pathway: Pathway, top: _Top, parts: Sequence[_Component])
     _, _, key = annotation.path.rpartition("[")
     written = str(annotation.value)
     value = written.lower()
-    text = f"with {key.rstrip(']')}: {value!r} topology constraints are neither checked nor kept"
+    text = f"with {key.rstrip(']')}: {value!r} topology constraints are neither checked nor applied"
     fix = "remove the annotation, or the constraints"
     annotation.warn(provider.PATHWAY_RULE, text, fix)
 
 
 def _check_unchanged(root: Field, parts: Sequence[_Component], before: Field) -> None:
-    """Note constraints that change: they cannot once the deployment exists.
-
-    The two may be in different versions.
-    """
+    """Note changed constraints, which are immutable. The two may have different versions."""
     then = _constraint(before)
     if _constraint(root) != then:
-        fix = "it is not set there"
+        fix = "it is unset in the cluster"
         if then is not None:
             fix = f"it is topology {then.topology!r}, packDomain {then.domain!r} in the cluster"
         (root / "spec" / "topologyConstraint").error("dynamo/immutable", _IMMUTABLE, fix)
@@ -662,7 +659,7 @@ def _check_unchanged(root: Field, parts: Sequence[_Component], before: Field) ->
 
 @dataclass(frozen=True, slots=True)
 class _WrittenConstraint:
-    """What a deployment's constraint says."""
+    """A deployment's constraint as written."""
 
     topology: str | None
     domain: str | None
@@ -670,7 +667,7 @@ class _WrittenConstraint:
 
 @dataclass(frozen=True, slots=True)
 class _WrittenDomain:
-    """What a component's constraint says."""
+    """A component's constraint as written."""
 
     name: str | None
 

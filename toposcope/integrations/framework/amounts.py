@@ -16,7 +16,7 @@ class _Scale(NamedTuple):
     bytes: int
     unit: str
     parts: int
-    """Parts of the unit that are shown: tenths, or none."""
+    """Fractions of the unit that are shown: tenths, or none."""
 
 
 _SCALES: Final = (
@@ -31,15 +31,15 @@ _SCALES: Final = (
 def amount(resource: str, count: int, needs: int = 0) -> str:
     """An amount with its unit: `8 GPUs`, `1.5 CPU cores`, `64 GiB of memory`, `2 rdma/ib`.
 
-    Rounded up; with `needs` it is what is there of so many that are needed, in the same unit and
-    rounded down, so that too little never looks like enough.
+    Rounded up. With `needs` it is the amount available of `needs`: in the same unit and rounded
+    down, so that too little never looks like enough.
     """
     number, unit = _scaled(resource, count, needs)
     return f"{number} {unit}"
 
 
 def number_of(resource: str, count: int, needs: int) -> str:
-    """The amount without its unit, which was named already; bytes keep theirs."""
+    """The amount without its unit, which was named before; bytes keep theirs."""
     number, unit = _scaled(resource, count, needs)
     if not is_bytes(resource):
         return number
@@ -60,7 +60,7 @@ def unit_of(resource: str, count: int) -> str:
 
 
 def amounts(each: Iterable[tuple[str, int]]) -> str:
-    """`8 GPUs, 16 CPU cores and 64 GiB of memory`; pods go without saying."""
+    """`8 GPUs, 16 CPU cores and 64 GiB of memory`; pods are left out."""
     words = []
     for resource, count in each:
         if resource != PODS:

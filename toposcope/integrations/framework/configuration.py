@@ -17,16 +17,16 @@ Document = Mapping[str, Any]
 
 
 class Configuration:
-    """Topology resources, pools, groups of pods. A system overrides what it has."""
+    """Topology resources, pools, groups of pods. A system overrides the parts that it has."""
 
     kinds: tuple[PublishedKind, ...] = ()
     """Its topology resources."""
     plain_field: str = ""
-    """The field at the top by which a document without a kind is known; empty: it has none."""
+    """The top-level field that identifies a document without a kind; empty if there is none."""
     plain_title: str = ""
-    """What such a document is."""
+    """The name of such a document in messages."""
     from_cluster: tuple[Kind, ...] = ()
-    """The kinds of `decisive` that only the cluster has, and no document makes."""
+    """The kinds of `decisive` that exist only in the cluster, never in files."""
 
     def read(self, document: Any, catalogue: Catalogue) -> TopologyLevels:
         """The levels of a topology resource. Raises UnreadableDocumentError."""
@@ -37,7 +37,7 @@ class Configuration:
         raise NotImplementedError
 
     def expanded(self, text: bytes) -> bytes | None:
-        """The YAML that the system makes of a template; None: it is none of its templates.
+        """The YAML that the system renders from a template; None if it is not one of its templates.
 
         Raises UnreadableDocumentError.
         """
@@ -45,7 +45,7 @@ class Configuration:
         return None
 
     def configure(self, cluster: ClusterFacts, document: Document) -> ClusterFacts | None:
-        """What is known with this document beside a workload; None: it is none of the system's."""
+        """The facts with this document added; None if it is not one of the system's."""
         for kind in self.kinds:
             if kind.key == kind_of(document):
                 with suppress(UnreadableDocumentError):
@@ -57,6 +57,6 @@ class Configuration:
         return None
 
     def members(self, cluster: ClusterFacts, documents: Collection[Document]) -> ClusterFacts:
-        """What is known with the pods of groups that are among the documents."""
+        """The facts with the pods of the groups in the documents added."""
         del documents
         return cluster

@@ -1,8 +1,8 @@
-"""The constraint tree: what a workload asks for, whatever system it is written for.
+"""The constraint tree: what a workload requests, whatever system it is written for.
 
 A group is kept together at its `required` level, and, where that is possible, at its `preferred`
-one. Its copies are independent of each other: each is kept together by itself. What is below a
-group stays inside the domain of the group.
+one. Its copies are independent of each other: each is kept together separately. Groups below a
+group stay inside its domain.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,15 +17,15 @@ from toposcope.integrations.framework.pod_rules import NO_RULES, PodRules
 
 @dataclass(frozen=True, slots=True)
 class ClaimRef:
-    """A resource claim of a pod: one of its own, made of a template, or one that pods may share."""
+    """A resource claim of a pod: its own, created from a template, or one that pods may share."""
 
     kind: Literal["ResourceClaimTemplate", "ResourceClaim"]
     namespace: str
     name: str
     device_class: str = ""
-    """The class of its devices, where an operator makes the template of what the workload says."""
+    """The class of its devices, if an operator creates the template from the workload."""
     devices: int = 0
-    """How many it asks for then."""
+    """How many devices it requests then."""
 
     @property
     def handle(self) -> str:
@@ -35,9 +35,10 @@ class ClaimRef:
 
 @dataclass(frozen=True, slots=True)
 class GpuShare:
-    """A part of each of some GPUs, which no device plugin offers: the scheduler counts these.
+    """A fraction of each of some GPUs.
 
-    It is a part of one GPU's memory, or so many MiB of it.
+    No device plugin offers these: the scheduler counts them. It is a fraction of one GPU's memory,
+    or an amount of it in MiB.
     """
 
     devices: int
@@ -47,7 +48,7 @@ class GpuShare:
 
     @property
     def resource(self) -> str:
-        """What stands for it among requests: `x 0.5 gpu`."""
+        """Its name among requests: `x 0.5 gpu`."""
         part = f"{self.fraction:g} gpu"
         if self.memory_mib:
             part = f"{self.memory_mib} MiB of a gpu"
@@ -58,13 +59,13 @@ class GpuShare:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why pods get no node whatever room there is, or may get none."""
+    """Why pods get no node, or may get none, even on an empty cluster."""
 
     kind: Literal["never", "full", "unclear"]
-    """As long as they are written so; until somebody acts; it is not known."""
+    """As long as the spec says so; until somebody acts; unknown."""
     reason: str
     may_open_nodes: bool = False
-    """Whether what is not known may also let them onto more nodes."""
+    """Whether the unknown facts may also allow more nodes."""
 
 
 Resources = tuple[tuple[str, int], ...]
@@ -83,11 +84,11 @@ class Priority:
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """What becomes of pods between their template and a scheduler."""
+    """What happens to pods between their template and a scheduler."""
 
     namespace: str = ""
     scheduler: str = ""
-    """`schedulerName`; empty where the template names none."""
+    """`schedulerName`; empty if the template sets none."""
     gates: tuple[str, ...] = ()
     """The names of their scheduling gates."""
     priority: Priority = Priority()
@@ -97,9 +98,9 @@ class Creation:
     has_deadline: bool = False
     """Whether `activeDeadlineSeconds` is set."""
     is_best_effort: bool = False
-    """Whether no container says anything of CPU and memory."""
+    """Whether no container requests or limits CPU or memory."""
     crosses_namespaces: bool = False
-    """Whether they ask to be near pods of other namespaces, or away from them."""
+    """Whether they have affinity or anti-affinity to pods of other namespaces."""
     holds: tuple[Hold, ...] = ()
 
 
@@ -115,21 +116,21 @@ class Pods:
     """
     node_filter: NodeFilter = ANY_NODE
     claims: tuple[ClaimRef, ...] = ()
-    """What they get devices by, which `requests` say nothing of."""
+    """The claims by which they get devices, which `requests` do not contain."""
     share: GpuShare | None = None
-    """The part of a GPU that is among their requests."""
+    """The fraction of a GPU that is among their requests."""
     creation: Creation = field(default=Creation(), compare=False)
-    """No scheduler goes by it: pods that differ in nothing else look the same to one."""
+    """No scheduler uses it: pods that differ in nothing else look the same to one."""
     rules: PodRules = NO_RULES
-    """What they ask of the pods around them."""
+    """Their rules about other pods."""
 
     def sharing(self, share: GpuShare) -> "Pods":
-        """The pods with a part of a GPU among their requests."""
+        """The pods with a fraction of a GPU among their requests."""
         requests = tuple(sorted([*self.requests, (share.resource, 1)]))
         return replace(self, requests=requests, share=share)
 
     def instead_of_share(self, resource: str, amount: int) -> "Pods":
-        """The pods that request something else instead of their part of a GPU."""
+        """The pods that request something else instead of their fraction of a GPU."""
         requests = dict(self.requests)
         if self.share:
             del requests[self.share.resource]
@@ -146,7 +147,7 @@ class Group:
     """Pods and smaller groups that belong together."""
 
     name: str
-    """What an admin calls it: `decode`, `replica of prefill`."""
+    """Its name for people: `decode`, `replica of prefill`."""
     pods: tuple[Pods, ...] = ()
     groups: tuple["Group", ...] = ()
     required: Level | None = None
@@ -157,18 +158,18 @@ class Group:
     level. As for pod anti-affinity, a domain is then the value of the level's label alone, whatever
     lies above it."""
     kind: str = ""
-    """What its system calls such a group: `clique`, `pod set`; empty where nobody goes by it."""
+    """The system's word for such a group: `clique`, `pod set`; empty if nobody uses one."""
     own_name: str = ""
-    """Its name among those of its kind, or that of what it is a part of."""
+    """Its name among those of its kind, or the name of the group that it is a part of."""
     part: str = ""
-    """What one copy is to `own_name`: `replica`, `slice`; empty: a group in its own right."""
+    """What one copy is of `own_name`: `replica`, `slice`; empty for an independent group."""
     leader: Pods | None = None
     """The pod of each copy that is placed first, and takes all others into its domain of the
-    required level; None: they are placed together, or the scheduler knows of all of them."""
+    required level; None if they are placed together, or the scheduler knows all of them."""
 
     @staticmethod
     def of_kind(kind: str, own_name: str, pods: tuple[Pods, ...] = ()) -> "Group":
-        """A group that is called by its kind and its own name."""
+        """A group named by its kind and its own name."""
         return Group(f"{kind} {own_name}", pods, kind=kind, own_name=own_name)
 
     @staticmethod
@@ -177,11 +178,11 @@ class Group:
         return Group(f"{part} of {whole}", pods, own_name=whole, part=part)
 
     def around(self, pods: tuple[Pods, ...] = (), groups: tuple["Group", ...] = ()) -> "Group":
-        """A group of the same name that asks for nothing."""
+        """A group of the same name without constraints."""
         return Group(self.name, pods, groups, own_name=self.own_name, part=self.part)
 
     def with_pods(self, change: Callable[[Pods], Pods]) -> "Group":
-        """The group with all its pods, and those below it, changed."""
+        """The group with `change` applied to its pods and to those below it."""
         pods = [change(kind) for kind in self.pods]
         groups = [group.with_pods(change) for group in self.groups]
         return replace(self, pods=tuple(pods), groups=tuple(groups))
@@ -195,7 +196,7 @@ class Group:
 
     @property
     def unconstrained(self) -> bool:
-        """Whether nothing in it asks for a level."""
+        """Whether nothing in it requests a level."""
         for group, _ in self.everything():
             if group.required or group.preferred:
                 return False
@@ -204,8 +205,8 @@ class Group:
     def simplified(self) -> "Group":
         """The group without empty groups.
 
-        Pods that need not stay together belong to the group around them. A group that asks for
-        nothing itself and has nothing but one other group in it gives way to that one.
+        Pods that need not stay together belong to the group around them. A group without
+        constraints that contains only one group is replaced by that one.
         """
         pods = [pod for pod in self.pods if pod.count]
         constrained = []
@@ -285,7 +286,7 @@ def count_of_pods(groups: Iterable[Group]) -> int:
 
 
 def levels_asked_for(groups: Iterable[Group]) -> Iterator[Level]:
-    """The levels that these groups and all below them require or prefer."""
+    """The levels that these groups and the groups below them require or prefer."""
     for group in nested(groups):
         for level in (group.required, group.preferred):
             if level:
@@ -309,15 +310,15 @@ class OfferedNode(Protocol):
 
     @property
     def obstacle(self) -> str:
-        """Why it takes no new pod; empty: it does."""
+        """Why it accepts no new pods; empty if it does."""
 
     @property
     def free(self) -> Mapping[str, int]:
-        """What is left on it, by resource."""
+        """What is free on it, by resource."""
 
     @property
     def total(self) -> Mapping[str, int]:
-        """What it has."""
+        """What it has in total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,30 +326,29 @@ class Decision:
     """What a scheduler would do with a workload."""
 
     refusal: str = ""
-    """Why it would wait; empty: it is placed."""
+    """Why it would wait; empty if it is placed."""
     no_flavor: bool = False
-    """Whether it gets no flavor, for lack of quota or because none takes its pods, whatever room
-    there is.
+    """Whether it gets no flavor, because quota is missing or no flavor accepts its pods, even on an
+    empty cluster.
     """
     placed: tuple[tuple[Pods, str, int], ...] = ()
     """Pods, their node and how many of them it gets; the node is empty where a whole domain was
     assigned.
     """
     topology: str | None = None
-    """The topology that they were assigned on; None: nodes are left to another scheduler."""
+    """The topology on which they were assigned; None if another scheduler chooses the nodes."""
     notes: tuple[str, ...] = ()
     has_fewer_pods: bool = False
-    """Whether it takes fewer pods than the workload asks for."""
+    """Whether it admits fewer pods than the workload requests."""
     partly: bool = False
-    """Whether only some of many copies were tried, for the sake of time: the others may find no
-    room.
+    """Whether only some of many copies were tried, to save time: the others may not fit.
     """
     is_split: bool = False
-    """Whether its parts are placed by different topologies, or some of them by none: no search on
-    one topology says where.
+    """Whether its parts are placed on different topologies, or some on none, so no search on one
+    topology can place them.
     """
     doubt: str = ""
-    """Why it is not known whether it is placed; empty: it is known."""
+    """Why it is unknown whether it is placed; empty if it is known."""
 
 
 class Admission(Protocol):
@@ -364,13 +364,13 @@ class Admission(Protocol):
     def decide(self, nodes: Sequence[OfferedNode], *, emptied: bool = False) -> Decision:
         """What the scheduler would do now.
 
-        `emptied`: as if nothing else were running or admitted, and all nodes were Ready.
+        With `emptied`, as if nothing else were running or admitted and all nodes were Ready.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a domain, so that no other group of its kind may use it."""
+    """The owner of a domain that no other group of its kind may use."""
 
     level: Level
     domain: str
@@ -381,56 +381,59 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one workload asks of one topology."""
+    """What one workload requests from one topology."""
 
     system: str
-    """Who places it, by the name of the reader."""
+    """The system that places it, by the name of its reader."""
     handle: str
     """`kind/name -n namespace`."""
     groups: tuple[Group, ...]
     topology: str | None = None
-    """The topology whose levels count; None: it asks for none."""
+    """The topology whose levels it uses; None if it requests none."""
     levels: tuple[Level, ...] = ()
-    """The node labels that count where it names no topology: pod affinity knows nothing else."""
+    """The node labels that it uses without a topology, by pod affinity."""
     placeable: bool = True
-    """False: too little is known to say whether it fits; the notes say what."""
+    """False if too little is known to say whether it fits; the notes say what is missing."""
     notes: tuple[str, ...] = ()
-    """What the admin should know about how the workload was read."""
+    """What the reader assumed or left out."""
     gang: bool | None = None
-    """Where the scheduler starts whole gangs. True: all pods of a copy start, or none. False: one
-    after the other, the first pod decides the domain."""
+    """How the scheduler starts pods.
+
+    True: all pods of a copy, or none. False: one after the other, and the first pod decides the
+    domain.
+    """
     pod_groups: tuple[Group, ...] = ()
-    """What the scheduler places at once each, where that is not `groups`."""
+    """The units that the scheduler places, if these are not `groups`."""
     least: tuple[Group, ...] = ()
-    """What of it has to start, where it is no failure that the others wait for room."""
+    """The part of it that has to start; the others may wait for room."""
     queue: str = ""
-    """The scheduler's queue; empty: not known."""
+    """The scheduler's queue; empty if unknown."""
     queue_group: str = ""
-    """The API group of that queue; empty: that of the scheduler that places whole gangs."""
+    """The API group of that queue; empty for the gang scheduler's own."""
     queue_field: str = ""
-    """Where its document names that queue, or may; empty: not known."""
+    """The field in which its document names that queue, or may; empty if unknown."""
     preemptible: bool = True
-    """Whether it may be evicted: then only the limits of its queue bind it, not the quota."""
+    """Whether it may be evicted: then only the limits of its queue apply, not the quota."""
     admission: Admission | None = None
-    """How the scheduler decides, where its procedure is known; None: only what is possible is
-    known.
+    """How the scheduler decides; None if its procedure is unknown.
     """
     doubt: str = ""
-    """Why the scheduler may find no place though there is one; empty: it tries every placement."""
+    """Why the scheduler may miss a valid placement; empty if it tries every one."""
     certain: tuple[Group, ...] = ()
-    """Where these fit, it finds one all the same."""
+    """If these fit, it finds a placement all the same."""
     suspended: str = ""
-    """The field that suspends it, where no queue does that: it has no pods; empty: it has."""
+    """The field by which it is suspended (not by a queue) and so has no pods; empty if it is not.
+    """
     unread: tuple[UnreadField, ...] = ()
-    """The fields of its document that may decide and are not read: no verdict holds then."""
+    """The unread fields of its document that may decide: they make any verdict unclear."""
     certain_too: tuple[Group, ...] = ()
-    """The same, where those do not fit."""
+    """Unread fields that matter only if it does not fit."""
     holders: tuple[Holder, ...] = ()
-    """Who holds domains that `groups` keep off."""
+    """The owners of domains that `groups` avoid."""
     once_left: tuple[Group, ...] = ()
-    """The groups as they could be placed if nobody held these domains."""
+    """The groups without the constraint to avoid these domains."""
     unknown: str = ""
-    """What is not known of it, so that nobody can say whether it fits; empty: nothing."""
+    """The unknown fact that keeps the verdict open; empty if there is none."""
 
 
 PodGroupName = tuple[str, str]
@@ -451,6 +454,6 @@ PodGroupMembers = Mapping[PodGroupName, tuple[PodGroupMember, ...]]
 def starts_with(scheduler: str, minimum: int, total: int) -> str:
     """The note on a gang that is smaller than its pods."""
     return (
-        f"room is checked for {minimum} of {total} pods: {scheduler} starts these together, "
-        "the others where there is room left"
+        f"room is checked for {minimum} of {total} pods: {scheduler} starts these together, and "
+        "the others if there is room"
     )

@@ -1,4 +1,4 @@
-"""Containers of a pod spec: what they request, and what the API server refuses of it.
+"""Containers of a pod spec: what they request, and what the API server rejects.
 
 Source: Kubernetes 1.36 (pkg/apis/core/validation: validateResourceRequirements; k8s.io/api's
 defaults). Messages are the API server's.
@@ -18,7 +18,7 @@ from toposcope.kube.pod_resources import (
 )
 
 _OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-"""The resources without a domain that a container may have, besides huge pages."""
+"""Resources without a domain that a container may request, besides huge pages."""
 _HUGE_PAGES: Final = "hugepages-"
 _BINARY_UNITS: Final = {"Ti": 1 << 40, "Gi": 1 << 30, "Mi": 1 << 20, "Ki": 1 << 10}
 """The largest first."""
@@ -43,7 +43,7 @@ class Container:
 
 
 def containers_of(spec: Field) -> list[Container]:
-    """The containers and init containers of a pod spec; what is wrong becomes findings."""
+    """The containers and init containers of a pod spec. Records a finding for each error."""
     containers = []
     for written in (spec / "containers").items():
         containers.append(_container(written))
@@ -81,7 +81,7 @@ def requests_of(resources: Field) -> dict[str, int]:
 
 
 def amounts_of(quantities: Field) -> dict[str, int]:
-    """An object of quantities by resource; invalid ones become findings and are left out."""
+    """An object of quantities by resource. Invalid ones are recorded as findings and left out."""
     amounts = {}
     for resource, quantity in quantities.properties():
         value = _amount(resource, quantity)
@@ -91,7 +91,7 @@ def amounts_of(quantities: Field) -> dict[str, int]:
 
 
 def _amount(resource: str, quantity: Field) -> int | None:
-    """A quantity in the unit of its resource; None where there is none, or an invalid one."""
+    """A quantity in the unit of its resource; None if missing or invalid."""
     written = quantity.value
     if written is None:
         return None
@@ -104,7 +104,7 @@ def _amount(resource: str, quantity: Field) -> int | None:
         quantity.error("pods/quantity", error.problem, error.fix)
         return None
     if value < 0:
-        quantity.error("pods/quantity", f"{written!r} is below zero", "write 0 or more")
+        quantity.error("pods/quantity", f"{written!r} is negative", "write 0 or more")
         return None
     return value
 
@@ -129,7 +129,7 @@ def total_of(
 
 
 def check_resources(containers: Iterable[Container]) -> bool:
-    """Note what the API server refuses of written resources; whether there is any such thing."""
+    """Note what the API server rejects in resources as written. Returns whether there is any."""
     is_refused = False
     for container in containers:
         for problem in _problems(container.where):
@@ -139,7 +139,7 @@ def check_resources(containers: Iterable[Container]) -> bool:
 
 
 def check_defaulted(containers: Iterable[Container]) -> bool:
-    """Note requests above a limit that was not written; whether there is any such thing."""
+    """Note requests above a limit that comes from a default. Returns whether there are any."""
     is_refused = False
     for container in containers:
         written = container.where / "limits"
@@ -149,7 +149,7 @@ def check_defaulted(containers: Iterable[Container]) -> bool:
                 continue
             most = quantity_text(resource, limit)
             message = f"must be less than or equal to {resource} limit of {most}"
-            fix = "a LimitRange sets that limit; write one of your own"
+            fix = "a LimitRange sets that limit; set your own"
             (container.where / "requests").error("pods/request-over-limit", message, fix)
             is_refused = True
     return is_refused
@@ -200,11 +200,11 @@ def _exact(resource: str, quantity: Field) -> int | None:
 def _problems_of_quantity(resource: str, quantity: Field) -> Iterator[_Problem]:
     if "/" not in resource and not _is_standard(resource):
         message = "must be a standard resource for containers"
-        fix = f"name it with its domain, as in nvidia.com/{resource}"
+        fix = f"add its domain, as in nvidia.com/{resource}"
         yield _Problem(quantity, "pods/resource-name", message, fix)
     elif is_extended(resource) and not is_whole(quantity.value):
         message = "must be an integer"
-        fix = f"write a whole number: {resource} comes in whole pieces, {quantity.value} is none"
+        fix = f"write a whole number: {resource} comes only in whole numbers, not {quantity.value}"
         yield _Problem(quantity, "pods/integer", message, fix)
 
 
@@ -213,12 +213,12 @@ def _is_standard(resource: str) -> bool:
 
 
 def is_extended(resource: str) -> bool:
-    """Whether it is a device plugin's or an operator's, and not Kubernetes' own."""
+    """Whether it belongs to a device plugin or operator, not to Kubernetes itself."""
     return "/" in resource and _NATIVE_DOMAIN not in resource
 
 
 def _problems_of_pairs(resources: Field) -> Iterator[_Problem]:
-    """What requests and limits say that cannot both hold."""
+    """Requests and limits that contradict each other."""
     limits = dict(_properties(resources / "limits"))
     for resource, request in _properties(resources / "requests"):
         can_overcommit = not is_extended(resource) and not resource.startswith(_HUGE_PAGES)
@@ -226,7 +226,7 @@ def _problems_of_pairs(resources: Field) -> Iterator[_Problem]:
         if limit is None:
             if not can_overcommit:
                 message = "Limit must be set for non overcommitable resources"
-                fix = f"add limits.{resource}: {request.value}, as requests say"
+                fix = f"add limits.{resource}: {request.value}, equal to the request"
                 yield _Problem(resources / "limits", "pods/limit-required", message, fix)
             continue
 

@@ -1,10 +1,10 @@
-"""Labels that controllers give to the pods they make, which selectors of other pods may go by."""
+"""Labels that controllers add to the pods they create, which other pods' selectors may use."""
 
 from collections.abc import Callable
 from typing import Final
 
 NEW: Final = "\0new"
-"""The value of a label that a controller makes up: all new pods share it, no older one has it."""
+"""A value that a controller generates: all new pods share it, and no older pod has it."""
 
 Labels = dict[str, str]
 
@@ -22,7 +22,7 @@ _DOMAINS: Final = (
 
 
 def is_added(key: str, group: str) -> bool:
-    """Whether it is a label that controllers give to the pods of an object of this API group.
+    """Whether controllers add this label to the pods of an object of this API group.
 
     They do so under their own domain: an operator of `batch.example.com` adds `example.com/job`.
     """

@@ -13,13 +13,13 @@ from toposcope.text import escaped
 _MAX_SHOWN: Final = 60
 
 Severity = Literal["error", "warning", "advice"]
-"""Refused, or would never run as meant; accepted but not what it seems; could be better."""
+"""Rejected, or never runs as intended; accepted, but misleading; could be better."""
 
 
 class FixSuggestion(str):
-    """A fix that says what was probably meant.
+    """A fix that suggests what was probably meant.
 
-    `anywhere` is as much of it as holds in any cluster.
+    `anywhere` is the part that is true in any cluster.
     """
 
     __slots__ = ("anywhere",)
@@ -27,7 +27,7 @@ class FixSuggestion(str):
     anywhere: str
 
     def __new__(cls, fix: str, anywhere: str = "") -> Self:
-        """`anywhere`: all of it, where it is empty."""
+        """An empty `anywhere` means the whole fix."""
         suggestion = super().__new__(cls, fix)
         suggestion.anywhere = anywhere or fix
         return suggestion
@@ -35,7 +35,7 @@ class FixSuggestion(str):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing about one field of a document."""
+    """A problem with one field of a document."""
 
     rule: str
     """A stable identifier for scripts: `system/unknown-domain`."""
@@ -43,36 +43,36 @@ class Finding:
     field: str
     """Its path in the document, empty for the document as a whole."""
     message: str
-    """In the system's own words where its webhook or condition has some."""
+    """In the words of the system's webhook or condition, if it has some."""
     fix: str = ""
     value: str = ""
-    """What the field says, where that is text: the name of a level, of a topology."""
+    """The value of the field, if it is text: the name of a level, or of a topology."""
     suggestion: str | None = None
-    """What was probably meant, as far as that holds in any cluster; None: the fix does not say."""
+    """What was probably meant, as far as it is true in any cluster; None if the fix does not say.
+    """
     malformed: bool = False
-    """Whether the value has a wrong form, whatever there is in the cluster."""
+    """Whether the value is malformed, whatever exists in the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadField:
-    """A field that is set, that may decide where pods run, and that is not read."""
+    """A field that is set and may decide where pods run, but is not read."""
 
     field: str
     """Its path in the document."""
     why: str
     """Why it matters."""
     is_known: bool = True
-    """Whether Toposcope knows what it is for."""
+    """Whether Toposcope knows its meaning."""
 
 
+MALFORMED: Final = "type"
+"""The rule of values of a wrong type."""
 _LARGEST: Final = (1 << 63) - 1
 
 
 class Field:
-    """One value of a document, None where there is none.
-
-    Fields of one document share the list of findings.
-    """
+    """One value of a document, None if missing. Fields of a document share the list of findings."""
 
     __slots__ = ("_name", "_parent", "_surroundings", "findings", "value")
 
@@ -94,7 +94,7 @@ class Field:
 
     @property
     def path(self) -> str:
-        """Where it is in the document: `spec.levels[0].nodeLabel`.
+        """Its path in the document: `spec.levels[0].nodeLabel`.
 
         Names with dots, such as label keys, are in brackets.
         """
@@ -110,14 +110,14 @@ class Field:
 
     @property
     def root(self) -> "Field":
-        """The document that it is in."""
+        """The root of its document."""
         if self._parent is None:
             return self
         return self._parent.root
 
     @property
     def surroundings(self) -> Surroundings:
-        """What is known of the cluster around the document."""
+        """What is known about the cluster around the document."""
         return self.root._surroundings  # noqa: SLF001 - of the same class
 
     def beside(self, name: str) -> "Field":
@@ -140,7 +140,7 @@ class Field:
         return Field(value, name, self.findings, self)
 
     def with_value(self, value: Any) -> "Field":
-        """The same place with another value, as what an operator makes of it."""
+        """The same field with another value, such as one that an operator sets."""
         return Field(
             value,
             self._name,
@@ -179,10 +179,7 @@ class Field:
                 self.wrong("an object whose property names are strings")
 
     def text(self) -> str | None:
-        """A string; None where there is none or an empty one.
-
-        Kubernetes takes both for "not set".
-        """
+        """A string; None if missing or empty, which Kubernetes both treats as "not set"."""
         value = self.value
         if value is None or isinstance(value, str):
             return value or None
@@ -227,25 +224,28 @@ class Field:
         return texts
 
     def error(self, rule: str, message: str, fix: str = "") -> None:
-        """Note that a system would refuse this value."""
+        """Record that a system would reject this value."""
         self._note(rule, "error", message, fix)
 
     def malformed(self, rule: str, message: str, fix: str = "") -> None:
-        """Note that a system would refuse this value for its form, whatever the cluster has."""
+        """Record that a system would reject this value as malformed, whatever the cluster has."""
         self._note(rule, "error", message, fix, malformed=True)
 
     def warn(self, rule: str, message: str, fix: str = "") -> None:
-        """Note that this value is accepted but does not do what its author seems to expect."""
+        """Record that this value is accepted but does not do what its author seems to expect."""
         self._note(rule, "warning", message, fix)
 
     def advise(self, rule: str, message: str, fix: str = "") -> None:
-        """Note that there is a better way."""
+        """Record that there is a better way."""
         self._note(rule, "advice", message, fix)
 
     def _note(
         self, rule: str, severity: Severity, message: str, fix: str, *, malformed: bool = False
     ) -> None:
-        """Note a finding; names and values in it are the document's, which may hold anything."""
+        """Record a finding.
+
+        Names and values in it come from the document, which may contain anything.
+        """
         suggestion = None
         if isinstance(fix, FixSuggestion):
             suggestion = escaped(fix.anywhere)
@@ -266,16 +266,16 @@ class Field:
         self.findings.append(finding)
 
     def wrong(self, expected: str, fix: str = "") -> None:
-        """Note that the value has the wrong type."""
+        """Record that the value has the wrong type."""
         shown = repr(self.value)
         if len(shown) > _MAX_SHOWN:
             shown = shown[:_MAX_SHOWN] + "..."
         message = f"is {shown}, expected {expected}"
-        self.error("type", message, fix)
+        self.error(MALFORMED, message, fix)
 
 
 Note = Callable[[Field, str, str, str], None]
-"""`Field.error`, or `Field.warn` where what would be refused of a new object is accepted."""
+"""`Field.error`, or `Field.warn` where an existing object is accepted and a new one is not."""
 
 
 def kind_of(document: Any) -> tuple[str, str]:
@@ -303,7 +303,7 @@ def namespace_of(root: Field) -> str:
 
 
 def handle_of(root: Field) -> str:
-    """What kubectl calls the object: `kind/name -n namespace`."""
+    """The object as kubectl takes it: `kind/name -n namespace`."""
     kind = (root / "kind").text() or "object"
     metadata = root / "metadata"
     name = name_of(root)

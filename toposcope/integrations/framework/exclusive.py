@@ -1,8 +1,8 @@
 """Exclusive placement of groups of pods.
 
-Pod affinity and anti-affinity over one node label. The label need not be a level of any topology,
-and a domain is the label's value alone. The anti-affinity counts every running pod of another
-group, so their domains are occupied.
+Pod affinity and anti-affinity over one node label. The label need not be a level of any topology: a
+domain is a value of the label. The anti-affinity applies to every running pod of another group, so
+their domains are occupied.
 """
 
 from dataclasses import replace
@@ -21,9 +21,9 @@ _MAX_LISTED: Final = 12
 def exclusive_level(
     annotation: Field, cluster: ClusterFacts, rule: str, message: str
 ) -> Level | None:
-    """The node label that the annotation names, as a level; None where there is no annotation.
+    """The node label that the annotation names, as a level; None without an annotation.
 
-    `message` is what the system says when the node it looks at lacks the label.
+    `message` is the system's error for a node without the label.
     """
     key = annotation.text()
     if key is None:
@@ -40,7 +40,7 @@ def exclusive_level(
 
 
 def _fix(key: str, cluster: ClusterFacts) -> str:
-    """What to do about a label that no node carries."""
+    """What to do about a label that no node has."""
     fix = f"no node carries the label {key!r}"
     meant = did_you_mean_key(key, cluster.topologies.values())
     if not isinstance(meant, FixSuggestion) and len(cluster.node_labels) <= _MAX_LISTED:
@@ -51,7 +51,7 @@ def _fix(key: str, cluster: ClusterFacts) -> str:
 
 
 def kept_off(pods: Pods, key: str, values: tuple[str, ...]) -> Pods:
-    """The pods, kept off the nodes whose label has one of these values."""
+    """The pods, excluded from the nodes whose label has one of these values."""
     if not values:
         return pods
     unoccupied = Expression(key, "NotIn", values)
@@ -72,7 +72,7 @@ def kept_off(pods: Pods, key: str, values: tuple[str, ...]) -> Pods:
 def holders(
     cluster: ClusterFacts, level: Level, pod_label: str, kind: str, name_label: str
 ) -> tuple[Holder, ...]:
-    """Who holds domains of a level by pods with `pod_label`; `name_label` names their set."""
+    """The owners of the domains in which pods with `pod_label` run; `name_label` names a set."""
     held = []
     for domain, pod in sorted(cluster.holders(pod_label, level.key).items()):
         name = pod.labels.get(name_label, "?")

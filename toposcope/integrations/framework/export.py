@@ -1,4 +1,4 @@
-"""The formats that a topology is written in: what `FORMATS` in a system's `export.py` lists."""
+"""The formats in which a topology can be written, listed by a system's `FORMATS`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from toposcope.integrations.framework.levels import TopologyLevels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """What a user may say about one format, by the flags that it declares."""
+    """The options of one format, set by the flags that it declares."""
 
     name: str | None = None
-    """The resource's name; None: that of the topology."""
+    """The resource's name; None for the topology's name."""
     cluster_id: str | None = None
     level: str | None = None
     block_size: int | None = None
@@ -30,7 +30,7 @@ class ExportFlag:
     metavar: str | None = None
     choices: tuple[int, ...] | None = None
     number: str = ""
-    """What its number is, as in `a number of nodes`; at least 1. Empty: it takes no number."""
+    """What its number counts, as in `a number of nodes`; at least 1. Empty for a flag of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Variant:
     note: str = ""
     """What to know about it."""
     missing: Callable[[ExportOptions], str] | None = None
-    """What the document lacks for want of a flag, and what to do; empty: nothing."""
+    """What the document lacks without a flag, and what to do; empty if it is complete."""
 
     def notes(self, options: ExportOptions) -> tuple[str, ...]:
         """What to know about the document."""
@@ -65,10 +65,10 @@ class LevelsFormat:
     name: str
     variants: tuple[Variant, ...]
     json: bool = False
-    """Whether it is written as JSON where the user does not say."""
+    """Whether JSON is the default."""
     flags: tuple[ExportFlag, ...] = ()
     loses_own_names: bool = False
-    """Whether the scheduler leaves out nodes whose hostname is the value of the broadest level."""
+    """Whether the scheduler ignores nodes whose hostname is the value of the broadest level."""
 
 
 class Hierarchy(Protocol):
@@ -76,7 +76,7 @@ class Hierarchy(Protocol):
 
     @property
     def name(self) -> str:
-        """The topology's name; empty where there is none."""
+        """The topology's name; empty if there is none."""
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -86,7 +86,7 @@ class Hierarchy(Protocol):
         """The nodes by their levels."""
 
     def level(self, name: str) -> int:
-        """The position of a level. Raises an error that says which levels there are."""
+        """The position of a level. Raises an error that lists the levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,11 @@ class NodesFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedNode:
-    """What a file of one node is made of."""
+    """The facts of one node that a file is written from."""
 
     name: str
     matrix: str
-    """The annotation that its agent wrote."""
+    """The annotation that its agent published."""
     labels: Mapping[str, str]
 
 

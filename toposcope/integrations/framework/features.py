@@ -2,7 +2,7 @@
 
 A system's `waiting.py` says what has to be installed and enabled for its topology constraints to
 count (`check`), what its objects report (`messages`): pure functions over `WorkloadObjects`, which
-`toposcope explain` fills. What its messages mean, wherever they turn up, is in its `meanings.yaml`.
+`toposcope explain` fills. The meanings of its messages are in its `meanings.yaml`.
 """
 
 import functools
@@ -50,7 +50,7 @@ class Ref:
 
 
 def conditions(document: Object, field: str = "conditions") -> tuple[Condition, ...]:
-    """The conditions in `status.<field>`; what is missing or malformed in one is empty."""
+    """The conditions in `status.<field>`; missing or malformed fields are empty."""
     entries = Field(document) / "status" / field
     read = []
     for entry in entries.items():
@@ -80,11 +80,11 @@ def condition(document: Object, kind: str) -> Condition | None:
 
 
 _SUSPENDING: Final = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
-"""Where kinds have the field that keeps their pods from being made."""
+"""The field of each kind that keeps its pods from being created."""
 
 
 def suspending_field(document: Object) -> Field | None:
-    """The field that suspends an object; None: it is not suspended."""
+    """The field that suspends an object; None if it is not suspended."""
     for path in _SUSPENDING:
         field = Field(document)
         for name in path:
@@ -105,15 +105,15 @@ class SchedulerMessage:
     about: str
     text: str
     meaning: str = ""
-    """In plain words; empty where the message speaks for itself."""
+    """In plain words; empty if the message needs no explanation."""
     ref: Ref | None = None
-    """The object that carries it; None where `about` is no single object."""
+    """The object that has it; None if `about` is not a single object."""
     fix: Command | None = None
-    """What ends the refusal, if one command does."""
+    """The command that fixes it, if one does."""
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """What to run next: the fix, else what shows the object."""
+        """The commands to run next: the fix, else the one that shows the object."""
         if self.fix:
             return (self.fix,)
         return (self.ref.command(DESCRIBE),) if self.ref else ()
@@ -121,7 +121,7 @@ class SchedulerMessage:
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """What messages mean that match a pattern."""
+    """The meaning of the messages that match a pattern."""
 
     words: str
     """In plain words; the pattern's groups are `{0}`, `{1}`."""
@@ -131,7 +131,7 @@ class _Meaning:
 
 @functools.cache
 def _meanings() -> Mapping[re.Pattern[str], _Meaning]:
-    """What messages mean, by their regular expressions."""
+    """The meanings of messages, by regular expression."""
     integrations = Path(__file__).parents[1]
     meanings = {}
     for file in sorted(integrations.glob("*/meanings.yaml")):
@@ -150,7 +150,7 @@ def _meaning_in(entry: str | Mapping[str, Any]) -> _Meaning:
 
 
 def meaning_of(text: str) -> str:
-    """The meaning of each part of a message that a system's `meanings.yaml` knows, in its order."""
+    """The meanings of parts of a message that a system's `meanings.yaml` lists, in its order."""
     meanings: dict[str, None] = {}
     for pattern, known in _meanings().items():
         for match in pattern.finditer(text):
@@ -160,7 +160,7 @@ def meaning_of(text: str) -> str:
 
 
 def steps_that_explain(text: str) -> frozenset[str]:
-    """The steps of `explain` each of which says all that a message says, with more detail."""
+    """The steps of `explain` that say the same as a message, in more detail."""
     steps: frozenset[str] | None = None
     for pattern, known in _meanings().items():
         if not pattern.search(text):
@@ -171,7 +171,7 @@ def steps_that_explain(text: str) -> frozenset[str]:
 
 
 def words_for(text: str, table: Iterable[tuple[re.Pattern[str], str]]) -> str:
-    """The words beside the first pattern that matches all of the text; empty: none does."""
+    """The words of the first pattern that matches the whole text; empty if none does."""
     for pattern, words in table:
         match = pattern.fullmatch(text)
         if match:
@@ -180,7 +180,7 @@ def words_for(text: str, table: Iterable[tuple[re.Pattern[str], str]]) -> str:
 
 
 class CheckOutcome(StrEnum):
-    """How a check went."""
+    """The result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -189,11 +189,11 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckStep:
-    """The outcome of one check."""
+    """One check with its result."""
 
     outcome: CheckOutcome
     message: str
-    """What was found, in one sentence; for `unknown`, why it cannot be known."""
+    """The result in one sentence; for `unknown`, why it cannot be known."""
     details: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     """What to run next."""
@@ -224,12 +224,12 @@ def failed(message: str, *details: str, commands: tuple[Command, ...] = ()) -> C
 
 
 def explained(step: CheckStep, by: frozenset[str]) -> CheckStep:
-    """The step, with the names of steps that say the same with more detail."""
+    """The step, with the names of the steps that say the same in more detail."""
     return replace(step, explained_by=by)
 
 
 class ReadResource(Protocol):
-    """A published topology resource, as it was read."""
+    """A published topology resource, as read from the cluster."""
 
     @property
     def name(self) -> str:
@@ -248,7 +248,7 @@ class Objects(Protocol):
     """Objects of the cluster."""
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
-        """One object; None where it does not exist or cannot be read."""
+        """One object; None if it does not exist or cannot be read."""
 
     def why_unknown(self, *kinds: Kind) -> str:
         """Why nothing is known about any of these kinds; empty when one of them is known."""
@@ -267,22 +267,22 @@ class WorkloadObjects(Protocol):
 
     @property
     def lineage(self) -> Sequence[Object]:
-        """The object that is asked about, its owner, the owner's owner, as far as they are read."""
+        """The object in question, its owner, the owner's owner, and so on, as far as read."""
 
     def every(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """All objects of a kind that are known in the cluster."""
 
     @property
     def workloads(self) -> Sequence[Workload]:
-        """What it asks for, once for each system."""
+        """What it requests, once for each system."""
 
     @property
     def asks_for_levels(self) -> bool:
-        """Whether any part of it asks to be kept together."""
+        """Whether any part of it requests to be kept together."""
 
     @property
     def schedulers(self) -> frozenset[str]:
-        """Who schedules its pods, by their `schedulerName`; empty for pods that name none."""
+        """The `schedulerName` of each of its pods; empty for pods that set none."""
 
     @property
     def store(self) -> Objects:
@@ -296,10 +296,7 @@ class WorkloadObjects(Protocol):
         """The objects of a kind that belong to the workload."""
 
     def resource(self, workload: Workload) -> ReadResource | None:
-        """The topology resource that the workload's system reads.
-
-        None where it is missing or cannot be read.
-        """
+        """The topology resource of the workload's system; None if missing or unreadable."""
 
     def all_published(self, kind: Kind) -> Iterator[ReadResource]:
         """The topology resources of one kind."""

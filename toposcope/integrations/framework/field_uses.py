@@ -1,6 +1,6 @@
-"""Which fields of a kind decide about a place, and which of them are read.
+"""Which fields of a kind affect placement, and which of them are read.
 
-A verdict holds only where every field that can decide it was read. Each system has a
+A verdict is certain only if every field that can affect it was read. Each system has a
 `field_uses.yaml` with the fields of its kinds, as the API server serves them:
 
     kinds:
@@ -25,10 +25,10 @@ A verdict holds only where every field that can decide it was read. Each system 
       used: [example.com/queue]
 
 A path leads to one field: `[]` is each item of a list, `*` each value of a map, and `**` behind it
-all that is below and on no list itself. What is `unread` leaves no verdict where it is set: to
-anything but null, false, 0, empty and the values of `unless`, or to one of `only`. So does a field
-on no list. `keys` are labels and annotations, of whatever object: one that begins with one of the
-prefixes (or a subdomain of it) and is on no list of any system leaves no verdict either.
+all that is below and on no list itself. A field in `unread` makes the verdict unclear if it is set:
+to anything but null, false, 0, empty and the values of `unless`, or to one of `only`. So does a
+field on no list. `keys` are labels and annotations, of whatever object: one that begins with one of
+the prefixes (or a subdomain of it) and is on no list of any system leaves no verdict either.
 
 Of kinds that no system reads, those of `unread_kinds` and others with pod templates have no
 verdict; the objects of `without_pods` only hold templates.
@@ -48,7 +48,7 @@ KEYS: Final = "keys"
 """The type of a field that holds labels or annotations."""
 _BUILT_IN: Final = (ANY_KIND, KEYS)
 _UNKNOWN_FIELD: Final = "Toposcope does not know this field, which may decide where pods run"
-_UNKNOWN_KIND: Final = "Toposcope knows no list of the fields of this kind"
+_UNKNOWN_KIND: Final = "Toposcope has no list of the fields of this kind"
 _UNREAD_PODS: Final = "Toposcope does not read the pods of this kind"
 _UNKNOWN_KEY: Final = "Toposcope does not know this key, which may decide where pods run"
 _ALL_BELOW: Final = "**"
@@ -58,7 +58,7 @@ _NOT_SET: Final[tuple[Any, ...]] = (None, "", False, [], {})
 
 
 class Use(StrEnum):
-    """What becomes of a field; the names of the lists."""
+    """How a field is used: the names of the lists."""
 
     USED = "used"
     IRRELEVANT = "irrelevant"
@@ -73,12 +73,12 @@ class Listed:
     why: str = ""
     """Why an unread field matters."""
     unless: tuple[Any, ...] = ()
-    """Values of an unread field by which it decides nothing."""
+    """Values of an unread field that have no effect."""
     only: tuple[Any, ...] = ()
-    """The values by which it decides; empty: all others."""
+    """The values that have an effect; empty for all others."""
 
     def is_unread(self, value: Any) -> bool:
-        """Whether a field that has this value may decide and is not read."""
+        """Whether a field with this value may affect placement and is not read."""
         if self.use is not Use.UNREAD:
             return False
         if self.only:
@@ -93,22 +93,23 @@ class KnownField:
     below: dict[str, "KnownField"] = field(default_factory=dict)
     listed: Listed | None = None
     has_all_below: bool = False
-    """Whether its list has all fields below that are on none themselves."""
+    """Whether its list includes all fields below that are on no list."""
     type: str = ""
-    """Its type; empty: none of those with a name."""
+    """Its type; empty if it has no name."""
 
     @property
     def why(self) -> str:
-        """Why it matters, where it is unread."""
+        """Why it matters, if it is unread."""
         return self.listed.why if self.listed else ""
 
     def is_unread(self, value: Any) -> bool:
-        """Whether the field may decide by this value and is not read."""
+        """Whether the field may affect placement with this value and is not read."""
         return self.listed is not None and self.listed.is_unread(value)
 
 
 Known = tuple[KnownField, ...]
-"""A field as all types have it that it is in, the most special first; none: no list has it."""
+"""The entries of a field in all types that contain it, most specific first; empty if no list has
+it."""
 
 
 class FieldUses:
@@ -119,7 +120,7 @@ class FieldUses:
         self.kinds: dict[str, str] = {}
         """The type of each kind, by `group/Kind` or `group/version/Kind`."""
         self.plain: dict[str, str] = {}
-        """The type of documents without a kind, by the field that tells them."""
+        """The type of documents without a kind, by the field that identifies them."""
         self.types: dict[str, KnownField] = {}
         """By `system/Type`."""
         self._unread_kinds: dict[str, str] = {}
@@ -144,7 +145,7 @@ class FieldUses:
             self._keys[key] = listed
 
     def type_of(self, document: Mapping[str, Any]) -> str:
-        """The type of an object; empty where no list has its kind."""
+        """The type of an object; empty if no list has its kind."""
         if "kind" not in document:
             told_by = (name for name in self.plain if name in document)
             return self.plain.get(next(told_by, ""), "")
@@ -152,7 +153,7 @@ class FieldUses:
         return self.kinds.get(of_version, self.kinds.get(_name_of_kind(document), ""))
 
     def unread_pods(self, document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
-        """What may make pods in an object that no system reads. Never raises."""
+        """The fields that may create pods in an object that no system reads. Never raises."""
         return tuple(self._pods_in(Field(document)))
 
     def _pods_in(self, set_: Field) -> Iterator[UnreadField]:
@@ -167,7 +168,7 @@ class FieldUses:
             yield from _pod_templates(set_)
 
     def unread(self, document: Mapping[str, Any]) -> tuple[UnreadField, ...]:
-        """The fields of an object that may decide and that are not read.
+        """The fields of an object that may affect placement and are not read.
 
         The document may be malformed in any way; never raises.
         """
@@ -178,7 +179,7 @@ class FieldUses:
         return tuple(dict.fromkeys(found))
 
     def _field(self, set_: Field, known: Known, above: Listed | None) -> Iterator[UnreadField]:
-        """What is unread in one field; `above` is the list that has all below a field above it."""
+        """The unread fields in one field; `above` is the list that includes it by a field above."""
         if not known:
             yield from _on_no_list(set_, above)
             return
@@ -207,7 +208,7 @@ class FieldUses:
                 yield from self._field(item, self.child(known, ITEM), above)
 
     def _object(self, set_: Field) -> Iterator[UnreadField]:
-        """What is unread in an object that is the value of a field."""
+        """The unread fields in an object that is the value of a field."""
         if not isinstance(set_.value, dict):
             return
         type_ = self.type_of(set_.value)
@@ -228,7 +229,7 @@ class FieldUses:
                 yield UnreadField(value.path, _UNKNOWN_KEY, is_known=False)
 
     def listed_key(self, key: str) -> Listed | None:
-        """The entry of a label or an annotation; None where it is on no list."""
+        """The entry of a label or an annotation; None if it is on no list."""
         domain, slash, _ = key.rpartition("/")
         return self._keys.get(key) or self._keys.get(f"{domain}{slash}*")
 
@@ -256,7 +257,7 @@ class FieldUses:
         return self._with_types(found)
 
     def _with_types(self, fields: Iterable[KnownField]) -> Known:
-        """The fields, with what their types say of them."""
+        """The fields, with the entries of their types."""
         known: list[KnownField] = []
         for each in fields:
             known.append(each)
@@ -269,7 +270,7 @@ class FieldUses:
 
 
 def entry_of(known: Known) -> KnownField | None:
-    """The field as the most special type has it that has it on a list."""
+    """The entry of the most specific type that has the field on a list."""
     for each in known:
         if each.listed is not None:
             return each
@@ -277,7 +278,7 @@ def entry_of(known: Known) -> KnownField | None:
 
 
 def _on_no_list(set_: Field, above: Listed | None) -> Iterator[UnreadField]:
-    """A field that no list has, unless one has all below a field above it."""
+    """A field that no list has, unless a list includes all below a field above it."""
     if above is None:
         if set_:
             yield UnreadField(set_.path, _UNKNOWN_FIELD, is_known=False)
@@ -313,7 +314,7 @@ def _are_containers(items: list[Any]) -> bool:
 
 
 def _qualified(type_: str, system: str) -> str:
-    """The name of a type by which all files know it."""
+    """The name of a type that is unique among all files."""
     if type_ in _BUILT_IN or "/" in type_:
         return type_
     return f"{system}/{type_}"
@@ -334,7 +335,7 @@ def _type(lists: Mapping[str, Any], system: str) -> KnownField:
 
 
 def _at(root: KnownField, path: str) -> tuple[KnownField, bool]:
-    """The field at a path, made where there is none yet; and whether the path has all below it."""
+    """The field at a path, created if missing, and whether the path includes all below it."""
     steps = path.replace(ITEM, f".{ITEM}").split(".")
     has_all_below = steps[-1] == _ALL_BELOW
     if has_all_below:
@@ -346,7 +347,7 @@ def _at(root: KnownField, path: str) -> tuple[KnownField, bool]:
 
 
 def _entries(lists: Mapping[str, Any]) -> Iterator[tuple[str, Listed]]:
-    """What the lists say, by path or key."""
+    """The entries of the lists, by path or key."""
     for use in (Use.USED, Use.IRRELEVANT):
         names: Iterable[str] = lists.get(use) or ()
         for name in names:

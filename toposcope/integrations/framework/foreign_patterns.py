@@ -1,8 +1,8 @@
 """Regular expressions that users put into objects, for Go's matcher.
 
-Go's matcher needs linear time for any of them. Python's goes back where a text can match in several
-ways, so only a pattern is applied here whose ways can be counted beforehand and are few. Others are
-not applied: what they match is unknown.
+Go's matcher needs linear time for any of them. Python's backtracks if a text can match in several
+ways, so a pattern is applied here only if its number of ways is known and small. What other
+patterns match is unknown.
 """
 
 import re
@@ -16,11 +16,11 @@ _MOST_WAYS: Final = 1 << 18
 _DIGITS: Final = tuple("123456789")
 _PAIRS: Final = ("(?", ")*", ")+", "){")
 _ONLY_IN_GO: Final = ("[[:", "\\p", "\\P", "\\Q", "\\z", "\\C")
-"""Python refuses these, or reads them otherwise."""
+"""Python rejects these, or reads them differently."""
 
 
 def compiled(pattern: str) -> re.Pattern[str] | None:
-    """The pattern to search names for; None where Python cannot apply it in bounded time."""
+    """The compiled pattern; None if Python cannot apply it in bounded time."""
     if (
         len(pattern) > LONGEST
         or any(words in pattern for words in _ONLY_IN_GO)
@@ -35,7 +35,7 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
 
 
 def _ways(pattern: str) -> float:
-    """The most ways in which the pattern may match a name; infinite where there is no bound."""
+    """The most ways in which the pattern may match a name; infinite without a bound."""
     ways = 1.0
     alternatives = [1]
     for token in _tokens(pattern):

@@ -1,4 +1,4 @@
-"""What the API server refuses of a pod's host ports.
+"""What the API server rejects in a pod's host ports.
 
 Source: Kubernetes 1.36 (pkg/apis/core/validation: checkHostPortConflicts and
 validateHostNetwork). Messages are the API server's.
@@ -14,7 +14,7 @@ _RULE = "pods/host-port"
 
 @dataclass(frozen=True, slots=True)
 class _Port:
-    """One port of a container that takes a port of the host."""
+    """One port of a container that uses a port of the host."""
 
     where: Field
     number: int
@@ -24,7 +24,7 @@ class _Port:
 
 
 def check_host_ports(spec: Field) -> bool:
-    """Note what the API server refuses of the host ports; whether there is any such thing."""
+    """Note what the API server rejects in the host ports. Returns whether there is any."""
     on_host = (spec / "hostNetwork").flag()
     is_refused = _check((spec / "containers").items(), on_host=on_host)
     for container in (spec / "initContainers").items():
@@ -40,7 +40,7 @@ def _check(containers: Iterator[Field], *, on_host: bool) -> bool:
         for port in _ports(container, on_host=on_host):
             if on_host and port.number != port.container_port:
                 message = "must match `containerPort` when `hostNetwork` is true"
-                fix = f"write {port.container_port}, or leave hostPort out"
+                fix = f"set {port.container_port}, or remove hostPort"
                 port.where.error(_RULE, message, fix)
                 is_refused = True
             if port.name in taken:

@@ -9,26 +9,26 @@ from toposcope.integrations.framework.waiting import Pin, WaitingWorkload
 
 @dataclass(frozen=True, slots=True)
 class LeaderPins:
-    """How a controller pins pods to the domain of their leader, and what it is called."""
+    """How a controller pins pods to the domain of their leader, and its words for them."""
 
     who: str
-    """The controller, by the name that people know."""
+    """The controller's name for people."""
     annotations: tuple[str, ...]
     """Annotations of its objects: their values are the label keys of domains."""
     leader: str
-    """The leader in words: `its leader`."""
+    """The word for the leader: `its leader`."""
     group: str
-    """What a leader leads, in words: `its group`."""
+    """The word for its group: `its group`."""
     deleted_too: str = ""
-    """What has to go with the leader before the group may go elsewhere; empty: nothing."""
+    """What must be deleted with the leader before the group can move; empty if nothing."""
 
 
 def pin_to_leader(
     pins: LeaderPins, workload: WaitingWorkload, key: str, leader: ViewedPod | None
 ) -> Pin | None:
-    """Why a pod of this leader has to go to nodes with this label; None: for another reason.
+    """Why a pod of this leader must run on nodes with this label; None if it is not pinned.
 
-    `leader` is None where it has no node, or is not known.
+    `leader` is None if it has no node or is unknown.
     """
     if key not in _exclusive_keys(workload, pins.annotations):
         return None
@@ -49,7 +49,7 @@ def pin_to_leader(
 
 
 def _exclusive_keys(workload: WaitingWorkload, names: tuple[str, ...]) -> set[str]:
-    """The labels by whose values the annotations keep groups of pods apart."""
+    """The labels by which the annotations keep groups of pods apart."""
     keys = set()
     for _, document in workload.all_members:
         annotations = Field(document) / "metadata" / "annotations"

@@ -1,4 +1,4 @@
-"""Which levels the workloads of a cluster ask for.
+"""The levels that the workloads of a cluster request.
 
 They are read from each watched object, and rolled up to the workloads' owners. An object is decoded
 only to the fields that its kind's reader looks at: a watch of thousands of workloads must stay
@@ -26,7 +26,7 @@ _MAX_NAME: Final = 253
 _MAX_PROBLEM: Final = 200
 """Characters of an error that are repeated."""
 _MAX_OWNERS: Final = 8
-"""Owners of owners; no real chain is as long, and owners that own each other must end somewhere."""
+"""The longest chain of owners that is followed. Real chains are shorter; cycles must end."""
 _LEVEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?", re.ASCII)
 
 ANNOTATIONS: Final[Mapping[str, Any]] = {"metadata": {"annotations": dict[str, str]}}
@@ -58,7 +58,7 @@ class WorkloadRef:
 
 @dataclass(frozen=True, slots=True)
 class LevelRequest:
-    """One level that a workload asks for."""
+    """One level that a workload requests."""
 
     level: str
     """A domain (`rack`) or the node label that carries one (`topology.kubernetes.io/zone`)."""
@@ -68,7 +68,7 @@ class LevelRequest:
     Preferred levels count as used: schedulers refuse one that they do not know.
     """
     topology: str | None = None
-    """The topology that the workload names; None: it leaves that to the scheduler."""
+    """The topology that the workload names; None to leave it to the scheduler."""
     any_label: bool = False
     """Enforced by pod affinity: a node label that is no level of any topology works as well."""
 
@@ -83,7 +83,8 @@ class ObjectRequests:
     owner: WorkloadRef | None = None
     """The object that created it, by its ownerReferences."""
     finished: bool = False
-    """It has run to completion: its requests no longer count, nor those of what it owns."""
+    """Whether it has run to completion: then its requests, and those of what it owns, no longer
+    count."""
     requests: tuple[LevelRequest, ...] = ()
     problem: str = ""
     """Why the object could not be read."""
@@ -140,7 +141,7 @@ ReadAnnotations = Callable[[Annotated], Iterator[LevelRequest]]
 
 @dataclass(frozen=True, eq=False)
 class WatchedKind(Kind):
-    """One kind whose objects ask for levels."""
+    """One kind whose objects request levels."""
 
     fields: Mapping[str, Any]
     """What is decoded: for each property a type, a mapping of this form, or a list of one of them.
@@ -241,7 +242,7 @@ def read_object(
             problem = _text(error)
     number = len(requests)
     if number > MAX_LEVEL_REQUESTS:
-        problem = f"asks for {number} levels; only the first {MAX_LEVEL_REQUESTS} count"
+        problem = f"requests {number} levels; only the first {MAX_LEVEL_REQUESTS} count"
 
     return ObjectRequests(
         workload=workload,
@@ -254,7 +255,7 @@ def read_object(
 
 
 def _repeats(kind: WatchedKind, owner: WorkloadRef | None) -> bool:
-    """Whether an object with this owner only repeats what that asks for."""
+    """Whether an object with this owner only repeats the owner's requests."""
     return owner is not None and owner.kind in kind.derived_from
 
 
@@ -269,7 +270,7 @@ def _workload(api_version: str, kind: str, metadata: Mapping[str, Any]) -> Workl
 
 
 def _owner(metadata: Mapping[str, Any]) -> WorkloadRef | None:
-    """The controller, or the only owner: some name theirs without marking it as controller."""
+    """The controller, or the only owner: some objects do not mark theirs as controller."""
     owner = _chosen_owner(metadata.get("ownerReferences") or ())
     if owner is None:
         return None

@@ -1,6 +1,6 @@
 """The levels of one topology, as documents of other systems name them.
 
-They are read, compared, and checked before an export.
+Reads them, compares them, and checks them before an export.
 """
 
 import re
@@ -32,13 +32,13 @@ class TopologyLevels:
     aliases: tuple[tuple[str, str], ...] = ()
     """Alias and label key, where the topology resource has aliases."""
     inferred: bool = False
-    """Whether no object lists them: they follow from the labels of the nodes."""
+    """Whether no object lists them, so they follow from the labels of the nodes."""
     places: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
-    """By node: its domains by level key, where objects list the nodes and no label says it."""
+    """The domains of each node by level key, if objects list the nodes instead of labels."""
     defect: str = ""
-    """Why its scheduler places nothing by it; empty: it does."""
+    """Why its scheduler cannot place by it; empty if it can."""
     doubt: str = ""
-    """Why a domain may have more nodes than `places` says; empty: it has these."""
+    """Why a domain may have more nodes than `places` says; empty if these are all."""
 
     def by_domain(self, domain: str) -> Level | None:
         """The level of a domain (`rack`)."""
@@ -90,19 +90,19 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def did_you_mean_key(name: str, topologies: Iterable[TopologyLevels]) -> str:
-    """What to write where a label key is expected, and no topology has a level of that key."""
+    """The fix for a label key that is no level of any topology."""
     keys: list[str] = []
     for topology in topologies:
         level = topology.by_domain(name)
         if level is not None:
-            taken = "label keys are taken here"
+            taken = "a label key is required here"
             return FixSuggestion(f"{taken}: write {level.key!r}", taken)
         keys += topology.keys
     return did_you_mean(name, keys)
 
 
 class ExportError(ToposcopeError):
-    """What a format cannot hold; `problems` are all reasons, one sentence each."""
+    """A topology that a format cannot express; `problems` are the reasons, one sentence each."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
@@ -166,7 +166,7 @@ def exportable(topology: TopologyLevels) -> TopologyLevels:
     """The same levels, if every scheduler would accept them. Raises ExportError."""
     problems = level_problems(topology.levels)
     if not topology.levels:
-        problems = ["there is no level that could be written; toposcope levels shows why"]
+        problems = ["there are no levels to write; toposcope levels shows why"]
     if problems:
         raise ExportError(*problems)
     return topology
@@ -208,7 +208,7 @@ def named_levels(
 
 
 def _derived_from(key: str) -> str:
-    """A legal domain: the key's name without the characters that a domain cannot hold."""
+    """A legal domain: the key's name without the characters that a domain cannot contain."""
     _, _, name = key.rpartition("/")
     words = _NOT_IN_A_DOMAIN.sub("-", name.lower())
     domain = words.strip("-")[:_MAX_DOMAIN].strip("-")

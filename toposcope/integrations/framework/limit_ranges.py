@@ -1,4 +1,4 @@
-"""What the LimitRanges of a namespace add to containers, and which pods they refuse.
+"""What the LimitRanges of a namespace add to containers, and which pods they reject.
 
 Source: Kubernetes 1.36 (plugin/pkg/admission/limitranger; the defaults of a LimitRange itself:
 `default` from `max`, `defaultRequest` from `default`, then from `min`). Of several ranges the first
@@ -37,12 +37,12 @@ class LimitBounds:
     least: Requests
     most: Requests
     ratios: Mapping[str, float]
-    """The most that a limit may be of a request."""
+    """The largest ratio of a limit to its request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What a LimitRange says against a pod."""
+    """A pod's violation of a LimitRange."""
 
     where: Field
     range_name: str
@@ -100,7 +100,7 @@ def _ratios(written: Any) -> dict[str, float]:
 def with_defaults(
     containers: Sequence[Container], bounds: Sequence[LimitBounds]
 ) -> list[Container]:
-    """The containers with what the ranges add where they say nothing themselves."""
+    """The containers with the ranges' defaults for what they leave unset."""
     if not bounds:
         return list(containers)
     limits: dict[str, int] = {}
@@ -123,7 +123,7 @@ def with_defaults(
 def violations(
     spec: Field, containers: Sequence[Container], whole: Container, bounds: Sequence[LimitBounds]
 ) -> Iterator[Violation]:
-    """Why the API server refuses the pod; `whole` has the resources of the pod as a whole."""
+    """Why the API server rejects the pod; `whole` has the resources of the pod as a whole."""
     for entry in bounds:
         if entry.kind == _OF_CONTAINER:
             for container in containers:
@@ -151,7 +151,7 @@ def _against(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a container, or a pod, says of one resource."""
+    """The request and limit of one resource in a container or pod."""
 
     kind: str
     resource: str

@@ -82,7 +82,7 @@ class Toleration:
     effect: str = ""
 
     def covers(self, taint: Taint) -> bool:
-        """Whether a pod with this may use a node with `taint`."""
+        """Whether a pod with this toleration may use a node with `taint`."""
         if self.effect and self.effect != taint.effect:
             return False
         exists = self.operator == "Exists"
@@ -94,21 +94,21 @@ class Toleration:
 
 
 class ExclusionKind(IntEnum):
-    """Why pods cannot use a node, in the order in which people read of it."""
+    """Why pods cannot use a node, in the order in which reasons are reported."""
 
     SELECTOR = 1
     AFFINITY = 2
     TAINT = 3
     OBSTACLE = 4
-    """It takes no new pods: it is not Ready, cordoned, or under pressure."""
+    """It accepts no new pods: it is not Ready, cordoned, or under pressure."""
     LEVEL = 5
     """It lacks the label of a level."""
     VOLUME = 6
-    """A volume of theirs cannot be used there."""
+    """A volume of the pods cannot be used there."""
     KEY = 7
-    """It lacks the label that pod affinity or a spread constraint goes by."""
+    """It lacks the label that pod affinity or a spread constraint uses."""
     NEIGHBOURS = 8
-    """Pods that run there keep it away, or those that it has to be near run elsewhere."""
+    """Anti-affinity to pods there, or affinity to pods elsewhere."""
 
 
 class Exclusion(NamedTuple):
@@ -116,7 +116,7 @@ class Exclusion(NamedTuple):
 
     kind: ExclusionKind
     detail: str = ""
-    """The `KEY=VALUE` that it lacks, the taint, obstacle, label key, claim, or rule."""
+    """The `KEY=VALUE` or label key that it lacks, or the taint, obstacle, claim, or rule."""
 
 
 Terms = tuple[tuple[Expression, ...], ...]
@@ -154,12 +154,12 @@ class NodeFilter:
     volumes: tuple[VolumePlace, ...] = ()
     """All of these; volumes that every node can use are left out."""
     keys: tuple[str, ...] = ()
-    """Labels without which no node will do, whatever their value."""
+    """Labels that a node must have, with any value."""
     barred: Barred = ()
 
     @property
     def if_emptied(self) -> "NodeFilter":
-        """The filter as if no pod ran anywhere."""
+        """The filter on an empty cluster."""
         return replace(self, barred=()) if self.barred else self
 
     def tolerates(self, taint: Taint) -> bool:
@@ -169,7 +169,7 @@ class NodeFilter:
     def rejection(
         self, name: str, labels: Mapping[str, str], taints: Sequence[Taint]
     ) -> Exclusion | None:
-        """Why the pods cannot use the node; None when they can."""
+        """Why the pods cannot use the node; None if they can."""
         for key, value in self.selector:
             if labels.get(key) != value:
                 return Exclusion(ExclusionKind.SELECTOR, f"{key}={value}")
@@ -209,4 +209,4 @@ def _matches(term: Sequence[Expression], name: str, labels: Mapping[str, str]) -
 
 
 ANY_NODE: Final = NodeFilter()
-"""For a pod that does not select nodes; taints count all the same."""
+"""For a pod that does not select nodes. Taints still apply."""

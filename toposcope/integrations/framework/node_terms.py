@@ -1,4 +1,4 @@
-"""Node selectors, read from documents; what is malformed in them becomes a finding."""
+"""Node selectors, read from documents. Malformed parts are recorded as findings."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,7 @@ def node_filter_of(spec: Field) -> NodeFilter:
 
 
 def term_of(term: Field) -> tuple[Expression, ...]:
-    """A term of a node selector; what is malformed in it becomes a finding."""
+    """A term of a node selector. Malformed parts are recorded as findings."""
     expressions: list[Expression] = []
     for requirement in (term / "matchExpressions").items():
         expressions += _expressions(requirement, on_fields=False)
@@ -46,7 +46,7 @@ def term_of(term: Field) -> tuple[Expression, ...]:
 
 
 def _expressions(requirement: Field, *, on_fields: bool) -> Iterator[Expression]:
-    """A requirement of a term; none where its operator is unknown."""
+    """A requirement of a term; None if its operator is unknown."""
     key = (requirement / "key").text() or ""
     operator_field = requirement / "operator"
     name = operator_field.text()
@@ -55,7 +55,7 @@ def _expressions(requirement: Field, *, on_fields: bool) -> Iterator[Expression]
             values = _texts(requirement / "values")
             yield Expression(key, operator, values, on_fields)
             return
-    text = f"{name!r} is none of {', '.join(OPERATORS)}"
+    text = f"{name!r} is not one of {', '.join(OPERATORS)}"
     operator_field.error("pods/operator", text)
 
 

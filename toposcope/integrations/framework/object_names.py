@@ -1,4 +1,4 @@
-"""Names of objects, which the API server refuses where they are no DNS subdomain.
+"""Names of objects, which the API server rejects if they are not DNS subdomains.
 
 Source: apimachinery (IsDNS1123Subdomain), which all kinds read here use for their names at least.
 """
@@ -20,7 +20,7 @@ _MEANING: Final = (
 
 
 def check_name(root: Field) -> None:
-    """Note a name that the API server refuses, unless it is noted already."""
+    """Note a name that the API server rejects, unless it is already noted."""
     if kind_of(root.value) == ("", ""):
         return
     field = root / "metadata" / "name"
@@ -30,6 +30,6 @@ def check_name(root: Field) -> None:
     if any(finding.field == field.path for finding in root.findings):
         return
     if len(name) > _MOST:
-        field.malformed(_RULE, f"must be no more than {_MOST} characters", "write a shorter name")
+        field.malformed(_RULE, f"must be no more than {_MOST} characters", "use a shorter name")
     elif not _SUBDOMAIN.fullmatch(name):
-        field.malformed(_RULE, _MEANING, "write lower-case letters, digits and '-'")
+        field.malformed(_RULE, _MEANING, "use lower-case letters, digits and '-'")

@@ -1,8 +1,8 @@
-"""How often a pod fits into what a node offers, and the paths of domains that nodes are counted in.
+"""How often a pod fits on a node, and the paths of the domains in which nodes are counted.
 
 Schedulers differ in what they count, not in how. Most count pods of one kind by what each requests.
-One counts every pod of a group as its largest, and takes a node that is overcommitted in any
-resource, even in one that the pod does not request, for full (`times_if_not_overcommitted`).
+One counts every pod of a group as its largest, and treats a node as full if it is overcommitted in
+any resource, even one that the pod does not request (`times_if_not_overcommitted`).
 """
 
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
@@ -10,7 +10,7 @@ from sys import maxsize
 from typing import Final
 
 PODS: Final = "pods"
-"""Each pod takes one of these, whatever else it requests."""
+"""Each pod uses one of these, whatever else it requests."""
 
 Path = tuple[str, ...]
 """A domain: its values from the broadest level down. The empty one is the whole cluster."""
@@ -21,7 +21,7 @@ Requests = Iterable[tuple[str, int]]
 
 
 def resources_of(kinds: Iterable[Requests]) -> tuple[str, ...]:
-    """Everything that pods of these kinds take of a node: their own places first."""
+    """All resources that pods of these kinds use, the pod count first."""
     resources = {PODS: None}
     for requests in kinds:
         for resource, amount in requests:
@@ -31,7 +31,7 @@ def resources_of(kinds: Iterable[Requests]) -> tuple[str, ...]:
 
 
 def columns(requests: Requests, resources: Iterable[str]) -> tuple[int, ...]:
-    """What one pod takes of each of these resources."""
+    """How much one pod uses of each of these resources."""
     amounts = dict(requests)
     amounts[PODS] = 1
     return tuple([amounts.get(resource, 0) for resource in resources])
@@ -40,7 +40,7 @@ def columns(requests: Requests, resources: Iterable[str]) -> tuple[int, ...]:
 def times(free: Sequence[int], amounts: Sequence[int], most: int = maxsize) -> int:
     """How often a pod fits, by columns, but no more than `most`.
 
-    Below 0 where more is taken than there is.
+    Below 0 if more is used than exists.
     """
     for have, amount in zip(free, amounts, strict=True):
         if amount:
@@ -49,7 +49,7 @@ def times(free: Sequence[int], amounts: Sequence[int], most: int = maxsize) -> i
 
 
 def times_if_not_overcommitted(free: Sequence[int], amounts: Sequence[int]) -> int:
-    """How often a pod fits where an overcommitted node is full: any column is below 0."""
+    """How often a pod fits if an overcommitted node (any column below 0) counts as full."""
     if min(free) < 0:
         return 0
     return times(free, amounts)
@@ -65,7 +65,7 @@ def times_by_name(offered: Mapping[str, int], requests: Requests) -> int:
 
 
 def add_pods(held: MutableMapping[str, int], requests: Requests, count: int) -> None:
-    """Add what `count` pods take of a node; a negative count takes it away."""
+    """Add what `count` pods use of a node; a negative count subtracts it."""
     held[PODS] = held.get(PODS, 0) + count
     for resource, amount in requests:
         before = held.get(resource, 0)

@@ -1,7 +1,7 @@
-"""What a system knows about places: the base of `PLACEMENT` in its `placement.py`.
+"""What a system knows about placement: the base of `PLACEMENT` in its `placement.py`.
 
-A system overrides what it has; the rest says nothing. Everything here is pure: what is known of the
-cluster comes as `ClusterView`, which a snapshot is.
+A system overrides the parts that it has. Everything here is pure: the cluster comes as a
+`ClusterView`, which a snapshot is.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -57,7 +57,7 @@ class ViewedPod(Protocol):
 
     @property
     def node(self) -> str:
-        """The node it is on; empty while it is pending."""
+        """Its node; empty while it is pending."""
 
     @property
     def requests(self) -> Mapping[str, int]:
@@ -65,11 +65,11 @@ class ViewedPod(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels that say what it belongs to."""
+        """The labels that name its groups."""
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The annotations that ask for a placement."""
+        """The annotations that request a placement."""
 
     @property
     def wants(self) -> Mapping[str, Any]:
@@ -77,7 +77,7 @@ class ViewedPod(Protocol):
 
     @property
     def pod_labels(self) -> PodLabels:
-        """What the selectors of other pods go by."""
+        """What the selectors of other pods match."""
 
     @property
     def repels(self) -> tuple[PodTerm, ...]:
@@ -85,7 +85,7 @@ class ViewedPod(Protocol):
 
     @property
     def ports(self) -> tuple[HostPort, ...]:
-        """The ports of its node that it takes."""
+        """The ports of its node that it uses."""
 
 
 class ViewedResource(ReadResource, Protocol):
@@ -97,7 +97,7 @@ class ViewedResource(ReadResource, Protocol):
 
     @property
     def levels(self) -> Sequence[Level]:
-        """Broadest first; `domain` is empty where the resource names label keys only."""
+        """Broadest first; `domain` is empty if the resource lists only label keys."""
 
 
 class ClusterView(Protocol):
@@ -105,7 +105,7 @@ class ClusterView(Protocol):
 
     @property
     def pods(self) -> Sequence[ViewedPod] | None:
-        """Pods that have not finished; None: not known."""
+        """Pods that have not finished; None if unknown."""
 
     @property
     def by_name(self) -> Mapping[str, ViewedNode]:
@@ -117,29 +117,30 @@ class ClusterView(Protocol):
 
     @property
     def served(self) -> Mapping[str, bool]:
-        """Whether the cluster serves a kind, by its name, where that is known."""
+        """Whether the cluster serves a kind, by its name, as far as known."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownLevels:
-    """The hierarchy as it is known without the topology resources of any system."""
+    """The hierarchy that is known without any system's topology resources."""
 
     own: Mapping[str, TopologyLevels]
     """The ClusterTopologies, by name."""
     suggested: Mapping[str, TopologyLevels]
-    """The same, or without any the hierarchy that the labels of nodes suggest."""
+    """The same, or, if there are none, the hierarchy that node labels suggest."""
     domain_of: Mapping[str, str]
     """By label key."""
     table: Callable[[str], Table]
-    """The nodes of one of those that are suggested."""
+    """The nodes of a suggested topology."""
     unpublished: Callable[[str], Sequence[Level]]
-    """The first levels of one of these that only repeat the host."""
+    """The first levels of a suggested topology that only repeat the host."""
     view: ClusterView
 
     def named(self, resource: ViewedResource) -> TopologyLevels:
-        """The levels of a resource that names keys only.
+        """The levels of a resource that lists only keys.
 
-        A domain is that of the ClusterTopology of the same name, or the catalogue's, else the key.
+        The domain of each is that of the ClusterTopology of the same name, or the catalogue's, else
+        the key.
         """
         domain_of = dict(self.domain_of)
         own = self.own.get(resource.name)
@@ -156,44 +157,44 @@ class KnownLevels:
 
 
 class PodsBeside(Protocol):
-    """The rules between the pods of a workload, and pods that run, while it is placed."""
+    """The rules between a workload's pods, and running pods, while it is placed."""
 
     def allows(self, pods: Pods, node: int) -> bool:
-        """Whether one more of these pods may go to a node, by its position."""
+        """Whether one more of these pods may go to the node at a position."""
 
     def put(self, pods: Pods, node: int, count: int) -> None:
-        """Note pods on a node; a negative count takes them away again."""
+        """Record pods on a node; a negative count removes them again."""
 
 
 @dataclass(frozen=True)
 class PlacementQuestion:
-    """Whether a workload fits, and what its scheduler's own procedure needs to know."""
+    """The question whether a workload fits, with what its scheduler's procedure needs to know."""
 
     workload: Workload
     levels: Sequence[Level]
     nodes: Sequence[OfferedNode]
     """All of the cluster.
 
-    Schedulers know nothing of a ClusterTopology's selector, and a placeholder is a value like any
-    other to them.
+    Schedulers do not know a ClusterTopology's selector, and treat a placeholder like any other
+    value.
     """
     cluster: ClusterFacts
     own: Mapping[str, int]
-    """What pods of this very workload hold already."""
+    """What pods of this workload already hold."""
     decisions: MutableMapping[Admission, Decision]
-    """The decisions made so far: they take long, and parts of a workload may share one."""
+    """The decisions made so far. They are expensive, and parts of a workload may share one."""
 
     def beside(self, groups: Sequence[Group], *, emptied: bool) -> PodsBeside | None:
-        """The rules between the pods of these groups; None: they have none.
+        """The rules between the pods of these groups; None if they have none.
 
-        `emptied`: as if nothing else were running.
+        With `emptied`, as if nothing else were running.
         """
         del groups, emptied
         return None
 
     @property
     def decision(self) -> Decision | None:
-        """What the workload's admission decides about the nodes; None: it has none."""
+        """The decision of the workload's admission on these nodes; None if it has no admission."""
         admission = self.workload.admission
         if admission is None:
             return None
@@ -204,73 +205,73 @@ class PlacementQuestion:
 
 @dataclass(frozen=True, slots=True)
 class OfferedShares:
-    """How many pods with a part of a GPU a node takes."""
+    """How many pods with a fraction of a GPU fit on a node."""
 
     now: int
-    """Beside what runs there."""
+    """With what runs there."""
     empty: int
     """If nothing ran there."""
 
 
 class Placement:
-    """What one system knows about places."""
+    """What one system knows about placement."""
 
     def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """What counts of an object of `decisive`; None: it decides nothing."""
+        """The relevant fields of an object of `decisive`; None if it has no effect."""
         return document
 
     def profiles(self, configuration: Mapping[str, Any]) -> SchedulerProfiles | None:
-        """What the configuration of its operator, which may be malformed, says of schedulers."""
+        """The schedulers in the configuration of its operator, which may be malformed."""
         del configuration
         return None
 
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
-        """What is known of the cluster, with what these pods say of their gangs."""
+        """The facts of the cluster, with what these pods say about their gangs."""
         del pods
         return cluster
 
     def held(self, cluster: ClusterFacts, view: ClusterView) -> Held:
-        """What it holds for pods that have no node yet."""
+        """The resources that it reserves for pods without a node."""
         del cluster, view
         return {}
 
     def topologies(
         self, resources: Sequence[ViewedResource], known: KnownLevels
     ) -> dict[str, TopologyLevels]:
-        """The topologies that its resources are, by name; of two of one name the first counts."""
+        """The topologies of its resources, by name; the first of two with the same name."""
         return {resource.name: known.named(resource) for resource in reversed(resources)}
 
     def stand_ins(self, known: KnownLevels) -> Mapping[str, TopologyLevels]:
-        """What would be published, where its resources are not known."""
+        """The topologies that would be published, used if its resources are unknown."""
         return known.suggested
 
     def shares(
         self, node: OfferedNode, share: GpuShare, pods: Sequence[ViewedPod]
     ) -> OfferedShares | None:
-        """How many pods with this part of a GPU the node takes, which has `pods`; None: not known.
+        """How many pods with this fraction of a GPU fit on the node beside `pods`; None if unknown.
 
-        It is asked only about workloads with such pods.
+        Called only for workloads with such pods.
         """
         del node, share, pods
         return None
 
     def asks_nodes(self, workload: Workload) -> bool:
-        """Whether its scheduler goes by the state of a node and not by the taints for that.
+        """Whether its scheduler uses the state of a node instead of the taints for it.
 
-        No toleration opens a node to it that is not Ready, cordoned or under pressure.
+        Then no toleration allows a node that is not Ready, cordoned or under pressure.
         """
         del workload
         return False
 
     def ignores_spread(self, workload: Workload) -> bool:
-        """Whether its scheduler does not go by `topologySpreadConstraints`."""
+        """Whether its scheduler ignores `topologySpreadConstraints`."""
         del workload
         return False
 
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:
-        """What only the cluster shows to be wrong; rules about fields are the reader's.
+        """Problems that need the cluster to be found; the reader checks the fields.
 
         `cluster` is as the workload's reader sees it.
         """
@@ -278,13 +279,13 @@ class Placement:
         yield from ()
 
     def decide(self, verdict: Verdict, question: PlacementQuestion) -> Verdict:
-        """What its own procedure makes of the verdict that a search for a place led to."""
+        """The verdict after its own procedure, given the verdict of a search."""
         del question
         return verdict
 
 
 def kind_of_pod(pod: ViewedPod) -> Pods:
-    """What a pod requests and which nodes it may use."""
+    """The requests of a pod and the nodes that it may use."""
     requests = []
     for resource, amount in sorted(pod.requests.items()):
         if amount:

@@ -1,18 +1,19 @@
-"""What a system is: a folder beside this one, with files named alike.
+"""A system: a folder beside this one, with the same file names in each.
 
 | file | what it has | who loads it |
 |---|---|---|
 | `plugin.py` | `PLUGIN`: names, and kinds of objects; light | everybody |
-| `workload.py` | `READERS`: what documents ask for, and what is wrong with them | check, explain |
-| `making.py` | `MADE`: objects that are made of others, and checked instead | check, explain |
+| `workload.py` | `READERS`: what documents request, and what is wrong with them | check, explain |
+| `making.py` | `MADE`: objects created from others, and checked instead | check, explain |
 | `topology.py` | `READERS` of the resources that list levels | check, export |
 | `configuration.py` | `CONFIGURATION`: documents beside a workload | check, export |
 | `publisher.py` | `PUBLISHING`: writes such a resource | controller |
-| `placement.py` | `PLACEMENT`: what its own procedure makes of a verdict | check, planning |
+| `placement.py` | `PLACEMENT`: its own procedure, which may change a verdict | check, planning |
 | `waiting.py` | `WAITING`: why its pods wait, and what its messages mean | explain |
+| `requiring.py` | `REQUIRING`: what its running pods require of their places | planning, explain |
 | `export.py` | `FORMATS`: the topology in its formats | export |
 
-A system has the files that it has a part for; `registry` lists the systems and loads their parts.
+A system has only the files that it needs; `registry` lists the systems and loads their parts.
 What the demo and the tests serve and show of a system is in its folder `demo`.
 """
 
@@ -38,11 +39,12 @@ class PluginPart(StrEnum):
     PUBLISHER = "publisher"
     PLACEMENT = "placement"
     WAITING = "waiting"
+    REQUIRING = "requiring"
     EXPORT = "export"
 
 
 class GangMaker(IntEnum):
-    """Who makes a gang; a pod belongs to that of the innermost, as it is the one that schedules."""
+    """The creator of a gang. A pod belongs to the gang of the innermost, which schedules it."""
 
     SCHEDULER = 0
     QUEUE = 1
@@ -51,16 +53,16 @@ class GangMaker(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class GangMark:
-    """Labels, or annotations, that pods of one gang have in common: their values are its name."""
+    """Labels or annotations that the pods of one gang share: their values are its name."""
 
     kind: str
     keys: tuple[str, ...]
     maker: GangMaker
     annotation: bool = False
     single: str = "-"
-    """How a value begins that a scheduler makes up for pods that name no gang.
+    """Prefix of a value that a scheduler generates for pods without a gang.
 
-    The default is how no label begins.
+    No label begins with the default.
     """
 
 
@@ -73,14 +75,14 @@ class OperatorConfiguration:
     label_selector: str
     """What selects the ConfigMap."""
     group: str = ""
-    """Its API group, where it decides about places like an object of the cluster; empty: it only
-    says which schedulers there are.
+    """Its API group, if it affects placement like an object of the cluster; empty if it only lists
+    schedulers.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredField:
-    """Where the object of a gang says which level all of it has to stay within: a label key."""
+    """The field, with a label key, of the level that all of a gang must stay within."""
 
     kind: Kind
     path: tuple[str, ...]
@@ -94,13 +96,13 @@ class Plugin:
     name: str
     """Lower-case, as in `spec.publish` and `--format`."""
     title: str
-    """As people say it: `Run:ai`."""
+    """Its name for people: `Run:ai`."""
     package: str
     """Its folder: `__package__` of its `plugin.py`."""
     scheduler: str = ""
-    """Who places the pods of its workloads, as people say it; empty: the system itself."""
+    """The scheduler of its workloads, by its name for people; empty if the system itself."""
     watched: tuple[WatchedKind, ...] = ()
-    """Kinds whose objects ask for levels."""
+    """Kinds whose objects request levels."""
     read_annotations: ReadAnnotations | None = None
     """Reads the levels in annotations of others' workloads."""
     published: tuple[PublishedKind, ...] = ()
@@ -112,34 +114,34 @@ class Plugin:
     leaves_out_incomplete_nodes: bool = False
     """Whether a node without one of the levels is out of its whole topology."""
     admits: bool = False
-    """Whether it holds workloads back before a scheduler sees their pods."""
+    """Whether it queues workloads before a scheduler sees their pods."""
     decisive: tuple[Kind, ...] = ()
-    """What decides about a place besides topologies: queues, quota, groups of pods."""
+    """Kinds that affect placement besides topologies: queues, quota, groups of pods."""
     names_topology: bool = True
-    """Whether its workloads name their topology; False: another object says which one."""
+    """Whether its workloads name their topology; False if another object does."""
     gang_marks: tuple[GangMark, ...] = ()
     pod_metadata: tuple[str, ...] = ()
-    """How labels and annotations of pods begin that name groups, or ask for a place."""
+    """Prefixes of the labels and annotations of pods that name groups or request a placement."""
     placing_annotations: tuple[str, ...] = ()
-    """Pods with one of these matter with all that they say about nodes, also without GPUs."""
+    """Pods with one of these are kept with all their node constraints, even without GPUs."""
     configuration: OperatorConfiguration | None = None
-    """What its operator is set to; read by its `placement.py`."""
+    """The configuration of its operator; read by its `placement.py`."""
     required_fields: tuple[RequiredField, ...] = ()
-    """Fields of objects that it makes for gangs."""
+    """Fields of the objects that it creates for gangs."""
     requiring_annotations: tuple[str, ...] = ()
-    """Annotations of pods that name a level all of their gang has to stay within."""
+    """Annotations of pods that name the level that all of their gang must stay within."""
     requiring_parts: tuple[str, ...] = ()
-    """Annotations, then labels, of which the first that a pod has names the part of its gang that
-    such an annotation is about; none: all of it."""
+    """Annotations, then labels: the first that a pod has names the part of its gang to which such
+    an annotation applies; none for the whole gang."""
     scheduler_names: tuple[str, ...] = ()
-    """What pods write into `schedulerName` to be placed by its scheduler."""
+    """The `schedulerName` of pods that its scheduler places."""
     scheduling_gates: tuple[str, ...] = ()
-    """Gates that it takes from pods itself, once these may be placed."""
+    """Scheduling gates that it removes from pods once they may be placed."""
     exclusive_pod_labels: tuple[str, ...] = ()
     """Pods with one of these labels keep pods of other groups out of their domain."""
 
     def part(self, part: PluginPart) -> ModuleType | None:
-        """The file of this part, imported; None where the system has none."""
+        """The imported module of this part; None if the system has none."""
         return _imported(f"{self.package}.{part}")
 
 

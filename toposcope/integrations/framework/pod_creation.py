@@ -1,4 +1,4 @@
-"""What the API server makes of a pod spec, or says against it, before a scheduler sees the pod.
+"""What the API server adds to a pod spec, or rejects, before a scheduler sees the pod.
 
 In the order of its admission: PriorityClass, RuntimeClass, LimitRanges; then its validation.
 """
@@ -26,16 +26,16 @@ from toposcope.integrations.framework.runtime_classes import RuntimeEffect, runt
 from toposcope.integrations.framework.volumes import volumes_of
 from toposcope.kube.pod_resources import Requests
 
-_REFUSED = Hold("never", "the API server refuses its pods")
+_REFUSED = Hold("never", "the API server rejects its pods")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _COUNTED = ("cpu", "memory")
-"""What a quota may want each container to say."""
+"""The resources that a quota may require each container to set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A pod as the API server makes it."""
+    """A pod as the API server creates it."""
 
     requests: Resources
     node_filter: NodeFilter
@@ -43,9 +43,9 @@ class Created:
 
 
 def created_of(spec: Field, count: int, added: Iterable[Requests]) -> Created:
-    """What becomes of `count` pods of a spec, with the containers that an operator adds.
+    """The result of creating `count` pods of a spec, with the containers that an operator adds.
 
-    What is malformed or refused becomes findings.
+    Records what is malformed or rejected as findings.
     """
     holds: list[Hold] = []
     written = containers_of(spec)
@@ -91,13 +91,16 @@ def _whole(spec: Field) -> Container:
 def _in_bounds(
     spec: Field, written: Sequence[Container], whole: Container, holds: list[Hold]
 ) -> list[Container]:
-    """The containers with the defaults of LimitRanges; what these refuse becomes findings."""
+    """The containers with the defaults of LimitRanges. Records what these reject as findings."""
     bounds = bounds_for(spec.root)
     containers = with_defaults(written, bounds)
     with_limits = [container for container in containers if container.has_known_limits]
     is_refused = check_defaulted(with_limits)
     for violation in violations(spec, containers, whole, bounds):
-        fix = f"LimitRange {violation.range_name} of namespace {namespace_of(spec.root)} says so"
+        fix = (
+            f"LimitRange {violation.range_name} of namespace {namespace_of(spec.root)} requires "
+            "this"
+        )
         violation.where.error("pods/limit-range", violation.message, fix)
         is_refused = True
     if is_refused:
@@ -138,7 +141,7 @@ def _gates(spec: Field) -> tuple[str, ...]:
 
 
 def _unset(containers: Iterable[Container], whole: Container) -> tuple[tuple[str, str], ...]:
-    """What containers do not say of CPU and memory, where the pod as a whole says nothing."""
+    """The CPU and memory fields that containers leave unset, if the pod leaves them unset too."""
     if whole.requests or whole.limits:
         return ()
     unset = []

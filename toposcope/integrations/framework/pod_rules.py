@@ -1,8 +1,8 @@
-"""What pods ask of the pods around them: affinity, anti-affinity, spread and host ports.
+"""Rules between pods: affinity, anti-affinity, spread and host ports.
 
 Rules: Kubernetes' scheduler (InterPodAffinity, PodTopologySpread, NodePorts). Only what is required
-counts. A selector is read as far as labels are known: `matches` answers None where a controller may
-add the label that it asks for.
+counts. A selector is read as far as labels are known: `matches` returns None if a controller may
+add the label that it requires.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ Selector = tuple[Expression, ...]
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
-"""The label of a namespace that is its name."""
+"""The label of a namespace with its name."""
 ANY_ADDRESS: Final = "0.0.0.0"
 NOT_KEPT: Final = frozenset(
     {
@@ -33,11 +33,11 @@ NOT_KEPT: Final = frozenset(
         "statefulset.kubernetes.io/pod-name",
     }
 )
-"""Labels that differ from pod to pod, or that nobody selects by hand: not kept of running pods."""
+"""Labels that differ between pods, or that no one selects by hand: dropped from running pods."""
 
 
 class Rule(StrEnum):
-    """What keeps a pod off a node because of the pods around it, by the field that asks for it."""
+    """A rule about other pods that can exclude a node, by its field."""
 
     AFFINITY = "podAffinity"
     ANTI_AFFINITY = "podAntiAffinity"
@@ -53,7 +53,7 @@ SCHEDULER_SAYS: Final[Mapping[Rule, str]] = {
     Rule.SPREAD: "didn't match pod topology spread constraints",
     Rule.PORTS: "didn't have free ports for the requested pod ports",
 }
-"""kube-scheduler's own words for nodes that a rule keeps out."""
+"""kube-scheduler's words for nodes that a rule excludes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class PodTerm:
     key: str
     """`topologyKey`: pods with the same value of this node label are together."""
     selector: Selector | None
-    """The pods it is about; None: none."""
+    """The pods that it selects; None for none."""
     namespaces: frozenset[str] | None
-    """Those of these pods; None: all."""
+    """The namespaces of these pods; None for all."""
     reads_namespace_labels: bool = False
-    """Whether it selects namespaces by labels that are not known."""
+    """Whether it selects namespaces by labels that are unknown."""
 
     def matches(self, labels: "PodLabels") -> bool | None:
-        """Whether it is about pods with these labels; None: not known."""
+        """Whether it selects pods with these labels; None if unknown."""
         if self.selector is None:
             return False
         is_in_namespace: bool | None = True
@@ -88,12 +88,12 @@ class SpreadRule:
     min_domains: int
     selector: Selector | None
     honors_affinity: bool = True
-    """Whether nodes that the pod does not select are left out of the count."""
+    """Whether nodes that the pod does not select are not counted."""
     honors_taints: bool = False
-    """Whether nodes with taints that the pod does not tolerate are."""
+    """Whether nodes with taints that the pod does not tolerate are not counted."""
 
     def matches(self, labels: "PodLabels", namespace: str) -> bool | None:
-        """Whether it counts such pods; None: not known. `namespace` is that of its own pod."""
+        """Whether it counts such pods; None if unknown. `namespace` is that of its own pod."""
         if self.selector is None or labels.namespace != namespace:
             return False
         return labels.match(self.selector)
@@ -101,14 +101,14 @@ class SpreadRule:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HostPort:
-    """A port of the node that a container takes."""
+    """A port of the node that a container uses."""
 
     port: int
     protocol: str = "TCP"
     address: str = ANY_ADDRESS
 
     def conflicts(self, other: "HostPort") -> bool:
-        """Whether no node has both."""
+        """Whether no node can offer both."""
         if (self.port, self.protocol) != (other.port, other.protocol):
             return False
         addresses = {self.address, other.address}
@@ -120,15 +120,15 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class PodLabels:
-    """What selectors go by."""
+    """What selectors match."""
 
     namespace: str = "default"
     known: Labels = ()
     made_by: str | None = None
-    """The API group of the object whose controllers may add labels; None: these are all."""
+    """The API group of the object whose controllers may add labels; None if these are all."""
 
     def match(self, selector: Selector) -> bool | None:
-        """Whether all requirements hold; None: not known."""
+        """Whether all requirements are met; None if unknown."""
         labels = dict(self.known)
         holds: bool | None = True
         for requirement in selector:
@@ -139,14 +139,14 @@ class PodLabels:
         return holds
 
     def _may_have(self, requirement: Expression) -> bool:
-        """Whether the pod may have the label all the same, with one of the values asked for."""
+        """Whether a controller may add the label with one of the required values."""
         if requirement.key in NOT_KEPT:
             return requirement.values != (NEW,)
         return self.made_by is not None and is_added(requirement.key, self.made_by)
 
 
 def both(first: bool | None, second: bool | None) -> bool | None:
-    """Whether both hold, where None is not known."""
+    """Whether both are true; None is unknown."""
     if first is False or second is False:
         return False
     if first is None or second is None:
@@ -156,16 +156,16 @@ def both(first: bool | None, second: bool | None) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class PodRules:
-    """What pods of one kind ask of the pods around them, and what others select them by."""
+    """The rules of one kind of pods about others, and the labels by which others select them."""
 
     labels: PodLabels = field(default_factory=PodLabels, compare=False)
-    """Pods without rules of their own are alike whatever their labels."""
+    """Pods without rules of their own compare equal whatever their labels."""
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[SpreadRule, ...] = ()
     ports: tuple[HostPort, ...] = ()
     own: Labels = ()
-    """The labels once more, of pods that have rules."""
+    """The labels again, for pods that have rules."""
 
     @property
     def asks_nothing(self) -> bool:
@@ -174,7 +174,7 @@ class PodRules:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The node labels without which no node is good enough."""
+        """The labels that a node must have."""
         keys = [term.key for term in self.affinity]
         keys += [rule.key for rule in self.spread]
         return tuple(dict.fromkeys(keys))
@@ -184,7 +184,7 @@ NO_RULES: Final = PodRules()
 
 
 def rules_of(spec: Field, labels: Field, added: Mapping[str, str]) -> PodRules:
-    """The rules of the pod spec at `spec`; what is malformed in them becomes a finding.
+    """The rules of the pod spec at `spec`. Malformed parts are recorded as findings.
 
     `labels` are those of its template, `added` those that its controller is known to add.
     """
@@ -219,7 +219,7 @@ def labels_of(root: Field, labels: Field, added: Mapping[str, str]) -> PodLabels
 def rules_of_pod(
     wants: Field, labels: PodLabels, ports: tuple[HostPort, ...], repels: tuple[PodTerm, ...]
 ) -> PodRules:
-    """The rules of a pod of the cluster: `wants` are the fields of its spec that choose nodes."""
+    """The rules of a pod in the cluster; `wants` are the fields of its spec that choose nodes."""
     known = dict(labels.known)
     affinity = wants / "affinity" / "podAffinity" / REQUIRED
     rules = PodRules(
@@ -249,7 +249,9 @@ def _terms(terms: Field, namespace: str, own: Mapping[str, str]) -> tuple[PodTer
 def _term(term: Field, namespace: str, own: Mapping[str, str]) -> PodTerm:
     key = (term / "topologyKey").text() or ""
     if not key:
-        (term / "topologyKey").error("pods/topology-key", "can not be empty", "name a node label")
+        (term / "topologyKey").error(
+            "pods/topology-key", "can not be empty", "set it to a node label"
+        )
     selector = _selector(term / "labelSelector")
     if selector is not None:
         selector = (
@@ -277,7 +279,7 @@ def _of_namespaces(term: PodTerm, selecting: Field) -> PodTerm:
 
 
 def _selector(selector: Field) -> Selector | None:
-    """A label selector; None where there is none, which matches no pod."""
+    """A label selector; None if missing, which matches no pod."""
     if not selector:
         return None
     labels = (selector / "matchLabels").texts()
@@ -295,9 +297,9 @@ def _texts(values: Field) -> list[str]:
 
 
 def _own_values(keys: Field, operator: Operator, own: Mapping[str, str]) -> Iterator[Expression]:
-    """Requirements that the API server adds for `matchLabelKeys`; a label that is missing is not.
+    """Requirements that the API server adds for `matchLabelKeys`, for labels that exist.
 
-    What a controller has yet to add is taken for new.
+    A label that a controller adds later counts as new.
     """
     for key in _texts(keys):
         value = own.get(key)
@@ -325,7 +327,7 @@ def _spread_rules(constraints: Field, own: Mapping[str, str]) -> Iterator[Spread
 
 
 def ports_of(spec: Field) -> tuple[HostPort, ...]:
-    """The host ports of a pod spec; with `hostNetwork` each port is one of the host."""
+    """The host ports of a pod spec; with `hostNetwork` every port is a host port."""
     on_host = (spec / "hostNetwork").flag()
     ports: list[HostPort] = []
     for container in (spec / "containers").items():
@@ -348,7 +350,7 @@ def _container_ports(container: Field, *, on_host: bool) -> Iterator[HostPort]:
 
 
 def conflict(ports: Iterable[HostPort], others: Iterable[HostPort]) -> HostPort | None:
-    """The first of these ports that a node with the others does not have; None: it has all."""
+    """The first of these ports that is taken by the others; None if all are free."""
     taken = tuple(others)
     for port in ports:
         for other in taken:
@@ -358,5 +360,5 @@ def conflict(ports: Iterable[HostPort], others: Iterable[HostPort]) -> HostPort 
 
 
 def without_spread(rules: PodRules) -> PodRules:
-    """The rules for a scheduler that does not go by topology spread constraints."""
+    """The rules for a scheduler that ignores topology spread constraints."""
     return replace(rules, spread=())

@@ -25,11 +25,13 @@ JOBSET: Final = ("jobset.x-k8s.io", "JobSet")
 LEADER_WORKER_SET: Final = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
 RAY_JOB: Final = ("ray.io", "RayJob")
 K8S_JOB_MODE: Final = "K8sJobMode"
-"""The `submissionMode` of RayJobs that name none: a Job of Kubernetes submits them."""
+"""The default `submissionMode` of RayJobs: a Kubernetes Job submits them."""
 _AUTOSCALER: Final = {"cpu": 500, "memory": 512 << 20}
 _SUBMITTER: Final = {"cpu": 500, "memory": 200 << 20}
-"""Requests of the containers that KubeRay adds, where nobody says otherwise. Source: KubeRay 1.6
-(BuildAutoscalerContainer, GetDefaultSubmitterContainer)."""
+"""Default requests of the containers that KubeRay adds.
+
+Source: KubeRay 1.6 (BuildAutoscalerContainer, GetDefaultSubmitterContainer).
+"""
 
 _SUSPENDED_BY_SPEC: Final = (
     ("batch", "Job"),
@@ -47,12 +49,12 @@ class PodSet:
 
     name: str
     pods: Pods
-    """Where the set consists of Jobs, the pods of one Job."""
+    """The pods of one Job, if the set consists of Jobs."""
     template: Field
     """The pod template, or the Pod itself."""
     jobs: int = 1
     job: Field | None = None
-    """The template of those Jobs; None where the set has no Jobs."""
+    """The template of those Jobs; None if the set has no Jobs."""
 
     @property
     def annotations(self) -> Field:
@@ -76,9 +78,9 @@ class Structure:
     sets: tuple[PodSet, ...]
     copies: int = 1
     separate: bool = False
-    """Schedulers see each pod as a workload of its own, as with a Deployment."""
+    """Whether schedulers treat each pod as a separate workload, as for a Deployment."""
     later: tuple[PodSet, ...] = ()
-    """Sets whose pods are created when all others run: the submitter of a RayJob."""
+    """Sets whose pods are created once all others run: the submitter of a RayJob."""
 
     @property
     def whole(self) -> tuple[Pods, ...]:
@@ -87,13 +89,13 @@ class Structure:
 
 
 def structure_of(root: Field) -> Structure | None:
-    """The pods of a workload; None for a kind without pods. Findings go to `root`."""
+    """The pods of a workload; None for a kind without pods. Findings are recorded in `root`."""
     reader = _READERS.get(kind_of(root.value))
     return reader(root) if reader else None
 
 
 def suspension_of(root: Field) -> str:
-    """The path of the field that suspends a workload; empty: it is not suspended."""
+    """The path of the field that suspends a workload; empty if it is not suspended."""
     kind = kind_of(root.value)
     if kind[0] == "kubeflow.org":
         field = root / "spec" / "runPolicy" / "suspend"
@@ -140,7 +142,7 @@ def _stateful_set(root: Field) -> Structure:
 
 
 def _with_own_claims(root: Field, pod_set: PodSet) -> PodSet:
-    """The pods with the volumes that each of them gets of its own."""
+    """The pods with their own volumes."""
     holds: list[Hold] = []
     places = []
     for volume in claims_of_set(root, pod_set.pods.count):
@@ -261,7 +263,7 @@ def _beside_the_head(root: Field, cluster: Field) -> Iterator[Requests]:
 
 
 def _submitters(root: Field) -> tuple[PodSet, ...]:
-    """The pod that submits a RayJob to its cluster; none where it is no RayJob of that mode."""
+    """The pod that submits a RayJob to its cluster; none for other modes."""
     spec = root / "spec"
     mode = (spec / "submissionMode").text() or K8S_JOB_MODE
     if kind_of(root.value) != RAY_JOB or mode != K8S_JOB_MODE:
@@ -282,7 +284,7 @@ def _ray_workers(number: int, workers: Field) -> PodSet:
 
 
 def _app_wrapper(root: Field) -> Structure:
-    """The pods of all objects in it, which its controller creates together."""
+    """The pods of all wrapped objects, which its controller creates together."""
     components = root / "spec" / "components"
     sets: list[PodSet] = []
     for component in components.items():
@@ -331,11 +333,11 @@ KINDS_WITH_PODS: Final = frozenset(_READERS)
 def pods_of(
     name: str, count: int, spec: Field, *added: Requests, labels: Field | None = None
 ) -> Pods:
-    """`count` pods with the pod spec at `spec`; invalid values become findings and are left out.
+    """`count` pods with the pod spec at `spec`.
 
-    They are what the API server makes of the spec. `added` are the requests of containers that an
-    operator adds to the spec. `labels` are those of the pods, where these do not stand in the
-    metadata beside the spec.
+    Invalid values are recorded as findings and left out. They are as the API server creates them.
+    `added` are the requests of containers that an operator adds to the spec. `labels` are the pods'
+    labels, if not in the metadata beside the spec.
     """
     if labels is None:
         labels = spec.beside("metadata") / "labels"
@@ -354,7 +356,7 @@ def pods_of(
 
 
 def _claims(spec: Field) -> tuple[ClaimRef, ...]:
-    """The claims of a pod spec, each once."""
+    """The claims of a pod spec, without repeats."""
     namespace = namespace_of(spec.root)
     claims = []
     for claim in (spec / "resourceClaims").items():

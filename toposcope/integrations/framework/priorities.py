@@ -1,4 +1,4 @@
-"""The priority that a pod gets of its PriorityClass.
+"""The priority that a pod gets from its PriorityClass.
 
 Source: Kubernetes 1.36 (plugin/pkg/admission/priority). Messages are the API server's.
 """
@@ -15,19 +15,19 @@ _OF_KUBERNETES: Final = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
-"""The classes that every cluster has."""
+"""The classes that exist in every cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A pod's priority, and what it means for its creation."""
+    """A pod's priority, and whether it can be created."""
 
     priority: Priority
     hold: Hold | None = None
 
 
 def priority_of(spec: Field) -> Ranked:
-    """The priority of a pod spec; a class that is missing becomes a finding."""
+    """The priority of a pod spec. Records a missing class as a finding."""
     where = spec / "priorityClassName"
     name = where.text()
     if not name:
@@ -44,22 +44,22 @@ def priority_of(spec: Field) -> Ranked:
 
     message = f"no PriorityClass with name {name} was found"
     where.error("pods/priority-class-exists", message, "create it, or name one that exists")
-    hold = Hold("never", "the API server refuses its pods")
+    hold = Hold("never", "the API server rejects its pods")
     return Ranked(Priority(name, None), hold)
 
 
 def _of_pod_itself(spec: Field, name: str) -> Ranked:
-    """The priority of a pod that the API server has taken already, else none that is known."""
+    """The priority that the API server set on an existing pod, else unknown."""
     priority = spec / "priority"
     if isinstance(priority.value, int):
         policy = (spec / "preemptionPolicy").text()
         return Ranked(Priority(name, priority.value, policy != _NEVER))
-    reason = f"PriorityClass {name} was not read: the API server refuses the pods if it is missing"
+    reason = f"PriorityClass {name} was not read: the API server rejects the pods if it is missing"
     return Ranked(Priority(name, None), Hold("unclear", reason))
 
 
 def _default(spec: Field) -> Priority:
-    """The priority of a pod that names no class: that of the global default, or 0."""
+    """The priority of a pod without a class: that of the global default, or 0."""
     for document in spec.surroundings.each(PRIORITY_CLASSES):
         priority_class = Field(document)
         if (priority_class / "globalDefault").flag():

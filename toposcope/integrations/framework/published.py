@@ -1,4 +1,4 @@
-"""What published resources have in common: where they are, who owns them, how publishing went."""
+"""What published resources share: their place, their owner, and the result of publishing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ _LONGEST_MESSAGE: Final = 1024
 
 RETRY_SECONDS: Final = 5.0
 _TRY_AGAIN: Final = frozenset({401, 404, 408, 409, 429})
-"""Client errors that pass: 404 is a CRD that was removed, 409 a change since we read, which the
+"""Temporary client errors: 404 is a CRD that was removed, 409 a change since the read, which the
 next pass sees.
 """
 _SERVER_ERROR: Final = 500
@@ -25,7 +25,7 @@ _UNTYPED: Final = "failed to create typed patch"
 
 
 def may_pass(error: ApiError) -> bool:
-    """Whether the same request may succeed later, without anything else being changed."""
+    """Whether the same request may succeed later without any other change."""
     unavailable = error.status >= _SERVER_ERROR and _UNTYPED not in error.message
     return unavailable or error.status in _TRY_AGAIN
 
@@ -35,8 +35,8 @@ class Published:
     """One published resource.
 
     `reason` is empty when it is in sync, else `Conflict`, `Rejected`, `NotServed`, `Waiting` or
-    `DryRun`. `again_in` is the number of seconds until a retry makes sense; None: the usual resync
-    is soon enough.
+    `DryRun`. `again_in` is the number of seconds until a retry makes sense; None if the usual
+    resync is soon enough.
     """
 
     api_version: str
@@ -46,10 +46,10 @@ class Published:
     message: str = ""
     again_in: float | None = None
     diff: str = ""
-    """What a dry run would change, all of it; `message` has as much of that as fits into a status.
+    """Everything that a dry run would change; `message` has what fits into a status.
     """
     retry_at: datetime | None = None
-    """When a refused write is tried again."""
+    """When a rejected write is retried."""
 
     @property
     def in_sync(self) -> bool:
@@ -58,7 +58,7 @@ class Published:
 
     @property
     def text(self) -> str:
-        """The message, with the time of the next try, as long as the CRD allows."""
+        """The message with the time of the next try, cut to the length that the CRD allows."""
         if self.retry_at is None:
             return self.message
         when = f"; next try at {self.retry_at:%H:%M:%S} UTC"
@@ -66,14 +66,14 @@ class Published:
 
     @property
     def handle(self) -> str:
-        """What `kubectl get` calls it, with the group: several have a Topology."""
+        """Its name for `kubectl get`, with the group, because several have a Topology."""
         group, _, _ = self.api_version.partition("/")
         return f"{self.kind.lower()}.{group}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An object that may be published, and the outcomes of that.
+    """An object that may be published, and the possible results.
 
     `option` is its field in `spec.publish`.
     """
@@ -108,7 +108,7 @@ class Target:
         return Published(self.api_version, self.kind, self.name, message=message)
 
     def not_in_sync(self, reason: str, message: str, again_in: float | None = None) -> Published:
-        """The object does not have them, and why."""
+        """The object does not have the levels, for this reason."""
         return Published(
             api_version=self.api_version,
             kind=self.kind,
@@ -119,7 +119,7 @@ class Target:
         )
 
     def conflict(self) -> Published:
-        """Somebody else has an object of that name."""
+        """An object of that name exists and was not created by Toposcope."""
         text = (
             f"a {self.kind} named {self.name} exists and was not created by Toposcope; "
             "delete it, or give the ClusterTopology another name, "
@@ -150,15 +150,15 @@ def _example() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class PublishedKind(Kind):
-    """A kind that is published, or that is read to see what others publish."""
+    """A kind that is published, or read because others publish it."""
 
     option: str
     """Its field in `spec.publish`."""
     namespaced: bool = field(default=False, kw_only=True)
     example: Mapping[str, Any] = field(default_factory=_example, kw_only=True, compare=False)
-    """A spec that every version of its schema takes; fields that it lacks are ignored."""
+    """A spec that every version of its schema accepts; unknown fields are ignored."""
     verdict_field: str = field(default="", kw_only=True)
-    """The field of its status that its publisher looks at."""
+    """The field of its status that its publisher reads."""
 
     def target(self, name: str, version: str = "") -> Target:
         """The object of this name in a version; default: the preferred one."""
@@ -166,7 +166,7 @@ class PublishedKind(Kind):
 
 
 def owned_metadata(topology: Topology) -> dict[str, Any]:
-    """The metadata of a resource published from `topology`: deleted with it, labelled as ours."""
+    """The metadata of a resource published from `topology`: owner and managed-by label."""
     owner = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -182,7 +182,7 @@ def owned_metadata(topology: Topology) -> dict[str, Any]:
 
 
 def is_ours(document: Mapping[str, Any], topology: Topology) -> bool:
-    """Whether an object was published from this topology, not from an earlier one of its name."""
+    """Whether an object was published from this topology, not from an earlier namesake."""
     metadata = document["metadata"]
     labels = metadata.get("labels") or {}
     if labels.get(MANAGED_BY) != TOPOSCOPE:

@@ -1,4 +1,4 @@
-"""Which pods the ResourceQuotas of a namespace let be created.
+"""Which pods the ResourceQuotas of a namespace allow.
 
 Source: Kubernetes 1.36 (pkg/quota/v1/evaluator/core/pods.go, plugin/pkg/admission/resourcequota).
 Messages are the API server's.
@@ -31,7 +31,7 @@ _TO_BE_SAID: Final = {
     "limits.cpu": "limits.cpu",
     "limits.memory": "limits.memory",
 }
-"""By resource of a quota: what each container has to say then."""
+"""For each resource of a quota: what each container must set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Quota:
 
 
 def quota_holds(all_pods: Sequence[Pods], around: Surroundings) -> Iterator[Hold]:
-    """Why not all of these pods would be created, which belong to one namespace."""
+    """Why not all of these pods, all in one namespace, would be created."""
     if not all_pods:
         return
     namespace = all_pods[0].creation.namespace
@@ -84,7 +84,7 @@ def _quota(written: Field) -> _Quota:
 
 
 def _scope(requirement: Field) -> tuple[Expression, ...]:
-    """A requirement of a scope selector, which is written as those of node selectors are."""
+    """A requirement of a scope selector, in the form of a node selector's."""
     renamed = {
         "key": (requirement / "scopeName").value,
         "operator": (requirement / "operator").value,
@@ -130,7 +130,7 @@ def _is_in(pods: Pods, scope: Expression) -> bool:
 
 
 def _unsaid(quota: _Quota, counted: Iterable[Pods]) -> Iterator[Hold]:
-    """What a quota wants containers to say, and they do not."""
+    """The resources that a quota requires containers to set, and that are unset."""
     wanted = {said for name, said in _TO_BE_SAID.items() if name in quota.hard}
     missing: dict[str, dict[str, None]] = {}
     for pods in counted:
@@ -142,7 +142,7 @@ def _unsaid(quota: _Quota, counted: Iterable[Pods]) -> Iterator[Hold]:
         for said, containers in sorted(missing.items()):
             parts.append(f"{said} for: {','.join(containers)}")
         reason = f"failed quota: {quota.name}: must specify {'; '.join(parts)}"
-        yield Hold("never", f"the API server refuses its pods: {reason}")
+        yield Hold("never", f"the API server rejects its pods: {reason}")
 
 
 def _exceeded(quota: _Quota, counted: Iterable[Pods]) -> Iterator[Hold]:
@@ -177,7 +177,7 @@ def _texts(names: Iterable[str], amounts: Mapping[str, int]) -> str:
 
 
 def _usage(pods: Pods) -> dict[str, int]:
-    """What one pod takes of a quota."""
+    """How much of a quota one pod uses."""
     usage = {"pods": 1, "count/pods": 1}
     for resource, amount in pods.requests:
         usage[f"requests.{resource}"] = amount

@@ -12,12 +12,12 @@ from toposcope.integrations.framework.document import Field, name_of
 from toposcope.integrations.framework.pod_kinds import RUNTIME_CLASSES
 from toposcope.kube.pod_resources import Requests
 
-_MISSING: Hold = Hold("never", "the API server refuses its pods")
+_MISSING: Hold = Hold("never", "the API server rejects its pods")
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeEffect:
-    """What becomes of a pod by its RuntimeClass."""
+    """The effect of a RuntimeClass on a pod."""
 
     overhead: Requests = field(default_factory=dict)
     selector: Mapping[str, str] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class RuntimeEffect:
 
 
 def runtime_of(spec: Field) -> RuntimeEffect:
-    """What the RuntimeClass of a pod spec adds; what the API server refuses becomes findings."""
+    """What the RuntimeClass of a pod spec adds. Records what the API server rejects as findings."""
     overhead = amounts_of(spec / "overhead")
     where = spec / "runtimeClassName"
     name = where.text()
@@ -41,7 +41,7 @@ def runtime_of(spec: Field) -> RuntimeEffect:
     if not spec.surroundings.knows_all(RUNTIME_CLASSES):
         reason = (
             f"RuntimeClass {name} was not read, so the overhead, node selector and tolerations "
-            "that it adds are not known"
+            "that it adds are unknown"
         )
         return RuntimeEffect(overhead, hold=Hold("unclear", reason, may_open_nodes=True))
 
@@ -51,9 +51,9 @@ def runtime_of(spec: Field) -> RuntimeEffect:
 
 
 def _warn_of_overhead(overhead: Field) -> None:
-    """Note overhead without a class: a queue admits the workload, and its pods are refused."""
+    """Warn about overhead without a class: a queue admits the workload, but pods are rejected."""
     message = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-    overhead.warn("pods/overhead", message, "leave it out: the RuntimeClass sets it")
+    overhead.warn("pods/overhead", message, "remove it: the RuntimeClass sets it")
 
 
 def _with_class(spec: Field, runtime_class: Field, written: Requests) -> RuntimeEffect:

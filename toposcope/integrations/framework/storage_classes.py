@@ -1,4 +1,4 @@
-"""StorageClasses: whether volumes are made or chosen only where a pod goes, and who makes them."""
+"""StorageClasses: whether volumes are created or bound where a pod goes, and who creates them."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -17,18 +17,18 @@ class StorageClass:
 
     name: str
     written: Field
-    """Nothing where there is none of this name."""
+    """Empty if there is no class of this name."""
     is_known: bool = True
 
     @property
     def waits_for_pod(self) -> bool:
-        """Whether a volume is made or chosen only where a pod goes."""
+        """Whether a volume is created or bound only once its pod has a node."""
         mode = self.written / "volumeBindingMode"
         return mode.text() == _WAITS_FOR_POD
 
     @property
     def makes_volumes(self) -> bool:
-        """Whether volumes are made on demand."""
+        """Whether volumes are provisioned on demand."""
         provisioner = (self.written / "provisioner").text()
         return provisioner not in (None, _NO_PROVISIONER)
 

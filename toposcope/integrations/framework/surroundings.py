@@ -1,4 +1,4 @@
-"""Objects of the cluster that decide what becomes of the pods of a document, as far as known."""
+"""Objects of the cluster that affect the pods of a document, as far as known."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,15 +12,15 @@ Objects = Mapping[tuple[str, str], tuple[Mapping[str, Any], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What stands around a document: objects of the cluster, and of the files beside it."""
+    """The objects around a document, from the cluster and from the files beside it."""
 
     objects: Objects = field(default_factory=dict)
-    """All of a kind in the cluster, or the kind is missing here."""
+    """All objects of a kind in the cluster. A kind that was not read is missing here."""
     incomplete: frozenset[tuple[str, str]] = frozenset()
-    """Kinds of which only those of the files are known; the cluster may have more."""
+    """Kinds of which only objects in files are known; the cluster may have more."""
 
     def knows_all(self, kind: Kind) -> bool:
-        """Whether there are no objects of this kind but those of `each`."""
+        """Whether `each` returns all objects of this kind."""
         return kind.key in self.objects and kind.key not in self.incomplete
 
     def each(self, kind: Kind) -> Iterator[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""What every system's reader gets and returns."""
+"""What every system's reader receives and returns."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.object_names import check_name
 from toposcope.integrations.framework.surroundings import Surroundings
 
-_LEVELS_FIRST: Final = "room is not checked before the levels are right"
+_LEVELS_FIRST: Final = "room is not checked until the levels are right"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +40,20 @@ class ReadTopologies:
 
     by_name: Mapping[str, TopologyLevels]
     stand_in: str = ""
-    """What stands in for them where they are not known, and why; empty: these are the system's own,
-    and all of them.
+    """What replaces them if they are unknown, and why; empty if these are the system's own and
+    complete.
     """
     served: bool = True
-    """Whether there can be any: the cluster serves the kind, as far as is known."""
+    """Whether the cluster serves the kind, as far as is known, so that there can be any."""
     absent: Mapping[str, str] = field(default_factory=dict)
-    """By the name of a topology that is not among them: why, and what to do; by the empty name: of
-    any other.
+    """Why a topology of this name is not among them, and what to do; the empty name is for all
+    others.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerProfiles:
-    """What the configuration of an operator says of schedulers."""
+    """The schedulers in the configuration of an operator."""
 
     enabled: tuple[str, ...]
     default: str
@@ -61,37 +61,37 @@ class SchedulerProfiles:
     mnnvl: bool = False
     """Whether it puts pods into ComputeDomains."""
     named_topologies: tuple[str, ...] = ()
-    """Schedulers whose topologies it does not make: the binding has to name theirs."""
+    """Schedulers whose topologies it does not create, so the binding must name them."""
     gangs_by_default_scheduler: bool = False
-    """Whether default-scheduler gets gangs from it."""
+    """Whether it creates gangs for default-scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What is known of the cluster that the workload is for."""
+    """What is known about the cluster of a workload."""
 
     topologies: Mapping[str, TopologyLevels] = field(default_factory=dict)
     """Topologies by name.
 
-    A system that reads topology resources gets these alone (`seen_by`), whatever ClusterTopologies
-    say.
+    A system that reads topology resources gets only these (`seen_by`), whatever the
+    ClusterTopologies are.
     """
     node_labels: frozenset[str] = frozenset()
-    """Label keys that nodes carry, whether a topology has them or not; empty: not known."""
+    """Label keys of the nodes, whether or not a topology has them; empty if unknown."""
     exclusive_pods: Mapping[str, tuple[ExclusivePod, ...]] = field(default_factory=dict)
     """By the pod label that marks them."""
     pools: Mapping[str, TopologyLevels] = field(default_factory=dict)
-    """OSMO's pools by name, with their own names of the levels."""
+    """OSMO's pools by name, with their own names for the levels."""
     schedulers: Mapping[str, str] = field(default_factory=dict)
-    """The kind of scheduler that each of OSMO's backends uses."""
+    """The type of scheduler of each OSMO backend."""
     pod_groups: PodGroupMembers = field(default_factory=dict)
-    """The pods of PodGroups that schedulers make."""
+    """The pods of PodGroups that schedulers create."""
     gangs: Mapping[PodGroupName, tuple[Pods, ...]] = field(default_factory=dict)
     """The pods of Kubernetes' own gangs, by PodGroup."""
     unserved: frozenset[str] = frozenset()
     """Names of kinds that the cluster is known not to serve."""
     profiles: SchedulerProfiles | None = None
-    """What the operator that names schedulers by profile is set to; None: not known."""
+    """The configuration of the operator that names schedulers by profile; None if unknown."""
     domain_of: Mapping[str, str] = field(default_factory=lambda: BUILT_IN.domain_of)
     """The domain of each label key in the catalogue."""
     read: Mapping[str, ReadTopologies] = field(default_factory=dict)
@@ -99,25 +99,26 @@ class ClusterFacts:
     reads: str = ""
     """The kind that `topologies` are of."""
     objects: Mapping[tuple[str, str], tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
-    """What else decides, by API group and kind; all of the cluster, or a kind is not known."""
+    """Other objects that affect placement, by API group and kind: all of a kind, or the kind is
+    unknown."""
     incomplete: frozenset[tuple[str, str]] = frozenset()
-    """Kinds of `objects` of which only those of this run's documents are known."""
+    """Kinds of `objects` of which only those in the given documents are known."""
     held: Held = field(default_factory=dict)
-    """What is held for pods that were admitted and that have no node yet."""
+    """Resources reserved for pods that were admitted and have no node yet."""
     is_room_checked: bool = True
-    """False: nothing is known of nodes, so no verdict follows, whatever the levels."""
+    """False if no nodes are known, so there can be no verdict."""
 
     @property
     def levels_first(self) -> tuple[str, ...]:
-        """The note on a workload whose levels are wrong.
+        """The note on a workload whose levels are wrong, and whose room says nothing.
 
-        What would fit without them means nothing. Empty where no room is checked anyway.
+        Empty if room is not checked anyway.
         """
         return (_LEVELS_FIRST,) if self.is_room_checked else ()
 
     @property
     def surroundings(self) -> Surroundings:
-        """The objects that decide what becomes of pods."""
+        """The objects that affect pods."""
         return Surroundings(self.objects, self.incomplete)
 
     def seen_by(self, reads: str) -> "ClusterFacts":
@@ -141,12 +142,12 @@ class ClusterFacts:
 
     @property
     def knows_topologies(self) -> bool:
-        """Whether there is no topology but those of `topologies`."""
+        """Whether `topologies` are all that exist."""
         known = self.read.get(self.reads)
         return known is not None and not known.stand_in
 
     def missing(self, name: str) -> str:
-        """What to do where a topology of this name is asked for that is not there."""
+        """The fix for a request for a topology of this name that does not exist."""
         known = self.read.get(self.reads, ReadTopologies({}))
         why = known.absent.get(name)
         if name and why:
@@ -159,7 +160,7 @@ class ClusterFacts:
     def occupied(self, pod_label: str, key: str, namespace: str | None = None) -> tuple[str, ...]:
         """The values of the node label `key` where pods with `pod_label` run.
 
-        `namespace` is that of these pods; None: any.
+        `namespace` is that of these pods; None for any.
         """
         values = self.holders(pod_label, key, namespace)
         return tuple(sorted(values))
@@ -169,7 +170,7 @@ class ClusterFacts:
     ) -> dict[str, ExclusivePod]:
         """A pod with `pod_label` for each value of the node label `key` where such pods run.
 
-        `namespace` is that of these pods; None: any.
+        `namespace` is that of these pods; None for any.
         """
         holders: dict[str, ExclusivePod] = {}
         for pod in self.exclusive_pods.get(pod_label, ()):
@@ -188,7 +189,7 @@ class ClusterFacts:
 
     @property
     def only_topology(self) -> TopologyLevels | None:
-        """The topology, where there is exactly one."""
+        """The only topology; None if there is not exactly one."""
         if len(self.topologies) != 1:
             return None
         (topology,) = self.topologies.values()
@@ -197,21 +198,20 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One document, understood."""
+    """What a document requests."""
 
     workload: Workload | None = None
-    """None where it asks for nothing that could be placed."""
+    """None if it requests nothing that could be placed."""
     findings: tuple[Finding, ...] = ()
     alternatives: tuple[Workload, ...] = ()
-    """Where the system chooses the topology: the same workload on each other one that has the
+    """If the system chooses the topology: the same workload on each other topology that has the
     levels.
     """
     stages: tuple[Workload, ...] = ()
-    """Where its parts are placed one after the other: the other parts, each of which has to fit
-    too.
+    """If its parts are placed one after the other: the other parts, each of which must fit too.
     """
     subject: str = ""
-    """What the document is, where it has no kind and nothing is placed."""
+    """The name of a document that has no kind and places nothing."""
 
 
 def _never(_document: Mapping[str, Any]) -> bool:
@@ -229,24 +229,22 @@ class System:
     It may be malformed in any way; never raises.
     """
     reader: Callable[[Field, ClusterFacts, Field | None], Reading]
-    """Reads the document, notes everything wrong with it in its fields; never raises.
+    """Reads the document and records everything wrong with it in its fields. Never raises.
 
-    The last argument is the object as it is in the cluster, for rules about changes; None: not
-    known, or a new one. The very same document: it is not to be changed, and everything wrong with
-    it counts.
+    The last argument is the object in the cluster, for rules about changes; None if it is new or
+    unknown. If it is the same document, nothing changes and everything wrong with it counts.
     """
     reads: str = ""
-    """The kind of topology resource whose levels count, as `spec.publish` names it; empty: it reads
-    none.
+    """The kind of topology resource that it reads, as `spec.publish` names it; empty for none.
     """
     places_plain_pods: Callable[[Mapping[str, Any]], bool] = field(default=_never, kw_only=True)
     """Whether it places the pods of a document that no system claims. Never raises."""
     instead_of: str = field(default="", kw_only=True)
-    """The system that leaves a document to this one where both claim it."""
+    """The system that yields to this one if both claim a document."""
 
     @property
     def reads_plain_pods(self) -> bool:
-        """Whether there are documents that it reads because no system claims them."""
+        """Whether it reads documents that no system claims."""
         return self.places_plain_pods is not _never
 
     def read(
@@ -255,7 +253,7 @@ class System:
         cluster: ClusterFacts,
         before: Mapping[str, Any] | None = None,
     ) -> Reading:
-        """What the document asks for and everything wrong with it, each finding once."""
+        """What the document requests, and what is wrong with it, each finding once."""
         root = Field(document, surroundings=cluster.surroundings)
         existing = None
         if before is not None:
@@ -268,5 +266,5 @@ class System:
 
 
 def is_change(root: Field, before: Field | None) -> bool:
-    """Whether the document changes an object: then a webhook leaves alone what stays as it is."""
+    """Whether the document changes an object: then a webhook accepts what stays the same."""
     return before is not None and before.value is not root.value

@@ -1,6 +1,6 @@
 """Rules that several systems' topologies share: a list of node labels, broadest first.
 
-From schema and CEL of the schedulers' CRDs; other systems make such a Topology of theirs.
+From schema and CEL of the schedulers' CRDs; other systems create such a Topology from theirs.
 """
 
 import re
@@ -32,7 +32,7 @@ _OWNERS: Final = " or ".join(f"{title}'s" for title in LISTING_NODE_LABELS)
 HOSTNAME_LAST: Final = (
     "the kubernetes.io/hostname label can only be used at the lowest level of topology"
 )
-RECREATE: Final = "delete the Topology and create it again; nothing may use it meanwhile"
+RECREATE: Final = "delete the Topology and create it again, while nothing uses it"
 NOT_A_KEY: Final = (
     "should be the key of a node label",
     "a lower-case DNS prefix, a slash and a name",
@@ -90,16 +90,16 @@ def label_keys(levels: Field) -> list[str]:
 def check_count(
     levels: Field, keys: Sequence[str], rule: str, order: str = "broadest first"
 ) -> None:
-    """Note a list that is empty or too long."""
+    """Record a list that is empty or too long."""
     if not keys:
         levels.error(rule, "should have at least 1 items", f"name the node labels, {order}")
     if len(keys) > MAX_LEVELS:
         text = f"must have at most {MAX_LEVELS} items"
-        levels.error(rule, text, "leave out levels that no workload requests")
+        levels.error(rule, text, "remove levels that no workload requests")
 
 
 def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: str) -> list[str]:
-    """The label keys of a Topology; notes what schema, CEL or the nodes' labels object to."""
+    """The label keys of a Topology. Records what violates the schema, CEL or the nodes' labels."""
     rule = f"{system}/topology-levels"
     keys = label_keys(levels)
     check_count(levels, keys, rule)
@@ -128,7 +128,7 @@ def _is_key(text: str) -> bool:
 def check_order(
     entries: Sequence[tuple[Field, str]], cluster: ClusterFacts, rule: str, *, end: str, fix: str
 ) -> None:
-    """Warn of the first label that a known topology has above the label before it.
+    """Warn about the first label that a known topology has above the label before it.
 
     No system checks the order. `entries` are label keys with the field to report, `end` completes
     the message.

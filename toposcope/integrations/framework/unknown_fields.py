@@ -1,7 +1,7 @@
 """Fields that a resource's schema does not have.
 
-kubectl validates strictly and the API server refuses them; for other clients (Helm, controllers) it
-drops them with a warning, and what they should have said is lost.
+With kubectl, which validates strictly, the API server rejects them; from other clients (Helm,
+controllers) it drops them with a warning.
 
 What a system's kinds have is in its `fields.yaml`. Nothing stands where everything below a field is
 left alone; `*` is each other field. Of an object with `*strict*`, which is small and stable, any
@@ -57,7 +57,7 @@ def _note_unknown(
     name: str, field: Field, known: Mapping[str, Any], rule: str, version: str
 ) -> None:
     message = f'unknown field "{field.path}"'
-    fix = f"{version} has no such field: kubectl refuses it, Helm loses it"
+    fix = f"{version} has no such field: kubectl rejects it, Helm drops it"
     close = did_you_mean(name, known)
     if isinstance(close, FixSuggestion):
         field.error(rule, message, f"{close} {fix}")

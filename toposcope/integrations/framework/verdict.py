@@ -1,4 +1,4 @@
-"""Whether a workload would fit, as data: the answer, its evidence, what lacks, what would help.
+"""Whether a workload would fit, as data: the answer, its evidence, what is missing, what helps.
 
 `toposcope/placement/` computes it, a system's own procedure may change it, and
 `placement/sentences.py` says it.
@@ -16,8 +16,8 @@ from toposcope.integrations.framework.packing import Path
 from toposcope.text import Command
 
 Kind = Literal["fits", "full", "never", "unclear"]
-"""It fits now; not now, but in the empty cluster; not even there; no placement was found, though
-there may be one.
+"""It fits now; only on the empty cluster; not even there; no placement was found, though one may
+exist.
 """
 Amounts = tuple[tuple[str, int], ...]
 Counted = Literal["pod", "barred", "resource", "pods", "groups", "domains", "several", "pieces"]
@@ -38,7 +38,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What so many domains have too little of: a resource, or room for the group of this name."""
+    """What `domains` domains lack: a resource, or room for the group of this name."""
 
     counted: Counted
     what: str
@@ -51,10 +51,10 @@ class Shortage:
 
     group: Group
     level: Level | None
-    """None: any nodes will do."""
+    """None if any nodes will do."""
     counted: Counted
     resource: str
-    """What is short; where that is no resource, the scarcest that is asked for."""
+    """The missing resource; if none is missing, the scarcest that is requested."""
     needs: int
     largest: int
     best: Path
@@ -62,22 +62,22 @@ class Shortage:
     copies: int
     """How many copies are wanted."""
     room_for: int
-    """How many there is room for, always fewer; 0 where one is too much already."""
+    """How many fit, always fewer; 0 if not even one fits."""
     each: Amounts = ()
-    """`pods`: the requests of one that are too much. `several`: what one copy needs."""
+    """`pods`: the requests of one that are too large. `several`: what one copy needs."""
     inner: Group | None = None
     """The smaller group."""
     lacking: tuple[Lack, ...] = ()
-    """`several`: what is short where."""
+    """`several`: what is missing, and where."""
     kind: str = ""
-    """`barred`: the name of the pods that no node takes."""
+    """`barred`: the name of the pods that no node accepts."""
     barred: tuple[tuple[Exclusion, int], ...] = ()
-    """`barred`: why nodes do not take them, and how many do not."""
+    """`barred`: why nodes do not accept them, and how many nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The domain that the search chose, before anything is put into it."""
+    """The domain that the search chose, before anything is placed in it."""
 
     level: Level
     domain: Path
@@ -85,7 +85,7 @@ class Best:
     resource: str
     free: int
     whole: bool = True
-    """False: some of what is free are shares of GPUs that a device plugin offers as GPUs."""
+    """False if some of the free GPUs are shares that a device plugin offers as GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +103,18 @@ class Remedy:
     """One thing to do in one domain, after which the workload fits there."""
 
     act: Literal["open", "drain", "tolerate", "preempt"]
-    """Bring nodes back (Ready, uncordoned); move away what runs there; tolerate taints; nothing, as
-    the scheduler evicts `pods` itself.
+    """Bring nodes back (Ready, uncordoned); move running pods away; tolerate taints; nothing,
+    because the scheduler evicts `pods` itself.
     """
     nodes: tuple[str, ...]
     domain: Path = ()
     short: tuple[str, ...] = ()
-    """Resources of which too little is free on these nodes."""
+    """Resources that are short on these nodes."""
     pods: tuple[str, ...] = ()
-    """What has to go, as `namespace/name`: the pods on the nodes that hold what is short, where
-    these are known."""
+    """The pods to move, as `namespace/name`: those on these nodes that hold what is short, if
+    known."""
     taints: tuple[Taint, ...] = ()
-    """What its pods have to tolerate."""
+    """The taints that its pods must tolerate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,30 +132,32 @@ class Verdict:
     kind: Kind
     placed: tuple[Placed, ...] = ()
     roomy: int = 0
-    """How many domains of the outermost required level could take it now; 0: no such level."""
+    """How many domains of the outermost required level have room for it now; 0 without such a
+    level."""
     roomy_exact: bool = True
     best: Best | None = None
-    """The one that would be taken; None where there is no such level."""
+    """The domain that would be chosen; None without such a level."""
     shortage: Shortage | None = None
     remedies: tuple[Remedy, ...] = ()
     steps: tuple[LevelStep, ...] = ()
     excluded: tuple[UnusableNodes, ...] = ()
-    """Nodes that do not count."""
+    """Nodes that are not counted."""
     limitation: str = ""
-    """Why the scheduler does not find a placement though there is one; empty: it does."""
+    """Why the scheduler misses a placement that exists; empty if it does not."""
     on_shares: bool = False
-    """Whether it fits only where the GPUs that it asks for are shares of GPUs."""
+    """Whether it fits only on GPUs that are shares of GPUs."""
     left: int = 0
-    """How many of its pods wait for room where it fits: those that need not start with the others.
+    """How many of its pods would still wait for room if it fits: those that need not start with the
+    others.
     """
     names: Mapping[Path, str] = field(default_factory=dict)
     """The names of the domains in this verdict."""
     unread: tuple[UnreadField, ...] = ()
-    """Fields that may decide otherwise and were not read."""
+    """Unread fields that may change the answer."""
     without_unread: "Verdict | None" = None
-    """The answer if these fields were not set; None: it is as unclear without them."""
+    """The answer if these fields were unset; None if it is unclear even then."""
     queue_command: Command | None = None
-    """The command that shows the queue which holds it back; None: it is room that is short."""
+    """The command that shows the queue that holds it back; None if room is short."""
 
     @property
     def fits(self) -> bool:
@@ -164,7 +166,7 @@ class Verdict:
 
     @property
     def refuses(self) -> bool:
-        """Whether it is known that the workload would wait."""
+        """Whether it is certain that the workload would wait."""
         return self.kind in ("full", "never")
 
     def name(self, domain: Path) -> str:
@@ -177,7 +179,7 @@ class Verdict:
     def limited(
         self, kind: Kind, limitation: str, queue_command: Command | None = None
     ) -> "Verdict":
-        """The same evidence with the verdict that the scheduler has a reason not to place it."""
+        """The same evidence with the verdict that the scheduler would not place it, and why."""
         return Verdict(
             kind=kind,
             steps=self.steps,

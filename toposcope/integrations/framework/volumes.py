@@ -1,7 +1,7 @@
 """Where pods can use the volumes that they claim.
 
-Source: Kubernetes 1.36 (plugins VolumeBinding, VolumeZone and VolumeRestrictions). The space that a
-storage driver has left, and how many volumes a node takes, are not looked at.
+Source: Kubernetes 1.36 (plugins VolumeBinding, VolumeZone and VolumeRestrictions). Free space of a
+storage driver and the number of volumes per node are not checked.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,20 +28,20 @@ _ZONES: Final = (
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
 )
-"""Labels of a volume that its node has to have too."""
+"""Labels of a volume that its node must have too."""
 _AVAILABLE: Final = "Available"
 _MOST_DIGITS: Final = 18
-"""Of a pod's number in its StatefulSet."""
+"""The label with a pod's index in its StatefulSet."""
 _ONE_POD: Final = "ReadWriteOncePod"
 _ONE_NODE: Final = "ReadWriteOnce"
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedVolume:
-    """What the claim of a pod means for its place."""
+    """How the claim of a pod affects its placement."""
 
     place: VolumePlace | None = None
-    """None: any node, as far as is known."""
+    """None for any node, as far as is known."""
     hold: Hold | None = None
 
 
@@ -52,7 +52,7 @@ class _Claim:
     name: str
     written: Field
     where: Field
-    """What names it in the pod."""
+    """The name of its volume in the pod."""
     pods: int
     """How many pods use it."""
 
@@ -68,7 +68,7 @@ class _Claim:
 
     @property
     def is_new(self) -> bool:
-        """Whether it is not in the cluster yet: the API server gives each one a phase."""
+        """Whether it is not in the cluster yet: the API server sets a phase on each claim."""
         return not (self.written / "status" / "phase")
 
     @property
@@ -76,21 +76,21 @@ class _Claim:
         return self.pods > 1
 
     def held(self, kind: str, why: str) -> ClaimedVolume:
-        """A volume that holds its pods back, or may do so."""
+        """A volume that holds its pods back, or may."""
         reason = f"PersistentVolumeClaim {self.name} {why}"
         if kind == "full":
             return ClaimedVolume(hold=Hold("full", reason))
         return ClaimedVolume(hold=Hold("unclear", reason))
 
     def at(self, terms: Terms) -> ClaimedVolume:
-        """A volume that the nodes of these terms can use; none: every node can."""
+        """A volume that the nodes of these terms can use; every node if there are none."""
         if not terms:
             return ClaimedVolume()
         return ClaimedVolume(VolumePlace(self.name, terms))
 
 
 def volumes_of(spec: Field, pods: int) -> Iterator[ClaimedVolume]:
-    """What the claims of a pod spec mean, of which there are so many `pods`."""
+    """How the claims of a pod spec affect its `pods` pods."""
     waiting = 0
     for volume in (spec / "volumes").items():
         claim = _claim_of(spec, volume, pods)
@@ -106,7 +106,7 @@ def volumes_of(spec: Field, pods: int) -> Iterator[ClaimedVolume]:
 
 
 def _claim_of(spec: Field, volume: Field, pods: int) -> _Claim | ClaimedVolume | None:
-    """The claim of a volume, or what it means that it is not there; None: it has no claim."""
+    """The claim of a volume, or the effect if it is missing; None if it has no claim."""
     ephemeral = volume / "ephemeral" / "volumeClaimTemplate"
     if ephemeral:
         name = (volume / "name").text() or ""
@@ -122,7 +122,7 @@ def _claim_of(spec: Field, volume: Field, pods: int) -> _Claim | ClaimedVolume |
     if spec.surroundings.knows_all(VOLUME_CLAIMS):
         reason = f"PersistentVolumeClaim {name} of namespace {_namespace(spec)} does not exist"
         return ClaimedVolume(hold=Hold("full", f"{reason}: its pods wait for it"))
-    reason = f"PersistentVolumeClaim {name} was not read: which nodes can use it is not known"
+    reason = f"PersistentVolumeClaim {name} was not read, so it is unknown which nodes can use it"
     return ClaimedVolume(hold=Hold("unclear", reason))
 
 
@@ -141,7 +141,7 @@ def _named(spec: Field, name: str) -> Field | None:
 
 
 def _bound_in(root: Field, prefix: str, numbers: range) -> int:
-    """How many claims of the document's namespace are bound that have such a name and number."""
+    """How many bound claims in the document's namespace have such a name and index."""
     namespace = namespace_of(root)
     count = 0
     for document in root.surroundings.each(VOLUME_CLAIMS):
@@ -156,7 +156,7 @@ def _bound_in(root: Field, prefix: str, numbers: range) -> int:
 
 
 def claims_of_set(root: Field, pods: int) -> Iterator[ClaimedVolume]:
-    """What the claims of a StatefulSet's pods mean: each pod has its own of each template."""
+    """The effect of a StatefulSet's claims: each pod has its own of each template."""
     spec = root / "spec"
     first = (spec / "ordinals" / "start").number(0)
     templates = spec / "volumeClaimTemplates"
@@ -166,8 +166,8 @@ def claims_of_set(root: Field, pods: int) -> Iterator[ClaimedVolume]:
         kept = _bound_in(root, prefix, range(first, first + pods))
         if kept:
             reason = (
-                f"{kept} of its pods have a volume of {name} already, and whether each of them "
-                "fits where its own volume is is not checked"
+                f"{kept} of its pods already have a volume of {name}; it is not checked whether "
+                "each pod fits on the node of its volume"
             )
             yield ClaimedVolume(hold=Hold("unclear", reason))
         else:
@@ -194,7 +194,9 @@ def _is_bound(written: Field) -> bool:
 
 def _bound(claim: _Claim) -> ClaimedVolume:
     if _ONE_POD in claim.access_modes:
-        return claim.held("unclear", f"is {_ONE_POD}: whether another pod uses it is not known")
+        return claim.held(
+            "unclear", f"is {_ONE_POD}, and it is unknown whether another pod uses it"
+        )
     if claim.access_modes == [_ONE_NODE] and claim.is_shared:
         message = f"claim {claim.name} is {_ONE_NODE}, and {claim.pods} pods use it"
         fix = "pods on other nodes than the first stay in ContainerCreating; use ReadWriteMany"
@@ -212,10 +214,9 @@ def _bound(claim: _Claim) -> ClaimedVolume:
 
 
 def _terms_of(volume: Field) -> Terms:
-    """The nodes that can use a volume; empty: all of them.
+    """The nodes that can use a volume; empty for all.
 
-    A node without any label of a zone can use a volume that has such labels, as kube-scheduler has
-    it.
+    As in kube-scheduler, a node without zone labels can use a volume with them.
     """
     required = volume / "spec" / "nodeAffinity" / "required"
     terms = terms_of(required)
@@ -241,7 +242,7 @@ def _unbound(claim: _Claim) -> ClaimedVolume:
         return claim.held("unclear", f"has no volume yet, and StorageClass {name} was not read")
     if not storage_class.waits_for_pod or (claim.spec / "volumeName").text():
         if claim.is_new:
-            return claim.held("unclear", "gets its volume first: on which nodes is not known")
+            return claim.held("unclear", "gets its volume first, on unknown nodes")
         return claim.held("full", "has no volume yet, and pods wait until it is bound")
 
     annotations = claim.written / "metadata" / "annotations"
@@ -257,7 +258,10 @@ def _unbound(claim: _Claim) -> ClaimedVolume:
 def _made_on_demand(claim: _Claim, storage_class: StorageClass) -> ClaimedVolume:
     can_be_shared = "ReadWriteMany" in claim.access_modes
     if claim.is_shared and not can_be_shared:
-        why = f"gets its volume where the first of {claim.pods} pods goes, and the others follow"
+        why = (
+            f"gets its volume on the node of the first of {claim.pods} pods, and the others must "
+            "follow"
+        )
         return claim.held("unclear", why)
     terms = []
     allowed = storage_class.written / "allowedTopologies"
@@ -276,10 +280,10 @@ def _expressions(term: Field) -> Iterator[Expression]:
 
 
 def _one_of_local(claim: _Claim, storage_class: StorageClass) -> ClaimedVolume:
-    """The nodes with a volume that can be bound to the claim, where nobody makes one."""
+    """The nodes with a volume that can be bound to the claim, if none is provisioned."""
     surroundings = claim.written.surroundings
     if not surroundings.knows_all(VOLUMES):
-        return claim.held("unclear", "takes a local volume, and PersistentVolumes were not read")
+        return claim.held("unclear", "needs a local volume, and PersistentVolumes were not read")
     candidates = []
     for document in surroundings.each(VOLUMES):
         volume = Field(document)
@@ -289,7 +293,7 @@ def _one_of_local(claim: _Claim, storage_class: StorageClass) -> ClaimedVolume:
         text = f"finds no available volume of StorageClass {storage_class.name}"
         return claim.held("full", text)
     if claim.is_shared and len(set(candidates)) > 1:
-        why = f"gets the volume of the node that the first of {claim.pods} pods takes"
+        why = f"gets a volume on the node of the first of {claim.pods} pods"
         return claim.held("unclear", why)
     if () in candidates:
         return ClaimedVolume()
@@ -304,7 +308,7 @@ def _either(alternatives: Sequence[Terms]) -> Terms:
 
 
 def _is_candidate(volume: Field, claim: _Claim, storage_class: StorageClass) -> bool:
-    """Whether the volume is free, and what the claim asks for."""
+    """Whether the volume is free and meets the claim."""
     spec = volume / "spec"
     phase = volume / "status" / "phase"
     is_free = not (spec / "claimRef") and phase.text() in (None, _AVAILABLE)
@@ -334,7 +338,7 @@ def _storage(amounts: Field) -> int:
 
 
 def _waits_for_local(claim: _Claim) -> bool:
-    """Whether it will take a volume of its node that exists already."""
+    """Whether it will be bound to an existing volume of its node."""
     if _is_bound(claim.written):
         return False
     storage_class = class_of(claim.written)

@@ -21,14 +21,14 @@ from toposcope.kube.discovery import Kind
 from toposcope.text import Command, shell
 
 CopyName = Callable[[Mapping[str, str]], str | None]
-"""What names a pod's copy of a group by its labels.
+"""Names a pod's copy of a group from its labels.
 
-None: the pod is in none, or is not labelled for that.
+None if the pod is in none, or has no label for it.
 """
 
 
 class NodeState(Protocol):
-    """A node of the cluster, as far as pods that have or seek a place on it care."""
+    """The state of a node that matters to its pods and to waiting pods."""
 
     @property
     def name(self) -> str:
@@ -40,7 +40,7 @@ class NodeState(Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether it takes new pods: Ready and not cordoned."""
+        """Whether it accepts new pods: Ready and not cordoned."""
 
     def label(self, key: str) -> str | None:
         """The value of a label, None if it has none."""
@@ -51,11 +51,11 @@ class Pin:
     """Why a pod has a node selector that its template lacks."""
 
     who: str
-    """Who added it, by the name that people know."""
+    """What added it, by its name for people."""
     why: str = ""
-    """What it follows, after `because`."""
+    """The reason, to follow `because`."""
     way_out: tuple[str, ...] = ()
-    """What to do if there is no room, a sentence each."""
+    """What to do if there is no room, one sentence each."""
     commands: tuple[Command, ...] = ()
 
 
@@ -64,30 +64,30 @@ class WaitingWorkload(WorkloadObjects, Protocol):
 
     @property
     def explained(self) -> Ref:
-        """The object whose constraints count."""
+        """The object that sets the constraints."""
 
     @property
-    def finished(self) -> bool:
+    def has_finished(self) -> bool:
         """Whether it has run to completion, or failed."""
 
     @property
-    def all_placed(self) -> bool:
+    def is_fully_placed(self) -> bool:
         """Whether all its pods have a node."""
 
     @property
     def placed(self) -> Sequence[ViewedPod]:
-        """Its pods that have a node."""
+        """Its pods with a node."""
 
     @property
     def waiting(self) -> Sequence[ViewedPod]:
-        """Its pods that have none."""
+        """Its pods without a node."""
 
     @property
     def cluster_nodes(self) -> Mapping[str, NodeState]:
         """All nodes of the cluster, by name."""
 
     def levels(self, workload: Workload) -> Sequence[Level]:
-        """All levels that count for a workload, broadest first."""
+        """All levels of the workload's topology, broadest first."""
 
     def verdict(self, workload: Workload) -> Verdict | None:
         """Whether it would fit if none of its own pods ran."""
@@ -99,39 +99,41 @@ class WaitingWorkload(WorkloadObjects, Protocol):
         """A verdict in one sentence."""
 
     def advice(self, verdict: Verdict) -> Sequence[str]:
-        """What to do about a verdict, a sentence each."""
+        """What to do about a verdict, one sentence each."""
 
 
 class Waiting:
-    """What one system's objects say about its waiting pods. A system overrides what it has."""
+    """Why one system's pods wait, from its objects. A system overrides the parts that it has."""
 
     subjects: tuple[Kind, ...] = ()
-    """What can be explained besides pods: owners of pods, and what schedulers create for them."""
+    """Kinds that can be explained besides pods: owners of pods, and objects that schedulers create.
+    """
     around: tuple[Kind, ...] = ()
-    """What its scheduler reads besides the workload and topologies."""
+    """Kinds that its scheduler reads besides workloads and topologies."""
     readers: tuple[str, ...] = ()
-    """The names of its readers that go by a topology resource."""
+    """The names of its readers that use a topology resource."""
     topology_kinds: tuple[PublishedKind, ...] = ()
-    """The kinds of that resource, any one of these."""
+    """The kinds of that resource; one of them is enough."""
     made_for_pods: tuple[Kind, ...] = ()
-    """Objects that somebody makes of a workload, and that say better what its pods ask for."""
+    """Objects created from a workload that say more exactly what its pods request."""
     topology_rules: tuple[str, ...] = ()
-    """Rules of its readers: who breaks one asks for a topology that is not known."""
+    """Rules whose violation means that the requested topology is unknown."""
     topology_warnings: tuple[str, ...] = ()
-    """Rules whose warnings say that no topology counts."""
+    """Rules whose warnings mean that no topology applies."""
     level_rules: tuple[str, ...] = ()
-    """Who breaks one asks for a level that the topology does not have."""
+    """Rules whose violation means that the topology lacks a requested level."""
     hierarchy_rules: tuple[str, ...] = ()
-    """Who breaks one asks for levels in an order that cannot be."""
+    """Rules whose violation means that the levels are in an impossible order."""
     feature_rules: tuple[str, ...] = ()
-    """Who breaks one has the pods placed by somebody who does not keep them together."""
+    """Rules whose violation means that another scheduler, which does not keep the pods together,
+    places them."""
     groups_are_written: bool = False
-    """Whether people write the groups that pods name: these have no owner."""
+    """Whether the groups that pods name are written by users and have no owner."""
     gates: Mapping[str, str] = {}
-    """Scheduling gates of pods, and in words who removes each, and when."""
+    """Scheduling gates of pods, with a sentence on what removes each, and when."""
 
     def group_of(self, pod: ViewedPod) -> Ref | None:
-        """The group that a pod names; None: none."""
+        """The group that a pod names; None if it names none."""
         del pod
         return None
 
@@ -141,22 +143,22 @@ class Waiting:
         yield from ()
 
     def settles(self, finding: Finding, workload: WorkloadObjects) -> bool:
-        """Whether the cluster answers what a finding about the document leaves open."""
+        """Whether the cluster settles what a finding about the document leaves open."""
         del finding, workload
         return False
 
     def check_nodes(self, workload: WaitingWorkload) -> CheckStep | None:
-        """Nodes that its queue or scheduler has chosen and that cannot run the pods any more."""
+        """Check for chosen nodes of its queue or scheduler that can no longer run the pods."""
         del workload
         return None
 
     def check_room(self, workload: WaitingWorkload) -> CheckStep | None:
-        """The step about the domain that pods which run leave to those that wait."""
+        """The step about the domain that running pods leave to waiting ones."""
         del workload
         return None
 
     def check_drift(self, resource: ReadResource, describe: Command) -> CheckStep | None:
-        """Drift that the system itself reports of a topology resource.
+        """Drift that the system itself reports for a topology resource.
 
         `describe` is the command that shows the resource.
         """
@@ -164,12 +166,12 @@ class Waiting:
         return None
 
     def made_from(self, resource: ReadResource) -> tuple[str, Kind] | None:
-        """Name and kind of the topology resource that its pods are scheduled by instead."""
+        """Name and kind of the topology resource that its scheduler uses instead."""
         del resource
         return None
 
     def copy_namer(self, system: str, group: Group) -> CopyName | None:
-        """What names the copies of a group that its objects describe; None: not known here.
+        """The function that names the copies of a group that its objects describe; None if unknown.
 
         `system` is the name of the reader that the group comes from.
         """
@@ -177,42 +179,42 @@ class Waiting:
         return None
 
     def copy_label(self, group: Group) -> str:
-        """The label that numbers a group's pods, whoever placed them; empty: none."""
+        """The label with the index of a group's pods, whoever placed them; empty if none."""
         del group
         return ""
 
     def problems(self, workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
-        """What its operator reports as failed on the objects of the workload."""
+        """Failures that its operator reports on the objects of the workload."""
         del workload
         yield from ()
 
     def refusals(self, workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
-        """Why its scheduler or its queue holds the whole workload back now, in their words."""
+        """Why its scheduler or queue holds the whole workload back now, in their words."""
         del workload
         yield from ()
 
     def resumes(self, workload: WorkloadObjects) -> str:
-        """When it starts a suspended workload, in words; empty: it has no part in that."""
+        """When it starts a suspended workload, in words; empty if never."""
         del workload
         return ""
 
     def pin(self, workload: WaitingWorkload, pod: ViewedPod, key: str, value: str) -> Pin | None:
-        """Why a pod has to go to nodes with this label; None: it did not add the selector."""
+        """Why a pod must go to nodes with this label; None if the selector is not this system's."""
         del workload, pod, key, value
         return None
 
     def messages(self, workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
-        """What its objects report about the workload, unless all is well."""
+        """Messages of its objects about the workload, unless they report success."""
         del workload
         yield from ()
 
     def steps(self, text: str) -> frozenset[str]:
-        """The steps of `explain` that say more about a message that `meaning` knows."""
+        """The steps of `explain` that say more about a message that `meaning` explains."""
         del text
         return frozenset()
 
     def meaning(self, text: str) -> str:
-        """What a message means, where no pattern of `meanings.yaml` can tell; empty: not known."""
+        """The meaning of a message that `meanings.yaml` cannot express; empty if unknown."""
         del text
         return ""
 

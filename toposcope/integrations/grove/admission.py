@@ -1,9 +1,9 @@
-"""What Grove's webhook refuses of any PodCliqueSet: names, counts, enumerations, pod templates.
+"""What Grove's webhook rejects in any PodCliqueSet: names, counts, enumerations, pod templates.
 
 Constraints are in `constraint.py`, NVLink groups in `mnnvl.py`. Rules and messages: Grove's CRD and
 webhook, main of 2026-08-19. Its defaulting webhook runs first: a clique with `replicas: 0` gets 1,
 while `minAvailable` and `autoScalingConfig.minReplicas` that are not set get the number as written.
-Left out is what has nothing to do with placement: shared resource claims, environment variables.
+Rules that do not affect placement are left out: shared resource claims, environment variables.
 """
 
 import json
@@ -33,7 +33,7 @@ def check_parts(root: Field, *, is_new: bool) -> None:
     """Note what is wrong with the cliques and scaling groups of a set."""
     replicas = root / "spec" / "replicas"
     if not replicas.number(0):
-        text = "is 0 unless it is set: Grove creates no pods"
+        text = "defaults to 0, so Grove creates no pods"
         replicas.warn("grove/no-replicas", text, "set it to 1 or more")
 
     _check_set_name(root / "metadata" / "name")
@@ -73,11 +73,11 @@ def _check_set_name(field: Field) -> None:
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
         "'-' or '.', and must start and end with an alphanumeric character"
     )
-    field.malformed("grove/name", text, "write lower-case letters, digits and '-'")
+    field.malformed("grove/name", text, "use lower-case letters, digits and '-'")
 
 
 def _check_one_of(field: Field, values: tuple[str, ...]) -> None:
-    """Note a value that is not in an enumeration of the CRD."""
+    """Note a value that is not in the CRD's enumeration."""
     value = field.text()
     if value is None or value in values:
         return
@@ -91,7 +91,7 @@ def _check_termination_delay(field: Field) -> None:
     text = field.text()
     if text is None:
         return
-    fix = "write a duration such as 4h or 90s, or leave it out: 4h"
+    fix = "set a duration such as 4h or 90s, or remove it: the default is 4h"
     try:
         seconds = seconds_of(text)
     except DurationError:
@@ -110,7 +110,7 @@ def _members(groups: list[Field]) -> list[str]:
 
 
 def _check_all_unique(template: Field, cliques: list[Field], groups: list[Field]) -> None:
-    """Note names that two cliques, roles or scaling groups have, and cliques in two groups."""
+    """Note duplicate names of cliques, roles or scaling groups, and cliques in two groups."""
     where = template / "cliques"
     _check_unique(where, [clique / "name" for clique in cliques])
     roles = [clique / "spec" / "roleName" for clique in cliques]
@@ -132,11 +132,11 @@ def _check_name(part: Field, kind: str) -> None:
         field.error("grove/name", text, "name it")
     elif not NAME.fullmatch(name):
         text = f"invalid {kind} name, must be a valid DNS subdomain"
-        field.error("grove/name", text, "write lower-case letters, digits and '-'")
+        field.error("grove/name", text, "use lower-case letters, digits and '-'")
 
 
 def _check_unique(where: Field, fields: Iterable[Field]) -> None:
-    """Note values that are there twice; Grove names each of them once, on the list."""
+    """Note duplicate values. Grove reports each of them once, on the list."""
     seen: set[str] = set()
     twice: dict[str, Field] = {}
     for field in fields:
@@ -194,7 +194,7 @@ def _check_clique(clique: Field, *, grouped: bool, is_new: bool) -> None:
 
 
 def _check_env(pod_spec: Field) -> None:
-    """Note names of environment variables that no process can have, or that stand there twice."""
+    """Note invalid or duplicate names of environment variables."""
     containers = [*(pod_spec / "containers").items(), *(pod_spec / "initContainers").items()]
     for container in containers:
         variables = list((container / "env").items())
@@ -202,18 +202,18 @@ def _check_env(pod_spec: Field) -> None:
         for name in names:
             text = name.text() or ""
             if not _ENV_NAME.fullmatch(text):
-                message = f'"{text}" is no name of an environment variable'
-                name.error("grove/env", message, "write letters, digits, '_', '-' or '.'")
+                message = f'"{text}" is not a valid name of an environment variable'
+                name.error("grove/env", message, "use letters, digits, '_', '-' or '.'")
         _check_unique(container / "env", names)
 
 
 def _check_counts(spec: Field, replicas: int) -> None:
-    """Note wrong numbers of pods; `replicas` is what Grove makes of them."""
+    """Note wrong numbers of pods; `replicas` is the number after Grove's defaults."""
     written = spec / "replicas"
     minimum = spec / "minAvailable"
     if written.value == 0 and not minimum:
-        text = "must be greater than 0: without it, Grove takes replicas as written (0)"
-        minimum.error("grove/replicas", text, "write replicas: 1, or minAvailable: 1")
+        text = "must be greater than 0: without it, Grove uses replicas as written (0)"
+        minimum.error("grove/replicas", text, "set replicas: 1, or minAvailable: 1")
         return
     if written.value != 0:
         _positive(written, 1)
@@ -242,7 +242,7 @@ def _check_scaling(spec: Field, replicas: int, *, grouped: bool) -> None:
 
 
 def _positive(count: Field, default: int) -> int:
-    """A count; Grove refuses zero and less."""
+    """A count; Grove rejects zero and less."""
     value = count.value
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if is_whole and value <= 0:
@@ -286,7 +286,7 @@ def _check_members(root: Field, group: Field, names: list[str]) -> None:
 
 
 def _check_order(where: Field, cliques: list[Field], names: list[str]) -> None:
-    """Note what is wrong with an explicit order, in which cliques start after others."""
+    """Note errors in an explicit start order of cliques."""
     after: dict[str, set[str]] = {}
     for clique, name in zip(cliques, names, strict=True):
         starts_after = clique / "spec" / "startsAfter"
@@ -301,7 +301,7 @@ def _check_order(where: Field, cliques: list[Field], names: list[str]) -> None:
         TopologicalSorter(after).prepare()
     except CycleError:
         text = "clique must not have circular dependencies"
-        where.error("grove/starts-after", text, "break the circle in startsAfter")
+        where.error("grove/starts-after", text, "remove the cycle in startsAfter")
 
 
 def _check_dependency(field: Field, name: str, names: list[str]) -> None:

@@ -1,6 +1,6 @@
-"""Kinds of Grove, and the levels that its PodCliqueSets ask for.
+"""Kinds of Grove, and the levels that its PodCliqueSets request.
 
-`packDomain` is all that alpha.4-9 know; alpha.10 refuses it on new objects and keeps it on old
+`packDomain` is the only field of alpha.4-9; alpha.10 rejects it on new objects and keeps it on old
 ones. `topologyName` (since alpha.9) is inherited from the scaling group and from the set.
 """
 
@@ -21,7 +21,7 @@ from toposcope.kube.discovery import Kind
 
 GROUP: Final = "grove.io"
 _VERDICTS: Final = "schedulerTopologyStatuses"
-"""In a binding's status: whether the topologies that it names have its levels."""
+"""Field of a binding's status: whether the topologies that it names have its levels."""
 BINDINGS: Final = PublishedKind(
     GROUP,
     "ClusterTopologyBinding",
@@ -33,8 +33,7 @@ BINDINGS: Final = PublishedKind(
 OLDER_TOPOLOGIES: Final = PublishedKind(
     GROUP, "ClusterTopology", "clustertopologies", ("v1alpha1",), "grove", verdict_field=_VERDICTS
 )
-"""What preceded the binding, in two shapes: that of alpha.4 to alpha.8 is written by Grove's
-operator.
+"""The predecessor of the binding, in two forms: Grove's operator writes that of alpha.4 to alpha.8.
 """
 SCALING_GROUP: Final = Kind(
     GROUP, "PodCliqueScalingGroup", "podcliquescalinggroups", ("v1alpha1",), short=("pcsg",)
@@ -43,12 +42,14 @@ CLIQUE: Final = Kind(GROUP, "PodClique", "podcliques", ("v1alpha1",), short=("pc
 GANG: Final = Kind("scheduler.grove.io", "PodGang", "podgangs", ("v1alpha1",))
 GANG_OF: Final = "grove.io/podgang"
 """Label of a pod: its PodGang."""
+CLIQUE_OF: Final = "grove.io/podclique"
+"""Label of a pod: its PodClique, which is a `podgroup` of the PodGang."""
 OPERATORS_TOPOLOGY: Final = "grove-topology"
 """The only ClusterTopology that Grove's operator of alpha.4 to alpha.8 reads and writes."""
 
 
 def constrained(template: Field) -> Iterator[Field]:
-    """Everything that can have a constraint, broadest first."""
+    """All places that can have a constraint, broadest first."""
     yield template
     yield from (template / "podCliqueScalingGroups").items()
     yield from (template / "cliques").items()
@@ -65,7 +66,7 @@ def clique_names(scaling_group: Field) -> list[str]:
 
 
 def clique_replicas(spec: Field) -> int:
-    """The pods of a clique: Grove's defaulting webhook makes 1 of 0."""
+    """The pods of a clique: Grove's defaulting webhook turns 0 into 1."""
     return (spec / "replicas").number(1) or 1
 
 

@@ -1,4 +1,4 @@
-"""Grove's scheduler backend that keeps pods together: KAI. Only this file of Grove's names it."""
+"""Grove's scheduler backend that keeps pods together: KAI. No other file of Grove names it."""
 
 from typing import Final
 
@@ -7,13 +7,14 @@ from toposcope.integrations.kai import api, pod_shares
 
 TITLE: Final = "KAI"
 SCHEDULER: Final = api.KAI_SCHEDULER
-"""What pods write into `schedulerName`, and bindings name."""
+"""The `schedulerName` of its pods, and its name in bindings."""
 QUEUE: Final = api.QUEUE
-"""Label of a PodCliqueSet, or of a clique: the queue of its pods."""
+"""Label of a PodCliqueSet or of a clique: the queue of its pods."""
 PREEMPTIBLE: Final = api.PREEMPTIBLE
 """Whether pods may be evicted, by their priority class."""
 TOPOLOGIES: Final = api.TOPOLOGIES
-"""What the scheduler reads the levels from: Grove makes one of each binding that names none."""
+"""The resource that the scheduler reads the levels from: Grove creates one for each binding that
+names none."""
 NAMED: Final = f"{PREFIX}names-kai-topology"
 """Annotation of a binding: Toposcope wrote its entry for the backend, which names the Topology in
 the value.
@@ -21,4 +22,4 @@ the value.
 TOPOLOGY_RULE: Final = "grove/kai-topology"
 check_shares = pod_shares.check_shares
 with_share_at = pod_shares.with_share_at
-"""What pods ask of GPUs that they share, by annotations of a clique."""
+"""The fractions of GPUs that pods request, by annotations of a clique."""

@@ -24,10 +24,10 @@ _ONE_NAME: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TopologyConstraint:
-    """One `topologyConstraint`; empty strings for what it does not say."""
+    """One `topologyConstraint`, with empty strings for unset fields."""
 
     owner: str
-    """What has it, as Grove's messages call it: `PodCliqueSet`, `PodClique 'decode'`."""
+    """Its owner, as in Grove's messages: `PodCliqueSet`, `PodClique 'decode'`."""
     name: str
     """The name of the clique or scaling group; empty for the set."""
     field: Field
@@ -38,19 +38,19 @@ class TopologyConstraint:
 
     @property
     def required(self) -> str:
-        """The domain that is required, in the new field or in the old one."""
+        """The required domain, from the new field or the old one."""
         return self.pack_required or self.pack_domain
 
     @property
     def required_field(self) -> Field:
-        """The field that names it."""
+        """The field with the required domain."""
         if self.pack_required:
             return self.field / "pack" / "required"
         return self.field / "packDomain"
 
     @property
     def preferred_field(self) -> Field:
-        """The field that names the domain that is preferred."""
+        """The field with the preferred domain."""
         return self.field / "pack" / "preferred"
 
     def __bool__(self) -> bool:
@@ -58,7 +58,7 @@ class TopologyConstraint:
 
 
 def constraint_of(owner: str, name: str, field: Field) -> TopologyConstraint:
-    """The constraint in a field, which may not be set; `name` is that of the owner."""
+    """The constraint in a field, which may be unset; `name` is the owner's."""
     pack = field / "pack"
     full_owner = owner
     if name:
@@ -132,14 +132,14 @@ class GroveConstraints:
         return names.resolved[0]
 
     def _note_several(self, note: Note) -> None:
-        """Note every name of a topology."""
-        fix = "use one name everywhere, or make two PodCliqueSets"
+        """Note every field that names a topology."""
+        fix = "use one name everywhere, or create two PodCliqueSets"
         for constraint in self:
             if constraint.topology:
                 note(constraint.field / "topologyName", "grove/one-topology", _ONE_NAME, fix)
 
     def check_levels(self, topology: TopologyLevels, note: Note) -> None:
-        """Note domains that are no levels of the topology, or broader in a part than above it."""
+        """Note domains that are not levels of the topology, or are broader than the one above."""
         all_exist = True
         for constraint in self:
             if not _check_domains(constraint, topology, note):
@@ -179,7 +179,7 @@ class _Names:
     def resolve(self, constraint: TopologyConstraint, inherited: str) -> str:
         """The topology's name of one constraint, its own or inherited.
 
-        It is empty where the constraint is not set, has no name, or another than the one above.
+        Empty if the constraint is unset, has no name, or has another name than the one above.
         """
         if not constraint:
             return ""
@@ -202,7 +202,7 @@ class _Names:
 
 
 def _check_domains(constraint: TopologyConstraint, topology: TopologyLevels, note: Note) -> bool:
-    """Whether every domain of a constraint is a level of the topology; others are noted."""
+    """Whether every domain of a constraint is a level of the topology. Notes those that are not."""
     all_exist = True
     pack_domain = constraint.field / "packDomain"
     required = constraint.field / "pack" / "required"
@@ -222,7 +222,7 @@ def _check_domains(constraint: TopologyConstraint, topology: TopologyLevels, not
 def _check_order(
     whole: TopologyConstraint, part: TopologyConstraint, topology: TopologyLevels, note: Note
 ) -> None:
-    """Note parts that are kept together more broadly than the whole; Grove reports it on the whole.
+    """Note parts with a broader level than the whole. Grove reports this on the whole.
 
     Required levels are compared with required ones, preferred with preferred ones.
     """
@@ -256,9 +256,9 @@ def check_schema(
     is_new: bool,
     note: Note = Field.error,
 ) -> None:
-    """What the CRD's schema and CEL rules refuse.
+    """Note what the CRD's schema and CEL rules reject.
 
-    Values that are in `old` too are not validated again.
+    Values that `old` has too are not validated again.
     """
     for constraint in constraints:
         field = constraint.field
@@ -271,7 +271,7 @@ def check_schema(
 
 
 def _check_pack(constraint: TopologyConstraint, *, is_new: bool, note: Note) -> None:
-    """Note a `pack` that is missing or empty, and a `packDomain` where it may not be."""
+    """Note a `pack` that is missing or empty, and a `packDomain` that is not allowed."""
     pack = constraint.field / "pack"
     required = pack / "required"
     deprecated = constraint.field / "packDomain"
@@ -290,14 +290,14 @@ def _check_pack(constraint: TopologyConstraint, *, is_new: bool, note: Note) -> 
     if is_new:
         text = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
         fix = (
-            f"write pack: {{required: {deprecated.value}}} "
+            f"set pack: {{required: {deprecated.value}}} "
             "(only Grove before 0.1.0-alpha.10 needs packDomain)"
         )
         note(deprecated, "grove/pack-domain", text, fix)
 
 
 def _is_misspelt(constraint: TopologyConstraint) -> bool:
-    """Whether it has fields that nobody knows: one of these may be what it lacks."""
+    """Whether it has unknown fields, one of which may be the missing one, misspelt."""
     inside = f"{constraint.field.path}."
     for finding in constraint.field.findings:
         if finding.rule.endswith("/field") and finding.field.startswith(inside):
@@ -315,7 +315,7 @@ def _check_domain(field: Field, topology: TopologyLevels | None, note: Note) -> 
         text = f"{field.path} in body should match '^{_DOMAIN.pattern}$'"
     else:
         text = f"{field.path} in body should be at least 1 chars long"
-    fix = _fix(domain.lower(), topology) or "write the domain of a level"
+    fix = _fix(domain.lower(), topology) or "set it to the domain of a level"
     note(field, "grove/domain-pattern", text, fix)
 
 
@@ -328,7 +328,7 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
         return ""
     by_key = topology.level(domain)
     if by_key:
-        taken = "Grove takes the domain"
+        taken = "Grove requires the domain here"
         return FixSuggestion(f"{taken}: write {by_key.domain!r}", taken)
     return did_you_mean(domain, topology.domains)
 

@@ -43,13 +43,13 @@ FORMATS: Final = (
                 "alpha.9",
                 _values,
                 "from v0.1.0-alpha.9 on the levels are in a ClusterTopologyBinding: "
-                f"--format grove; cliques without schedulerName go to {backend.TITLE}, "
-                f"in the queue of the label {backend.QUEUE}",
+                f"--format grove; cliques without schedulerName go to {backend.TITLE}, in the "
+                f"queue named by the label {backend.QUEUE}",
             ),
             Variant(
                 "alpha.4",
                 _older_values,
-                "alpha.4 to alpha.7 know no default scheduler: set schedulerName in each clique",
+                "alpha.4 to alpha.7 have no default scheduler: set schedulerName in each clique",
             ),
         ),
     ),

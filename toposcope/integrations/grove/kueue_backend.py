@@ -1,6 +1,6 @@
-"""What Grove asks of a PodCliqueSet whose pods Kueue admits: `schedulerName: kueue`.
+"""What Grove requires of a PodCliqueSet whose pods Kueue admits: `schedulerName: kueue`.
 
-Grove makes a Workload of each PodGang, with a pod set for each clique. Source: Grove's GREP-704
+Grove creates a Workload for each PodGang, with a pod set for each clique. Source: Grove's GREP-704
 (operator/internal/scheduler/kueue), read in 2026-11; in no release yet.
 """
 
@@ -13,16 +13,16 @@ from toposcope.integrations.kueue import api
 TITLE: Final = "Kueue"
 SCHEDULER: Final = "kueue"
 TOPOLOGIES: Final = api.TOPOLOGIES
-"""What its flavors read the levels from."""
+"""The resource from which its flavors get the levels."""
 _QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _RULE: Final = "grove/kueue"
 
 
 def check_set(root: Field) -> None:
-    """Note what keeps Grove from making Workloads of it."""
+    """Note what keeps Grove from creating Workloads for it."""
     queue = root / "metadata" / "labels" / _QUEUE
     if not queue.text():
-        text = f"the set must have the label {_QUEUE}: Grove makes no Workload without a queue"
+        text = f"the set must have the label {_QUEUE}: Grove creates no Workload without a queue"
         queue.error(_RULE, text, "name a LocalQueue")
 
     template = root / "spec" / "template"
@@ -36,7 +36,7 @@ def check_set(root: Field) -> None:
         if least.number(replicas) >= replicas:
             continue
         if (clique / "name").text() in grouped:
-            text = "cliques of a scaling group start with all of their pods or none"
+            text = "cliques of a scaling group must start with all of their pods"
             least.error(_RULE, text, f"write {replicas}")
             continue
         partial += 1

@@ -2,8 +2,8 @@
 
 Rules and messages: Grove's webhook (operator/internal/mnnvl), v0.1.0-alpha.10 to main of
 2026-08-19. A group is named by an annotation of the clique, else of its scaling group, else of the
-set. Where `network.autoMNNVLEnabled` is on in the operator's configuration (its chart leaves it
-off), each pod of an enrolled clique that requests GPUs gets a claim for the domain's channel.
+set. If `network.autoMNNVLEnabled` is on in the operator's configuration (its chart leaves it off),
+each pod of an enrolled clique that requests GPUs gets a claim for the domain's channel.
 """
 
 import re
@@ -18,13 +18,13 @@ from toposcope.integrations.grove.api import clique_names
 
 GROUP: Final = "grove.io/mnnvl-group"
 OLDER: Final = "grove.io/auto-mnnvl"
-"""What Grove read through v0.1.0-alpha.8."""
+"""The annotation that Grove read through v0.1.0-alpha.8."""
 _OUT: Final = "none"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _MAX_LABEL: Final = 63
 _RULE: Final = "grove/mnnvl"
 _CHANNELS: Final = "compute-domain-default-channel.nvidia.com"
-"""The class of the device that is claimed."""
+"""The class of the claimed device."""
 _ENABLE: Final = "set config.network.autoMNNVLEnabled: true in Grove's chart, or remove it"
 
 
@@ -39,15 +39,15 @@ def _annotated(root: Field) -> Iterator[Field]:
 
 
 def check_groups(root: Field, profiles: SchedulerProfiles | None) -> None:
-    """Note what Grove refuses of the groups of a new set; `profiles` as in `ClusterFacts`."""
+    """Note what Grove rejects in the groups of a new set; `profiles` as in `ClusterFacts`."""
     for annotations in _annotated(root):
         group = annotations / GROUP
         if group:
             _check_group(group, profiles)
         older = annotations / OLDER
         if older:
-            text = "Grove reads this through v0.1.0-alpha.8 only: it has no effect"
-            older.warn(_RULE, text, f"write {GROUP}, or remove it")
+            text = "only Grove through v0.1.0-alpha.8 reads this, so it has no effect"
+            older.warn(_RULE, text, f"use {GROUP}, or remove it")
 
 
 def _check_group(group: Field, profiles: SchedulerProfiles | None) -> None:
@@ -58,13 +58,13 @@ def _check_group(group: Field, profiles: SchedulerProfiles | None) -> None:
         group.malformed(_RULE, "mnnvl-group value must not be empty", "name a group")
     elif not is_group(group.text() or ""):
         text = f'mnnvl-group value "{name}" is not a valid DNS-1123 label'
-        fix = f"write 1-63 lower-case letters, digits and '-', or {_OUT}"
+        fix = f"use 1-63 lower-case letters, digits and '-', or {_OUT}"
         group.malformed(_RULE, text, fix)
 
     if profiles is None:
         text = (
-            "Grove refuses this unless MNNVL is enabled in its operator's configuration; "
-            "its chart leaves it off"
+            "Grove rejects this unless MNNVL is enabled in its operator's configuration; its "
+            "chart leaves it off"
         )
         group.warn(_RULE, text, _ENABLE)
     elif not profiles.mnnvl:
@@ -76,12 +76,12 @@ def _check_group(group: Field, profiles: SchedulerProfiles | None) -> None:
 
 
 def check_groups_unchanged(root: Field, before: Field) -> None:
-    """Note groups that change: Grove compares cliques and scaling groups by name."""
+    """Note changed groups: Grove compares cliques and scaling groups by name."""
     old = _by_part(before)
     for part, group in _by_part(root).items():
         then = old.get(part)
         if then is not None and then.value != group.value:
-            fix = "leave it as it is, or delete the PodCliqueSet and create it again"
+            fix = "keep the old value, or delete the PodCliqueSet and create it again"
             group.error("grove/immutable", "field is immutable", fix)
 
 

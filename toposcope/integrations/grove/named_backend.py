@@ -1,4 +1,4 @@
-"""A scheduler backend of Grove whose topology a binding can name, so that Grove makes none."""
+"""A scheduler backend of Grove whose topology a binding can name, so that Grove creates none."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ from toposcope.integrations.grove import backend, kueue_backend
 
 @dataclass(frozen=True, slots=True)
 class NamedBackend:
-    """What bindings call it, and what they name for it."""
+    """Its name in bindings, and the topology that they name for it."""
 
     scheduler: str
     title: str

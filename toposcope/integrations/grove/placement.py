@@ -1,4 +1,4 @@
-"""What only the cluster shows of Grove's workloads: whether the scheduler has the levels."""
+"""Whether the scheduler in the cluster has the levels of Grove's workloads."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -49,12 +49,12 @@ class _Placement(Placement):
 
 def _unnamed(binding: ViewedResource) -> Finding:
     message = (
-        f"{binding.handle} names no Topology of {backend.TITLE}, "
-        "and by its topologyBindingPolicy Grove makes none: it refuses the set"
+        f"{binding.handle} names no Topology of {backend.TITLE}, and Grove creates none because "
+        "of its topologyBindingPolicy, so it rejects the set"
     )
     fix = (
-        f"name one in spec.schedulerTopologyBindings for {backend.SCHEDULER}; list that in "
-        "spec.bindingSchedulers where Toposcope publishes the binding"
+        f"name one in spec.schedulerTopologyBindings for {backend.SCHEDULER}; if Toposcope "
+        "publishes the binding, list it in spec.bindingSchedulers"
     )
     return Finding("grove/scheduler-binding", "error", "", message, fix)
 
@@ -62,12 +62,12 @@ def _unnamed(binding: ViewedResource) -> Finding:
 def _of_topology(
     workload: Workload, read: ReadTopologies, binding: ViewedResource, name: str
 ) -> Iterator[Finding]:
-    """What is wrong with the Topology that the binding comes to."""
+    """The problem with the binding's Topology."""
     if name not in read.by_name:
         yield _finding(
             f"{backend.TITLE} has no Topology {name}",
-            f"Grove's operator makes it of the binding with {backend.TITLE} v0.12 or later; "
-            f"else Toposcope (spec.publish.{backend.TOPOLOGIES.option})",
+            f"Grove's operator creates it from the binding with {backend.TITLE} v0.12 or later; "
+            f"otherwise let Toposcope create it (spec.publish.{backend.TOPOLOGIES.option})",
         )
         return
     lacking = _lacking(workload, read.by_name[name])
@@ -79,7 +79,7 @@ def _of_topology(
 
 
 def _must_name(cluster: ClusterFacts) -> bool:
-    """Whether bindings have to name the scheduler's Topology."""
+    """Whether bindings must name the scheduler's Topology."""
     profiles = cluster.profiles
     return profiles is not None and backend.SCHEDULER in profiles.named_topologies
 
@@ -92,7 +92,7 @@ def _binding(view: ClusterView, topology: str) -> ViewedResource | None:
 
 
 def _lacking(workload: Workload, topology: TopologyLevels) -> list[str]:
-    """The label keys that the workload asks for and the topology does not have."""
+    """The label keys that the workload requests and the topology lacks."""
     lacking: dict[str, None] = {}
     for level in levels_asked_for(workload.groups):
         if not topology.by_key(level.key):

@@ -1,10 +1,10 @@
 """Grove's `ClusterTopologyBinding` (v0.1.0-alpha.9 and later) in the cluster.
 
 Grove's operator reads every binding when it starts and exits on the first bad one, long after the
-write, so everything that schedulers refuse is checked before anything is written.
-Development versions before alpha.9 call the same thing `ClusterTopology`. That of alpha.4 to
-alpha.8 is another: its operator writes one, `grove-topology`, from its own configuration and
-overwrites every edit, so it is compared with the levels that nodes carry, and never written.
+write, so everything that schedulers reject is checked before anything is written. Development
+versions before alpha.9 call the same resource `ClusterTopology`. The ClusterTopology of alpha.4 to
+alpha.8 is a different one: its operator writes `grove-topology` from its own configuration and
+overwrites every edit, so it is only compared with the nodes' levels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,8 +37,8 @@ _SOON_SECONDS: Final = 5.0
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _UPGRADE: Final = "upgrade Grove to v0.1.0-alpha.9 or later, or set spec.publish.grove to Never"
 _NOT_KNOWN: Final = (
-    f"names no Topology of {QUEUES.title}: spec.bindingSchedulers does not say whether Grove's "
-    f"operator has a profile {QUEUES.scheduler}; list it there if it has"
+    f"names no Topology of {QUEUES.title}: spec.bindingSchedulers does not list "
+    f"{QUEUES.scheduler}; list it there if Grove's operator has a profile of that name"
 )
 
 Document = Mapping[str, Any]
@@ -46,16 +46,17 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What there is of the name of a ClusterTopology."""
+    """The existing objects with the name of a ClusterTopology."""
 
     target: Target
-    """The binding, to write."""
+    """The binding to write."""
     topology: Topology
     binding: Document | None
     obstacle: Document | None
-    """A Topology of this name that the binding does not name, and Grove may not have made."""
+    """A Topology of this name that the binding does not name and that Grove may not have created.
+    """
     note: str = ""
-    """What is not known of the schedulers that Grove has."""
+    """What is unknown about Grove's schedulers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +65,9 @@ class _Named:
 
     is_named: bool = False
     note: str = ""
-    """Why it does not, where that is not known to be right."""
+    """Why it does not, if that may be wrong."""
     obstacle: Document | None = None
-    """The Topology that is there and not named."""
+    """The existing Topology that the binding does not name."""
     is_missing: bool = False
     """Whether the cluster does not serve the kind."""
 
@@ -90,7 +91,7 @@ class GrovePublisher:
         return not self._resources().isdisjoint((BINDINGS.plural, OLDER_TOPOLOGIES.plural))
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
-        """Make the binding have `levels`. Raises KubeError when the server does not answer."""
+        """Give the binding these levels. Raises KubeError if the server does not answer."""
         target = grove_target(self._resources(), topology.name)
         try:
             if target is None:
@@ -103,9 +104,10 @@ class GrovePublisher:
             return (target or BINDINGS.target(topology.name)).failed(error)
 
     def retract(self, topology: Topology) -> Published | None:
-        """Delete the binding if it is ours; None when nothing of ours is left. Raises KubeError.
+        """Delete the binding if Toposcope manages it.
 
-        The Topology that Grove made from it goes with it; one of ours, which it names, stays.
+        Returns None once it is gone. Raises KubeError. The Topology that Grove created from it is
+        deleted with it; one of Toposcope's, which it names, stays.
         """
         target = grove_target(self._resources(), topology.name)
         if target is None:
@@ -177,7 +179,7 @@ class GrovePublisher:
         return _Named(note=_NOT_KNOWN)
 
     def _served_target(self, of: NamedBackend, name: str) -> Target | None:
-        """The Topology of a name, in the newest version that is served; None: none is."""
+        """The Topology of a name, in the newest served version; None if none is served."""
         for version in of.topologies.versions:
             resources = objects.served_resources(self._client, of.topologies.api_version(version))
             if of.topologies.plural in resources:
@@ -187,7 +189,7 @@ class GrovePublisher:
     def _keep(
         self, found: _Found, levels: Sequence[Level], named: Sequence[NamedBackend]
     ) -> Published:
-        """Make the binding have `levels`, and name the Topologies of these backends alone."""
+        """Give the binding these levels, and let it name only the Topologies of these backends."""
         target, binding = found.target, found.binding
         body = topology_reference.body_of(target, found.topology, levels, binding, named=named)
         if binding is not None and topology_reference.matches(binding, body):
@@ -199,7 +201,7 @@ class GrovePublisher:
             return _refused(target, error, named)
 
     def _in_sync(self, found: _Found, binding: Document) -> Published:
-        """The binding is as it should be; `Waiting` while Grove says its Topology is not."""
+        """The result for a correct binding; `Waiting` while Grove reports a different Topology."""
         target = found.target
         drift = topology_reference.reported_drift(binding)
         if topology_reference.is_named_by_others(binding):
@@ -220,9 +222,9 @@ class GrovePublisher:
         return found.target.in_sync(found.note)
 
     def _clear(self, found: _Found, body: Document | None) -> Published | None:
-        """Make way for the Topology that Grove makes of the binding; what is still in its way.
+        """Make way for the Topology that Grove creates from the binding.
 
-        `body` is what is about to be written, None when nothing is.
+        Returns what is still in its way. `body` is what is about to be written, None if nothing is.
         """
         target, obstacle = found.target, found.obstacle
         if obstacle is None or topology_reference.made_from(obstacle, found.binding):
@@ -231,28 +233,29 @@ class GrovePublisher:
             return self._remove_ours(target, obstacle, body)
         if topology_reference.made_by_grove(obstacle, target.name):
             text = (
-                f"the {backend.TITLE} Topology of an earlier binding of this name is not gone yet"
+                f"the {backend.TITLE} Topology of an earlier binding of this name is still being "
+                "deleted"
             )
             return target.not_in_sync("Waiting", text, _SOON_SECONDS)
         text = (
             f"a {backend.TITLE} Topology named {target.name} exists "
             "that neither Grove nor Toposcope created, "
             "and Grove's operator does not start while a binding has that name; delete the "
-            "Topology, or give the ClusterTopology another name, or set spec.publish.grove to Never"
+            "Topology, rename the ClusterTopology, or set spec.publish.grove to Never"
         )
         return target.not_in_sync("Conflict", text)
 
     def _remove_ours(
         self, target: Target, existing: Document, body: Document | None
     ) -> Published | None:
-        """Delete our Topology, which is not to be published any more; what that waits for.
+        """Delete our Topology, which is no longer published.
 
-        It goes once it is sure that Grove accepts the binding without it.
+        Returns what that waits for. It is deleted once Grove surely accepts the binding without it.
         """
         if body is not None and not finalizers(existing):
             objects.try_create(self._client, target, body)
         ours = backend.TOPOLOGIES.target(target.name)
-        why = "so that Grove can make its own"
+        why = "so that Grove can create its own"
         holders = finalizers(existing)
         waiting = objects.remove(self._client, ours, existing, why, holders)
         if waiting is None:
@@ -261,10 +264,7 @@ class GrovePublisher:
         return target.not_in_sync("Waiting", text, waiting.again_in)
 
     def _report_older(self, name: str, levels: Sequence[Level]) -> Published:
-        """What there is in place of a binding, and how it compares with `levels`.
-
-        Raises KubeError.
-        """
+        """The older resource in place of a binding, compared with `levels`. Raises KubeError."""
         refusal = self._names_refused(BINDINGS.name)
         if refusal:
             text = (
@@ -284,7 +284,7 @@ class GrovePublisher:
             return BINDINGS.target(name).not_in_sync("NotServed", text)
         wrong = differences(existing, levels)
         if not wrong:
-            text = "written by Grove's operator; its levels are those that nodes carry"
+            text = "written by Grove's operator; its levels match the nodes"
             return operators.in_sync(text)
         text = (
             f"{'; '.join(wrong)}; Grove's operator writes it from its own configuration: correct "
@@ -293,11 +293,11 @@ class GrovePublisher:
         return operators.not_in_sync("Conflict", text)
 
     def _names_refused(self, name: str) -> str:
-        """Why the API server refuses the names of the CRD; empty: it does not, or is not known."""
+        """Why the API server rejects the names of the CRD; empty if it does not, or is unknown."""
         try:
             crd = find(self._client, f"{_CRDS}/{name}")
         except ApiError as error:
-            if error.forbidden:  # only the message is less precise without it
+            if error.is_forbidden:  # only the message is less precise without it
                 return ""
             raise
         if crd is None:
@@ -313,19 +313,18 @@ class GrovePublisher:
 
 
 def _without_backend(target: Target) -> Published:
-    """Hold the binding back: Grove could not make a Topology of it, and would not start."""
+    """Hold the binding back: Grove could not create a Topology from it, and would not start."""
     text = (
         f"this cluster does not serve {backend.TITLE}'s Topology, "
         "and Grove's operator, whose chart enables "
-        f"{backend.SCHEDULER}, does not start "
-        "while there is a ClusterTopologyBinding and no such kind; "
-        f"install {backend.TITLE} v0.12 or later, or set spec.publish.grove to Never"
+        f"{backend.SCHEDULER}, does not start while a ClusterTopologyBinding exists without this "
+        f"kind; install {backend.TITLE} v0.12 or later, or set spec.publish.grove to Never"
     )
     return target.not_in_sync("NotServed", text)
 
 
 def _refused(target: Target, error: ApiError, named: Sequence[NamedBackend]) -> Published:
-    """The answer to a write that failed, with what to do where Grove refuses an entry."""
+    """The result of a failed write, with the fix if Grove rejects an entry."""
     answer = target.failed(error)
     if named and answer.reason == "Rejected":
         fix = topology_reference.refusal_fix(target, error, named)

@@ -1,14 +1,14 @@
-"""Which scheduler gets the pods of a PodCliqueSet, and whether it keeps them together.
+"""Which scheduler places the pods of a PodCliqueSet, and whether it keeps them together.
 
-A clique that names no scheduler gets that of the default profile in the configuration of Grove's
+A clique without a scheduler gets that of the default profile in the configuration of Grove's
 operator: default-scheduler, unless `scheduler.defaultProfileName` says otherwise; Grove's charts
-through v0.1.0-alpha.12 do not set it. Through that version one backend alone is topology-aware:
-Grove refuses constraints with volcano and lpx-scheduler, and accepts them with default-scheduler,
+through v0.1.0-alpha.12 do not set it. Through that version only one backend is topology-aware:
+Grove rejects constraints with volcano and lpx-scheduler, and accepts them with default-scheduler,
 which ignores them. Later ones have other backends that keep constraints, whose topology the binding
-has to name unless the profile's `topologyBindingPolicy` is AutoCreate (GREP-617, GREP-704); and
+must name unless the profile's `topologyBindingPolicy` is AutoCreate (GREP-617, GREP-704); and
 default-scheduler may get gangs (`config.gangScheduling`, GREP-531). Rules and messages: Grove's
-webhook, main of 2026-08-19; it has profiles since v0.1.0-alpha.8, and wants a queue of that backend
-since after v0.1.0-alpha.12.
+webhook, main of 2026-08-19; it has profiles since v0.1.0-alpha.8, and requires a queue of that
+backend after v0.1.0-alpha.12.
 """
 
 from typing import Any, Final
@@ -19,22 +19,22 @@ from toposcope.integrations.grove import backend, kueue_backend
 
 KUBE_SCHEDULER: Final = "default-scheduler"
 _REFUSING: Final = ("volcano", "lpx-scheduler")
-"""Backends that refuse constraints, and that the charts do not enable (v0.1.0-alpha.10 did)."""
+"""Backends that reject constraints and that the charts do not enable (v0.1.0-alpha.10 did)."""
 _AUTO_CREATE: Final = "AutoCreate"
 _KEEPING_NONE: Final = (KUBE_SCHEDULER, *_REFUSING)
 _DEFAULT_POLICIES: Final = dict.fromkeys((backend.SCHEDULER, *_KEEPING_NONE), _AUTO_CREATE)
-"""What a profile without `topologyBindingPolicy` has; all others have ReferenceRequired."""
+"""The `topologyBindingPolicy` of profiles that set none; all others have ReferenceRequired."""
 _CHARTS: Final = SchedulerProfiles((KUBE_SCHEDULER, backend.SCHEDULER), KUBE_SCHEDULER)
 WHERE: Final = "kubectl get configmap -A -l app.kubernetes.io/name=grove-operator -o yaml"
 """Shows the configuration of Grove's operator."""
 USE_BACKEND: Final = (
-    f"write schedulerName: {backend.SCHEDULER} in the podSpec of every clique, "
-    f"and label the set with {backend.QUEUE}"
+    f"set schedulerName: {backend.SCHEDULER} in the podSpec of every clique, and label the set "
+    f"with {backend.QUEUE}"
 )
 
 
 def profiles_of(configuration: Any) -> SchedulerProfiles:
-    """What an OperatorConfiguration, which may be malformed, says of schedulers, with defaults."""
+    """The schedulers of an OperatorConfiguration, which may be malformed, with defaults."""
     root = Field(configuration)
     scheduler = root / "scheduler"
     enabled: dict[str, None] = {}
@@ -67,10 +67,10 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
 def check_schedulers(
     root: Field, profiles: SchedulerProfiles | None, *, constrained: bool, submitted: bool
 ) -> str:
-    """The scheduler of all pods; empty where Grove's default decides and is not known.
+    """The scheduler of all pods; empty if Grove's default decides and is unknown.
 
-    `profiles` are those of Grove's operator, None where they are not known. `submitted`: the set is
-    new, or changes.
+    `profiles` are those of Grove's operator, None if unknown. `submitted` if the set is new or
+    changes.
     """
     cliques = list((root / "spec" / "template" / "cliques").items())
     if not cliques:
@@ -90,7 +90,7 @@ def check_schedulers(
 
 
 def _check_for_scheduler(root: Field, name: str, *, submitted: bool) -> None:
-    """Note what this very scheduler needs."""
+    """Note what this scheduler requires."""
     if name == backend.SCHEDULER and submitted:
         cliques = list((root / "spec" / "template" / "cliques").items())
         _check_queue(root, cliques)
@@ -99,10 +99,10 @@ def _check_for_scheduler(root: Field, name: str, *, submitted: bool) -> None:
 
 
 def _note_several(fields: list[Field], names: list[str], default: str) -> None:
-    """Note the first clique with another scheduler than the first one."""
-    fix = f"write schedulerName: {backend.SCHEDULER} in the podSpec of every clique"
+    """Note the first clique with a scheduler other than the first clique's."""
+    fix = f"set schedulerName: {backend.SCHEDULER} in the podSpec of every clique"
     if not all(field.text() for field in fields):
-        fix += f"; where it is not set, Grove takes {default}"
+        fix += f"; if unset, Grove uses {default}"
     text = "the schedulerName for all pods have to be the same"
     for field, name in zip(fields, names, strict=True):
         if name != names[0]:
@@ -113,7 +113,7 @@ def _note_several(fields: list[Field], names: list[str], default: str) -> None:
 def _check_profile(
     field: Field, name: str, profiles: SchedulerProfiles | None, *, constrained: bool
 ) -> bool:
-    """Note a scheduler that is not enabled, or keeps no constraint; whether it is known which."""
+    """Note a scheduler that is not enabled or ignores constraints. Returns whether it is known."""
     if name not in (profiles or _CHARTS).enabled:
         may_be = profiles is None and name in _may_be_enabled(constrained=constrained)
         _check_disabled(field, name, certain=not may_be)
@@ -124,14 +124,14 @@ def _check_profile(
 
 
 def _may_be_enabled(*, constrained: bool) -> tuple[str, ...]:
-    """Backends that the charts do not enable, and that others may."""
+    """Whether the operator may have a profile for this backend, though the charts have none."""
     if constrained:
         return (kueue_backend.SCHEDULER,)
     return (kueue_backend.SCHEDULER, *_REFUSING)
 
 
 def _check_constrained(field: Field, name: str, profiles: SchedulerProfiles | None) -> bool:
-    """Note an enabled scheduler that keeps no constraint; whether it is known which it is."""
+    """Note an enabled scheduler that ignores constraints. Returns whether it is known."""
     if name in _REFUSING:
         text = f"{name} scheduler backend does not support topologyConstraint"
         field.error("grove/scheduler-enabled", text, USE_BACKEND)
@@ -147,20 +147,20 @@ def _check_constrained(field: Field, name: str, profiles: SchedulerProfiles | No
 
 def _warn_of_no_constraint(field: Field, profiles: SchedulerProfiles | None) -> None:
     text = (
-        f"{KUBE_SCHEDULER} keeps no topology constraint: "
-        "Grove accepts it, and the pods land anywhere"
+        f"{KUBE_SCHEDULER} ignores topology constraints: Grove accepts it, and the pods are "
+        "placed anywhere"
     )
     if profiles and profiles.gangs_by_default_scheduler:
         text = (
-            f"{KUBE_SCHEDULER} keeps no topology constraint through v0.1.0-alpha.12; later "
-            "releases of Grove make gangs of it, which keep required levels only"
+            f"{KUBE_SCHEDULER} ignores topology constraints through v0.1.0-alpha.12; later "
+            "releases of Grove create gangs for it, which keep only required levels"
         )
     field.warn("grove/scheduler-name", text, USE_BACKEND)
 
 
 def _warn_of_reference(field: Field, name: str) -> None:
     text = (
-        f"Grove makes no topology for {name}, and refuses the set unless its "
+        f"Grove creates no topology for {name}, and rejects the set unless its "
         "ClusterTopologyBinding names one"
     )
     fix = (
@@ -168,7 +168,7 @@ def _warn_of_reference(field: Field, name: str) -> None:
         "or set topologyBindingPolicy: AutoCreate in its profile"
     )
     if name == kueue_backend.SCHEDULER:
-        fix += f"; list {name} in spec.bindingSchedulers where Toposcope publishes the binding"
+        fix += f"; if Toposcope publishes the binding, list {name} in spec.bindingSchedulers"
     field.warn("grove/scheduler-binding", text, fix)
 
 
@@ -178,30 +178,29 @@ def _check_disabled(field: Field, name: str, *, certain: bool) -> None:
             "schedulerName must be an enabled scheduler backend; "
             "this scheduler is not enabled in OperatorConfiguration"
         )
-        fix = f"write {backend.SCHEDULER}, or enable a profile {name} in Grove's chart"
+        fix = f"set {backend.SCHEDULER}, or enable a profile {name} in Grove's chart"
         field.error("grove/scheduler-enabled", text, fix)
     else:
         text = (
-            f"Grove accepts this only where its configuration has a profile {name}; "
-            "its charts have none"
+            f"Grove accepts this only if its configuration has a profile {name}; its charts have "
+            "none"
         )
-        field.warn("grove/scheduler-enabled", text, f"look at scheduler.profiles: {WHERE}")
+        field.warn("grove/scheduler-enabled", text, f"check scheduler.profiles: {WHERE}")
 
 
 def _warn_of_default(field: Field) -> None:
     text = (
-        f"without it, Grove's default profile gets the pods: {KUBE_SCHEDULER} in its charts, "
-        "which keeps no topology constraint"
+        f"without it, Grove's default profile places the pods: {KUBE_SCHEDULER} in its charts, "
+        "which ignores topology constraints"
     )
     fix = (
-        f"{USE_BACKEND}; "
-        f"or see whether scheduler.defaultProfileName is {backend.SCHEDULER}: {WHERE}"
+        f"{USE_BACKEND}; or check that scheduler.defaultProfileName is {backend.SCHEDULER}: {WHERE}"
     )
     field.warn("grove/scheduler-default", text, fix)
 
 
 def _check_queue(root: Field, cliques: list[Field]) -> None:
-    """Note a missing queue of the backend, and queues that differ; set and cliques may name one."""
+    """Note a missing queue of the backend, or different queues on the set and its cliques."""
     own = _queue(root / "metadata")
     by_clique = [_queue(clique) for clique in cliques]
     queues = set(by_clique)
@@ -220,7 +219,10 @@ def _check_queue(root: Field, cliques: list[Field]) -> None:
     elif not queues:
         labels = root / "metadata" / "labels"
         text = f"no {backend.TITLE} queue is configured on {name} or its PodClique templates"
-        fix = f"label the set with {backend.QUEUE}: Grove after v0.1.0-alpha.12 refuses it without"
+        fix = (
+            f"label the set with {backend.QUEUE}: Grove after v0.1.0-alpha.12 rejects it without "
+            "a queue"
+        )
         labels.warn("grove/queue", text, fix)
     elif len(queues) > 1:
         where = root / "spec" / "template" / "cliques"
@@ -230,7 +232,7 @@ def _check_queue(root: Field, cliques: list[Field]) -> None:
 
 
 def queue_of(root: Field) -> Field | None:
-    """What names the queue of the backend for all pods of a set; None: nothing does, or several."""
+    """The field with the backend's queue for all pods of a set; None if none or several."""
     own = _queue_field(root / "metadata")
     if own:
         return own

@@ -1,8 +1,8 @@
 """Resource claims that pods of a PodCliqueSet share.
 
-An entry of `resourceSharing` on the set, a scaling group or a clique names a template; Grove makes
-claims of it that all pods below share, for each replica or for all of them. Rules and messages:
-Grove's webhook, main of 2026-08-19 (podcliqueset.go: validateResourceSharingSpecs).
+An entry of `resourceSharing` on the set, a scaling group or a clique names a template; Grove
+creates claims from it that all pods below share, for each replica or for all of them. Rules and
+messages: Grove's webhook, main of 2026-08-19 (podcliqueset.go: validateResourceSharingSpecs).
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -26,7 +26,7 @@ class _Sharer:
     """Its `resourceSharing`."""
     cliques: Collection[str]
     groups: Mapping[str, Collection[str]]
-    """By scaling group: its cliques."""
+    """The cliques of each scaling group."""
     has_filter: bool = True
 
 
@@ -46,7 +46,7 @@ def _sharers(template: Field) -> Iterator[_Sharer]:
 
 
 def check_sharing(root: Field) -> None:
-    """Note what Grove refuses of claims that are shared, and of their templates."""
+    """Note what Grove rejects in shared claims and their templates."""
     template = root / "spec" / "template"
     templates = _check_templates(template / "resourceClaimTemplates")
     for sharer in _sharers(template):
@@ -54,7 +54,7 @@ def check_sharing(root: Field) -> None:
 
 
 def _check_templates(field: Field) -> set[str]:
-    """The names of the templates in the set; what is wrong with these becomes findings."""
+    """The names of the templates in the set. Records their errors as findings."""
     names: set[str] = set()
     for template in field.items():
         name = (template / "name").text()
@@ -93,7 +93,7 @@ def _check_scope(scope: Field) -> None:
         return
     supported = ", ".join(f'"{each}"' for each in _SCOPES)
     text = f'Unsupported value: "{scope.value or ""}": supported values: {supported}'
-    scope.error(_RULE, text, "write one of them")
+    scope.error(_RULE, text, "set one of them")
 
 
 def _check_filter(chosen: Field, sharer: _Sharer) -> None:
@@ -112,7 +112,7 @@ def _check_filter(chosen: Field, sharer: _Sharer) -> None:
 
 
 def shared_claims(root: Field) -> Mapping[str, tuple[ClaimRef, ...]]:
-    """By clique: the claims that its pods share with others."""
+    """The claims that the pods of each clique share with others."""
     own = namespace_of(root)
     claims: dict[str, dict[ClaimRef, None]] = {}
     for sharer in _sharers(root / "spec" / "template"):
@@ -126,7 +126,7 @@ def shared_claims(root: Field) -> Mapping[str, tuple[ClaimRef, ...]]:
 
 
 def _sharing(chosen: Field, sharer: _Sharer) -> Collection[str]:
-    """The cliques that an entry is for: all of them without a filter."""
+    """The cliques to which an entry applies: all without a filter."""
     if not chosen:
         return sharer.cliques
     names: set[str] = set()

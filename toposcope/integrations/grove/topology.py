@@ -1,10 +1,10 @@
 """Grove's topology resource: `ClusterTopologyBinding`, or `ClusterTopology` of older versions.
 
-The older one is that of v0.1.0-alpha.4 to alpha.8. Helm values: up to v0.1.0-alpha.8 the levels
-stand in `config.topologyAwareScheduling`, and the operator makes its ClusterTopology of them; since
-alpha.9 the values only switch the feature on, and the levels are in the bindings. Both make the
-backend the default scheduler, which alone keeps constraints: the charts leave that at
-default-scheduler. Scheduler profiles came with alpha.8; earlier versions ignore them.
+The older one is that of v0.1.0-alpha.4 to alpha.8. Helm values: up to v0.1.0-alpha.8 the levels are
+in `config.topologyAwareScheduling`, and the operator creates its ClusterTopology from them; since
+alpha.9 the values only enable the feature, and the levels are in the bindings. Both set the backend
+as default scheduler, because only it keeps constraints: the charts' default is default-scheduler.
+Scheduler profiles came with alpha.8; earlier versions ignore them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ from toposcope.integrations.grove import backend
 from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
 
 OLDER_DOMAINS: Final = ("region", "zone", "datacenter", "block", "rack", "host", "numa")
-"""What the older CRD's enum allows, which is also how many levels it takes."""
+"""The domains in the older CRD's enum, which also limits the number of levels."""
 
 _SCHEDULER: Final = {"scheduler": {"defaultProfileName": backend.SCHEDULER}}
 
 
 def target(resources: Collection[str], name: str) -> Target | None:
-    """The object to publish, where Grove's API serves these resources; None: there is none.
+    """The object to publish; None if Grove's API does not serve these resources.
 
     The ClusterTopology of v0.1.0-alpha.4 to alpha.8 has no status and belongs to the operator. The
     one of the development versions after them has a status, and is the binding under another name.
@@ -38,7 +38,7 @@ def target(resources: Collection[str], name: str) -> Target | None:
 
 
 def entries(levels: Sequence[Level]) -> list[dict[str, str]]:
-    """Levels as Grove writes them everywhere."""
+    """Levels in Grove's form."""
     return [{"domain": level.domain, "key": level.key} for level in levels]
 
 
@@ -76,7 +76,7 @@ def write_older_values(topology: formats.TopologyLevels) -> dict[str, Any]:
 
 
 def read(document: Any) -> formats.TopologyLevels:
-    """Either kind. Raises UnreadableDocumentError."""
+    """The levels in either kind. Raises UnreadableDocumentError."""
     what = f"{BINDINGS.kind} or {OLDER_TOPOLOGIES.kind} of Grove's"
     return formats.domain_topology(document, what)
 
@@ -92,7 +92,7 @@ class _Values(msgspec.Struct, frozen=True):
 def read_values(document: Any) -> formats.TopologyLevels:
     """The levels in older Helm values.
 
-    Raises UnreadableDocumentError, also for newer values, which hold none.
+    Raises UnreadableDocumentError, also for newer values, which have none.
     """
     what = "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)"
     values = formats.decoded(document, _Values, what)
@@ -110,7 +110,7 @@ def differences(document: Mapping[str, Any], levels: Sequence[Level]) -> list[st
     in_order_of_nodes = [level for level in levels if level in theirs]
     if in_order_of_nodes == theirs:
         return []
-    return [f"its order is {_path(theirs)}, that of the nodes {_path(levels)}"]
+    return [f"its order is {_path(theirs)}, but the nodes' order is {_path(levels)}"]
 
 
 def _written(document: Mapping[str, Any]) -> list[Level]:
@@ -146,8 +146,8 @@ def _older(topology: formats.TopologyLevels) -> formats.TopologyLevels:
     for level in formats.exportable(topology).levels:
         if level.domain not in OLDER_DOMAINS:
             problem = (
-                f"level {level.domain!r}: Grove before v0.1.0-alpha.9 knows {known} only; "
-                "upgrade Grove, or leave the level out with --without"
+                f"level {level.domain!r}: Grove before v0.1.0-alpha.9 has only {known}; upgrade "
+                "Grove, or drop the level with --without"
             )
             problems.append(problem)
     if problems:

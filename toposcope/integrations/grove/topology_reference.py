@@ -1,4 +1,4 @@
-"""Who writes the backend's Topology of a name, and the entry by which Grove's binding names ours.
+"""Who writes the backend's Topology, and the entry by which Grove's binding names Toposcope's.
 
 From v0.1.0-alpha.9 on, and in the development versions before it, Grove makes a Topology for every
 ClusterTopologyBinding that does not name one; where the binding names one, it only compares.
@@ -40,14 +40,14 @@ REFERENCES: Final = {
     BINDINGS.kind: "schedulerTopologyBindings",
     OLDER_TOPOLOGIES.kind: "schedulerTopologyReferences",
 }
-"""By kind: the field of `spec` that names topologies of schedulers."""
+"""For each kind, the field of `spec` that names the topologies of schedulers."""
 _ANNOTATIONS: Final = frozenset(of.annotation for of in BACKENDS)
 _REFUSALS: Final = ("scheduler backend", "schedulerTopology")
-"""One of these is in each message with which Grove's webhook refuses an entry."""
+"""Each message with which Grove's webhook rejects an entry contains one of these."""
 
 
 def names_topology(binding: Mapping[str, Any], of: NamedBackend = USUAL) -> bool:
-    """Whether the binding names a Topology that others write, so that Grove makes none."""
+    """Whether the binding names a Topology that others write, so that Grove creates none."""
     spec = binding.get("spec") or {}
     for field in REFERENCES.values():
         entries = spec.get(field) or ()
@@ -57,7 +57,7 @@ def names_topology(binding: Mapping[str, Any], of: NamedBackend = USUAL) -> bool
 
 
 def made_by_grove(existing: Mapping[str, Any], name: str) -> bool:
-    """Whether Grove made the Topology from a binding of that name, maybe an earlier one."""
+    """Whether Grove created the Topology from a binding of that name, perhaps an earlier one."""
     owner = _controller(existing)
     api_version = str(owner.get("apiVersion"))
     group, _, _ = api_version.partition("/")
@@ -69,7 +69,7 @@ def made_by_grove(existing: Mapping[str, Any], name: str) -> bool:
 
 
 def made_from(existing: Mapping[str, Any], binding: Mapping[str, Any] | None) -> bool:
-    """Whether Grove made the Topology from this very binding."""
+    """Whether Grove created the Topology from exactly this binding."""
     if binding is None:
         return False
     uid: str = binding["metadata"]["uid"]
@@ -86,14 +86,14 @@ def _controller(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_named_by_others(binding: Mapping[str, Any] | None, of: NamedBackend = USUAL) -> bool:
-    """Whether an admin named a Topology in the binding: that entry is not ours to change."""
+    """Whether an administrator named a Topology in the binding, which Toposcope never changes."""
     if binding is None or not names_topology(binding, of):
         return False
     return of.annotation not in _annotations(binding)
 
 
 def is_listed(topology: Topology, of: NamedBackend) -> bool:
-    """Whether the spec says that the binding is to name the Topology of a backend."""
+    """Whether the spec lists the backend, so that the binding must name its Topology."""
     return of.scheduler in (topology.binding_schedulers or ())
 
 
@@ -102,8 +102,8 @@ def should_name_listed(
 ) -> bool:
     """Whether the binding names the Topology of a backend that the spec lists.
 
-    It does before the Topology is there, so that Grove makes none. One that is not to be published
-    is named for as long as it is there, unless Grove made it.
+    It does before the Topology exists, so that Grove creates none. A Topology that is no longer
+    published is named as long as it exists, unless Grove created it.
     """
     if topology.mode(of.topologies.option) == "Auto":
         return served or existing is not None
@@ -117,10 +117,10 @@ def should_name(
     *,
     served: bool,
 ) -> bool:
-    """Whether the binding should name the Topology of its name, which is `existing` now.
+    """Whether the binding should name the Topology of its name, now `existing`.
 
-    The binding is None where it is not created yet; not for one in which others have named a
-    Topology. `served` says whether the API server has the Topology's kind.
+    The binding is None if it is not created yet. Not for bindings in which others have named a
+    Topology. `served` is whether the API server has the Topology's kind.
     """
     named = binding is not None and names_topology(binding)
     mode = topology.publish.get(backend.TOPOLOGIES.option)
@@ -144,9 +144,9 @@ def body_of(
     *,
     named: Collection[NamedBackend],
 ) -> dict[str, Any]:
-    """The binding to write over the present one, which names our Topologies of these backends.
+    """The binding to apply over the current one, naming our Topologies of these backends.
 
-    Entries of others stay.
+    Keeps the entries of others.
     """
     spec: dict[str, Any] = {"levels": level_entries(levels)}
     field = REFERENCES[target.kind]
@@ -164,7 +164,7 @@ def body_of(
 
 
 def _may_have_ours(binding: Mapping[str, Any] | None, existing: object) -> bool:
-    """Whether the entries that a binding has are not all somebody else's."""
+    """Whether some entries of a binding may be ours."""
     if binding is None or existing is None:
         return False
     return bool(_named_in(binding)) or not is_named_by_others(binding)
@@ -197,7 +197,7 @@ def matches(binding: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
 
 
 def reported_drift(binding: Mapping[str, Any]) -> str:
-    """What Grove says of a Topology that the binding names; empty unless it says it differs."""
+    """Grove's report on a Topology that the binding names; empty unless it differs."""
     status = binding.get("status") or {}
     generation = binding["metadata"].get("generation")
     if status.get("observedGeneration") != generation:
@@ -214,12 +214,12 @@ def reported_drift(binding: Mapping[str, Any]) -> str:
             continue
         name = report["topologyReference"]
         message = report.get("message") or "not in sync"
-        reports.append(f"Grove says of {titles[scheduler]}'s Topology {name}: {message}")
+        reports.append(f"Grove reports on {titles[scheduler]}'s Topology {name}: {message}")
     return "; ".join(reports)
 
 
 def refusal_fix(target: Target, error: ApiError, named: Collection[NamedBackend]) -> str:
-    """What to do when the server refuses an entry; empty when it refuses something else."""
+    """The fix if the server rejects an entry; empty if it rejects something else."""
     if not any(phrase in error.message for phrase in _REFUSALS):
         return ""
     listed = [of for of in named if of is not USUAL]
@@ -229,8 +229,8 @@ def refusal_fix(target: Target, error: ApiError, named: Collection[NamedBackend]
     for of in listed:
         fixes.append(
             f"the binding names {of.title}'s Topology {target.name}, because "
-            f"spec.bindingSchedulers lists {of.scheduler}: give Grove's operator a profile "
-            f"{of.scheduler}, or take it out of the list"
+            f"spec.bindingSchedulers lists {of.scheduler}: add a profile {of.scheduler} to "
+            "Grove's operator, or remove it from the list"
         )
     return "; ".join(fixes)
 
@@ -252,7 +252,7 @@ def _annotations(document: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _named_in(document: Mapping[str, Any]) -> dict[str, str]:
-    """The annotations that mark entries as ours."""
+    """The annotations that mark entries as Toposcope's."""
     marked = {}
     for name, value in _annotations(document).items():
         if name in _ANNOTATIONS:

@@ -1,8 +1,8 @@
-"""What Grove's webhook refuses of a change to a PodCliqueSet.
+"""What Grove's webhook rejects in a change to a PodCliqueSet.
 
-It does not look again at levels that stay as they are. Rules and messages: Grove's webhook, main of
-2026-08-19. Before v0.1.0-alpha.9 a constraint had `packDomain` and no `topologyName`: such a set
-may get the name, and any may move `packDomain` to `pack.required`.
+It does not check unchanged levels again. Rules and messages: Grove's webhook, main of 2026-08-19.
+Before v0.1.0-alpha.9 a constraint had `packDomain` and no `topologyName`: such a set may get the
+name, and any may move `packDomain` to `pack.required`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.grove.constraint import GroveConstraints, TopologyConstraint
 
-RECREATE: Final = "leave it as it is, or delete the PodCliqueSet and create it again"
+RECREATE: Final = "keep the old value, or delete the PodCliqueSet and create it again"
 _IMMUTABLE: Final = "field is immutable"
 _ORDERED: Final = ("CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit")
 
@@ -19,7 +19,7 @@ _ORDERED: Final = ("CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit")
 def is_repair(old: GroveConstraints) -> bool:
     """Whether the set comes from a Grove without `topologyName`.
 
-    Then Grove checks its levels like a new one's.
+    Then Grove checks its levels as for a new set.
     """
     has_legacy = False
     for constraint in old:
@@ -34,13 +34,13 @@ def is_repair(old: GroveConstraints) -> bool:
 
 
 def _ignored(*_: object) -> None:
-    """Notes nothing."""
+    """Record nothing."""
 
 
 def check_unchanged(
     template: Field, before: Field, new: GroveConstraints, old: GroveConstraints
 ) -> None:
-    """Note everything that may not change once the set exists."""
+    """Note every change that is not allowed once the set exists."""
     _check_cliques(template, before)
     _check_groups(template, before)
     startup_type = template / "cliqueStartupType"
@@ -61,7 +61,7 @@ def check_unchanged(
 def _pairs(
     old: GroveConstraints, new: GroveConstraints
 ) -> Iterator[tuple[TopologyConstraint, TopologyConstraint]]:
-    """The places of cliques, then of scaling groups, that are in both."""
+    """The cliques, then the scaling groups, that are in both."""
     yield from _in_both(old.cliques, new.cliques)
     yield from _in_both(old.groups, new.groups)
 
@@ -95,7 +95,7 @@ def _values(constraint: TopologyConstraint) -> tuple[object, ...]:
 
 
 def _repairs(old: TopologyConstraint, new: TopologyConstraint) -> bool:
-    """Whether all that changes is that a legacy constraint gets the name of its topology."""
+    """Whether the only change is that a legacy constraint gets the name of its topology."""
     if not old.pack_domain or old.topology:
         return False
     if not new.topology:
@@ -110,7 +110,7 @@ def _moves(old: TopologyConstraint, new: TopologyConstraint) -> bool:
 
 
 def _migrates(old: TopologyConstraint, new: TopologyConstraint) -> bool:
-    """Whether all that changes is that `packDomain` becomes `pack.required`."""
+    """Whether the only change is that `packDomain` becomes `pack.required`."""
     if old.topology != new.topology:
         return False
     if old.preferred != new.preferred:
@@ -121,9 +121,9 @@ def _migrates(old: TopologyConstraint, new: TopologyConstraint) -> bool:
 
 
 def change(old: TopologyConstraint, new: TopologyConstraint) -> str:
-    """What Grove says of a change; empty where it allows it.
+    """Grove's error for a change; empty if it is allowed.
 
-    It does where nothing changes, and where `packDomain` alone becomes `pack.required`.
+    Allowed are no change, and `packDomain` becoming `pack.required`.
     """
     if _values(old) == _values(new) or _migrates(old, new):
         return ""
@@ -156,12 +156,12 @@ def _named(parts: Iterable[Field]) -> dict[str, Field]:
 
 
 def _same(new: Field, old: Field, default: object = None) -> None:
-    """Note a value that changes; `default` is what the API server fills in."""
+    """Note a changed value; `default` is what the API server fills in."""
     now = default if new.value is None else new.value
     then = default if old.value is None else old.value
     if now == then:
         return
-    fix = "it is not set there"
+    fix = "it is unset in the cluster"
     if old:
         fix = f"it is {then!r} in the cluster"
     new.error("grove/immutable", _IMMUTABLE, fix)
@@ -196,7 +196,7 @@ def _check_position(clique: Field, name: str, position: int, old_position: int) 
         "clique order cannot be changed when StartupType is InOrder or Explicit. "
         f"Expected '{name}' at position {position}, got '{name}'"
     )
-    fix = f"put it at position {old_position} again"
+    fix = f"move it back to position {old_position}"
     clique.error("grove/composition", text, fix)
 
 

@@ -1,8 +1,8 @@
 """Grove's messages, and whether it keeps the pods of PodGangs together.
 
-That needs topology-aware scheduling, constraints on PodGangs and a Topology. Reasons of the
-condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and later. Grove compares names only and
-reads no node, so its condition is quoted and not taken as the truth about levels.
+This requires topology-aware scheduling, constraints on PodGangs and a Topology. Reasons of the
+condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and later. Grove compares only names and
+reads no nodes, so its condition is quoted, not trusted, on levels.
 """
 
 import re
@@ -19,6 +19,7 @@ from toposcope.integrations.grove.api import (
     BINDINGS,
     CLIQUE,
     CLIQUE_GROUP,
+    CLIQUE_OF,
     GANG,
     LEVELS_UNAVAILABLE,
     OLDER_TOPOLOGIES,
@@ -38,7 +39,7 @@ _GATES: Final = {
     )
 }
 _GANG_STEPS: Final = frozenset({"Initialized", "Scheduled"})
-"""Conditions of a PodGang: it names all of its pods; these have nodes."""
+"""Conditions of a PodGang: it names all of its pods; all of them have nodes."""
 _MIGRATION: Final = "PodGangMigrationInProgress"
 _DRIFT: Final = "SchedulerTopologyDrift"
 _DISABLED: Final = "TopologyAwareSchedulingDisabled"
@@ -46,22 +47,21 @@ _MISSING: Final = frozenset(
     {"TopologyNameMissing", "ClusterTopologyNotFound", "ClusterTopologyLevelsUnavailable"}
 )
 _TOPOLOGY_NAME: Final = "grove.io/topology-name"
-_RECREATE: Final = "a PodCliqueSet that exists keeps its scheduler: delete it and create it again"
+_RECREATE: Final = (
+    "the scheduler of an existing PodCliqueSet cannot change: delete it and create it again"
+)
 _SOON: Final = (
-    "Grove leaves it out while the topology or the level is missing, "
-    "and adds it within seconds once both exist, as "
-    "they do now: see whether its operator runs"
+    "Grove omits it while the topology or the level is missing, and adds it within seconds once "
+    "both exist, as they do now: check that its operator runs"
 )
 _LATE: Final = (
-    "Grove leaves it out while the topology or the level is missing, "
-    "and before v0.1.0-alpha.9 adds it only when the "
-    "PodCliqueSet changes or its operator starts: restart that"
+    "Grove omits it while the topology or the level is missing, and before v0.1.0-alpha.9 adds "
+    "it only when the PodCliqueSet changes or its operator starts: restart the operator"
 )
-_STAY: Final = "pods that run already stay where they are"
+_STAY: Final = "running pods stay on their nodes"
 _SET_COPY: Final = "grove.io/podcliqueset-replica-index"
 _SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
 _SCALING_GROUP_COPY: Final = "grove.io/podcliquescalinggroup-replica-index"
-_CLIQUE: Final = "grove.io/podclique"
 """Labels of its pods. Grove 0.1.0-alpha.9."""
 _MOST_DIGITS: Final = 9
 _SYSTEM: Final = "Grove"
@@ -102,17 +102,17 @@ def _check_condition(ref: features.Ref, reported: Condition | None) -> features.
             commands=(describe, shell("helm list -A --filter grove")),
         )
     if reported.reason in _MISSING:
-        detail = "the cluster now says otherwise; Grove may not have reconciled since"
+        detail = "the cluster has changed since; Grove may not have reconciled yet"
         return features.unknown(f"Grove reports {reported}", detail, commands=(describe,))
     return features.passed("Grove's topology-aware scheduling is enabled")
 
 
 def _check_gangs(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
-    """PodGangs without the constraint: they lack it while topology or level are missing.
+    """Check for PodGangs without the constraint, which lack it while topology or level are missing.
 
-    They get it once both are there. Since v0.1.0-alpha.9 Grove looks at a set again whenever its
-    binding changes, within seconds; earlier versions only when the set itself changes, or the
-    operator starts.
+    They get it once both exist. Since v0.1.0-alpha.9 Grove reconciles a set whenever its binding
+    changes, within seconds; earlier versions only when the set itself changes or the operator
+    starts.
     """
     when_added = _SOON
     if _reads_older_topology(workload):
@@ -136,13 +136,13 @@ def _reads_older_topology(workload: features.WorkloadObjects) -> bool:
 
 
 def _check_scheduler(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
-    """Whether the pods' scheduler is the only one of Grove's that keeps them together."""
+    """Check that the pods' scheduler is the one that keeps them together."""
     others = sorted(workload.schedulers - {backend.SCHEDULER})
     if not others:
         return
     names = [name or KUBE_SCHEDULER for name in others]
     who = " and ".join(names)
-    text = f"its pods go to {who}, which keeps no topology constraint of Grove's"
+    text = f"its pods go to {who}, which ignores Grove's topology constraints"
     look = shell(WHERE)
     yield features.failed(text, USE_BACKEND, _RECREATE, commands=(look,))
 
@@ -175,9 +175,9 @@ def _check_topologies(workload: features.WorkloadObjects) -> Iterator[features.C
 def _check_topology(
     workload: features.WorkloadObjects, name: str, creator: str, commands: tuple[Command, ...]
 ) -> features.CheckStep:
-    """Whether the scheduler has the Topology of this name.
+    """Check that the scheduler has the Topology of this name.
 
-    `creator` says, in a sentence, who is expected to create it.
+    `creator` is a sentence on who should create it.
     """
     title = backend.TITLE
     if workload.published(name, backend.TOPOLOGIES):
@@ -186,7 +186,7 @@ def _check_topology(
 
     why = workload.store.why_unknown(backend.TOPOLOGIES)
     if why:
-        text = f"cannot tell whether {title} has the Topology {name}: {why}"
+        text = f"cannot check whether {title} has the Topology {name}: {why}"
         return features.unknown(text)
 
     text = f"{title} has no Topology {name}, so it cannot keep Grove's pods together"
@@ -200,9 +200,9 @@ def _creator(binding: features.ReadResource, named: str) -> str:
             "Grove creates it from the binding while its operator runs "
             f"and {backend.TITLE} v0.12 or later is installed"
         )
-    who = "its author has to"
+    who = "its author must create it"
     if named == binding.name:
-        who = f"Toposcope does, unless spec.publish.{backend.TOPOLOGIES.option} is Never"
+        who = f"Toposcope creates it, unless spec.publish.{backend.TOPOLOGIES.option} is Never"
     return (
         f"{binding.handle} names it in spec.schedulerTopologyBindings, "
         f"so Grove does not create it: {who}"
@@ -210,7 +210,7 @@ def _creator(binding: features.ReadResource, named: str) -> str:
 
 
 def topology_named_by(binding: features.Object) -> str:
-    """The Topology that a binding names, so that Grove creates none; empty: it names none."""
+    """The Topology that a binding names, so that Grove creates none; empty if it names none."""
     for entry in (Field(binding) / "spec" / "schedulerTopologyBindings").items():
         if (entry / "schedulerName").text() == backend.SCHEDULER:
             return (entry / "topologyReference").text() or ""
@@ -218,7 +218,7 @@ def topology_named_by(binding: features.Object) -> str:
 
 
 def _check_drift(binding: features.ReadResource, describe: Command) -> features.CheckStep | None:
-    """Grove's own comparison of a binding with the backends' topologies; None: no drift.
+    """Grove's own comparison of a binding with the backends' topologies; None without drift.
 
     `describe` is the command that shows the binding.
     """
@@ -234,7 +234,7 @@ def _check_drift(binding: features.ReadResource, describe: Command) -> features.
 
 
 def _drift_details(binding: features.ReadResource) -> list[str]:
-    """What Grove says of each backend's topology that is not in sync."""
+    """Grove's report on each backend's topology that is not in sync."""
     statuses = Field(binding.document) / "status" / "schedulerTopologyStatuses"
     details = []
     for status in statuses.items():
@@ -247,7 +247,7 @@ def _drift_details(binding: features.ReadResource) -> list[str]:
 
 
 def _messages(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-    """What Grove reports about the levels of its PodCliqueSets, unless all is well."""
+    """Grove's report on the levels of its PodCliqueSets, unless they are fine."""
     for ref, document in workload.members(POD_CLIQUE_SETS):
         reported = features.condition(document, LEVELS_UNAVAILABLE)
         if reported is None or reported.status == "False":
@@ -259,7 +259,7 @@ def _messages(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
 
 
 def _problems(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-    """The errors that its operator met, and what keeps it from making PodGangs."""
+    """The operator's errors, and what keeps it from creating PodGangs."""
     for kind in (POD_CLIQUE_SETS, SCALING_GROUP, CLIQUE, GANG):
         for ref, document in workload.members(kind):
             yield from _last_errors(ref, document)
@@ -270,7 +270,7 @@ def _problems(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
 
 
 def _refusals(workload: features.WorkloadObjects) -> Iterator[features.SchedulerMessage]:
-    """Why its PodGangs are not made, filled or scheduled."""
+    """Why its PodGangs are not created, filled or scheduled."""
     for ref, document in workload.members(GANG):
         for reported in features.conditions(document):
             is_held = reported.type in _GANG_STEPS and reported.status == "False"
@@ -281,7 +281,7 @@ def _refusals(workload: features.WorkloadObjects) -> Iterator[features.Scheduler
 def _last_errors(
     ref: features.Ref, document: features.Object
 ) -> Iterator[features.SchedulerMessage]:
-    """What the last reconciliation of an object failed with."""
+    """The errors of an object's last reconciliation."""
     for error in (Field(document) / "status" / "lastErrors").items():
         code = (error / "code").text() or "error"
         description = (error / "description").text() or "no description"
@@ -290,7 +290,7 @@ def _last_errors(
 
 
 def _copy_namer(group: Group) -> CopyName:
-    """What names the copies of a set, of a scaling group or of a clique."""
+    """The function that names the copies of a set, scaling group or clique."""
     if group.kind == SCALED_GROUP:
         return _scaling_group_namer(group.own_name)
     if group.kind == CLIQUE_GROUP:
@@ -311,7 +311,7 @@ def _scaling_group_namer(name: str) -> CopyName:
 
 def _clique_namer(name: str) -> CopyName:
     def copy_name(labels: Mapping[str, str]) -> str | None:
-        label = labels.get(_CLIQUE, "")
+        label = labels.get(CLIQUE_OF, "")
         if not _is_grove_name(label, name):
             return None
         return label
@@ -334,9 +334,9 @@ def _set_namer(group: Group) -> CopyName:
 
 
 def is_apart(labels: Mapping[str, str], gangs: Iterable[tuple[str, int]]) -> bool:
-    """Whether the pod is in a replica of a scaling group that is a gang of its own.
+    """Whether the pod is in a replica of a scaling group that is a separate gang.
 
-    `gangs` are the names of scaling groups with the number of their replicas that are not.
+    `gangs` has, by scaling group, how many replicas are not.
     """
     index = labels.get(_SCALING_GROUP_COPY, "")
     if not index.isdecimal() or len(index) > _MOST_DIGITS:
@@ -350,7 +350,7 @@ def is_apart(labels: Mapping[str, str], gangs: Iterable[tuple[str, int]]) -> boo
 
 
 def _is_grove_name(text: str, name: str) -> bool:
-    """Grove puts the set and the index of its copy before a name: `llm-0-decode`."""
+    """Whether it is Grove's name for a copy, with set and index before the name: `llm-0-decode`."""
     return re.fullmatch(rf".*-\d+-{re.escape(name)}", text) is not None
 
 

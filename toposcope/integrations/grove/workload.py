@@ -1,14 +1,14 @@
 """Grove's PodCliqueSet: constraints on the set, its scaling groups and its cliques.
 
-A constraint holds for each replica of the object that has it. Rules: `constraint`, `admission`,
+A constraint applies to each replica of its object. Rules: `constraint`, `admission`,
 `schedulers` and, for changes, `update`.
 
 The backend places each PodGang at once. Source: Grove v0.1.0-alpha.12
 (podcliqueset/components/podgang/syncflow.go), the backend's 0.17. The base PodGang of a replica of
 the set holds its cliques and, of each scaling group, `minAvailable` replicas; every further replica
 is a PodGang of its own, with the scaling group's constraint or else the set's. A PodGang starts
-with `minAvailable` pods of each clique; the backend adds the others one by one, where the clique's
-constraint leaves room. So a set starts once its base PodGangs find room.
+with `minAvailable` pods of each clique; the backend adds the others one by one, if the clique's
+constraint leaves room. So a set starts once its base PodGangs fit.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -59,13 +59,13 @@ from toposcope.integrations.grove.sharing import check_sharing, shared_claims
 from toposcope.integrations.grove.update import check_unchanged, is_repair
 
 _SCALED: Final = (
-    f"{backend.TITLE} places replicas of a scaling group beyond its minAvailable by themselves: "
+    f"{backend.TITLE} places replicas of a scaling group beyond its minAvailable separately, so "
     "not always in the {} of the others"
 )
 
 
 def pod_gangs(whole: Group, least: Mapping[str, int], pods: Mapping[str, int]) -> Iterator[Group]:
-    """The gangs of a set: what starts together; the first one is the base.
+    """The gangs of a set, each of which starts together; the first one is the base.
 
     `least` is `minAvailable` of scaling groups, `pods` that of cliques, by name of group.
     """
@@ -95,7 +95,7 @@ def pod_gangs(whole: Group, least: Mapping[str, int], pods: Mapping[str, int]) -
 
 
 def notes_of(whole: Group, gangs: Sequence[Group]) -> Iterator[str]:
-    """What `check` says of a set whose parts do not all start together."""
+    """The notes of `check` on a set whose parts do not all start together."""
     minimum = count_of_pods(gangs)
     total = count_of_pods([whole])
     if minimum < total:
@@ -105,7 +105,7 @@ def notes_of(whole: Group, gangs: Sequence[Group]) -> Iterator[str]:
 
 
 def _started(group: Group, pods: Mapping[str, int]) -> Group:
-    """The group with only those pods of each clique that start together."""
+    """The group with only the pods of each clique that start together."""
     kinds = []
     for kind in group.pods:
         started = pods.get(group.name, kind.count)
@@ -132,20 +132,21 @@ _LEVEL_RULES: Final = frozenset(
         "grove/field",
     }
 )
-"""Where one of these is broken, it is not known what has to stay together."""
+"""Rules whose violation makes it unknown what must stay together."""
 _NOT_KEPT: Final = (
-    f"{KUBE_SCHEDULER} keeps no topology constraint: where its pods would land is not known"
+    f"{KUBE_SCHEDULER} ignores topology constraints, so it is unknown where its pods would run"
 )
 _NEVER_PLACED: Final = (
-    f"{backend.TITLE} 0.17 schedules nothing whose preferred level is broader than its required one"
+    f"{backend.TITLE} 0.17 never schedules a group whose preferred level is broader than its "
+    "required one"
 )
 _FOLLOWED: Final = ("", KUBE_SCHEDULER, backend.SCHEDULER, "volcano")
-"""Schedulers for whose pods room is looked for; empty: Grove's default, which is not known."""
+"""Schedulers for which room is checked; empty for Grove's default, which is unknown."""
 _DISABLED: Final = "topology constraints are not allowed when Topology Aware Scheduling is disabled"
 
 
 class _Set:
-    """A PodCliqueSet and what it was before, with its constraints."""
+    """A PodCliqueSet, its previous version, and its constraints."""
 
     def __init__(self, root: Field, cluster: ClusterFacts, before: Field | None) -> None:
         self._root = root
@@ -188,9 +189,9 @@ class _Set:
                 note(constraint.field, "grove/disabled", _DISABLED, fix)
 
     def _note(self) -> Note:
-        """How Grove takes wrong levels.
+        """The severity of wrong levels.
 
-        It does not check those of a change, unless they lacked their topology's name.
+        Grove does not check those of a change, unless they lacked the topology's name.
         """
         if self._old is None or not is_change(self._root, self._before):
             return Field.error
@@ -199,7 +200,10 @@ class _Set:
         return Field.warn
 
     def check_rest(self) -> str:
-        """Note what is wrong with everything else; the scheduler of its pods, empty: not known."""
+        """Note what is wrong with everything else.
+
+        Returns the scheduler of its pods, empty if unknown.
+        """
         root = self._root
         before = self._before
         check_parts(root, is_new=before is None)
@@ -245,7 +249,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 def _why_unplaced(
     clique_set: _Set, scheduler: str, rules: Collection[str], *, redundant: bool
 ) -> tuple[str, ...] | None:
-    """The notes on a set of which nothing more is known; None: it can be placed."""
+    """Why a set cannot be placed, as notes; None if it can."""
     if not _LEVEL_RULES.isdisjoint(rules):
         return clique_set.levels_first
     if clique_set.constrained and scheduler == KUBE_SCHEDULER:
@@ -253,12 +257,12 @@ def _why_unplaced(
     if redundant:
         return (_NEVER_PLACED,)
     if scheduler not in _FOLLOWED:
-        return (f"{scheduler} places its pods, by rules of its own: room is not checked",)
+        return (f"{scheduler} places its pods by its own rules, so room is not checked",)
     return None
 
 
 def _with_gangs(root: Field, workload: Workload, group: Group) -> Workload:
-    """The workload with what starts together, and the queue that it is in."""
+    """The workload with its gangs and its queue."""
     template = root / "spec" / "template"
     gangs = _gangs_of(template, group)
     notes = workload.notes
@@ -291,7 +295,10 @@ READERS: Final = (SYSTEM,)
 
 
 def _check_preferred(constraints: GroveConstraints, topology: TopologyLevels | None) -> bool:
-    """Warn of preferred levels that are not narrower than the required; whether one is broader."""
+    """Warn about preferred levels that are not narrower than required ones.
+
+    Returns whether one is broader.
+    """
     redundant = False
     for constraint in constraints:
         required = _level(topology, constraint.required)
@@ -323,7 +330,7 @@ def _level(topology: TopologyLevels | None, domain: str) -> Level | None:
 
 
 def _tree(root: Field, clique_set: _Set, scheduler: str) -> Group:
-    """The whole set; each of its replicas is kept together by itself."""
+    """The whole set; each of its replicas is kept together separately."""
     constraints = clique_set.constraints
     topology = clique_set.topology
     template = root / "spec" / "template"
@@ -366,7 +373,7 @@ def _pods_of_clique(name: str, clique: Field, scheduler: str) -> Pods:
 
 
 class _Claims:
-    """The claims that Grove adds to pods: shared ones, and those for channels."""
+    """The claims that Grove adds to pods: shared claims, and claims for channels."""
 
     def __init__(self, root: Field) -> None:
         self._root = root
@@ -374,7 +381,7 @@ class _Claims:
         self._groups = groups_of(root)
 
     def added_to(self, pods: Pods) -> Pods:
-        """The pods of a clique, which have its name, with the claims that they get."""
+        """The pods of a clique, under its name, with their claims."""
         claims = [*pods.claims, *self._shared.get(pods.name, ())]
         group = self._groups.get(pods.name)
         if group:
@@ -387,7 +394,7 @@ class _Claims:
 def _constrained(
     group: Group, constraint: TopologyConstraint, topology: TopologyLevels | None
 ) -> Group:
-    """The group with its levels; a preferred one that is broader has no effect."""
+    """The group with its levels. A broader preferred level has no effect."""
     if topology is None:
         return replace(group, required=None, preferred=None)
     required = topology.by_domain(constraint.required)
@@ -402,7 +409,7 @@ def _constrained(
 def _least(template: Field, places: str, of: str) -> dict[str, int]:
     """`minAvailable` of each scaling group or clique, by the name of its group.
 
-    Its default is 1 of a scaling group, and all replicas of a clique.
+    The default is 1 for a scaling group, and all replicas for a clique.
     """
     least = {}
     for place in (template / places).items():

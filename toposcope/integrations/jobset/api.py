@@ -1,8 +1,8 @@
-"""Kinds, annotations and labels of JobSet, and the levels that its objects ask for.
+"""Kinds, annotations and labels of JobSet, and the levels that its objects request.
 
 v1alpha2 and v1 agree in the fields that are read. Exclusive placement is pod affinity over a node
-label, so the label need not be a level. The annotation stands on the JobSet, for all its Jobs, or
-on the template of one ReplicatedJob.
+label, so the label need not be a level. The annotation is on the JobSet, for all its Jobs, or on
+the template of one ReplicatedJob.
 """
 
 from collections.abc import Iterator
@@ -28,6 +28,9 @@ SET_OF: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
 """Label of a pod in an exclusive Job: its anti-affinity is against pods with this label."""
 
+JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+"""Labels of a pod: its ReplicatedJob, and which Job of that."""
 PRIORITY: Final = "jobset.sigs.k8s.io/priority"
 """Label of such a pod: its priority; pods of another priority do not repel it."""
 

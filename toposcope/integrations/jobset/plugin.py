@@ -3,7 +3,7 @@
 from typing import Final
 
 from toposcope.integrations.framework.plugin import GangMaker, GangMark, Plugin
-from toposcope.integrations.jobset.api import JOB_KEY, JOBSETS, SET_OF
+from toposcope.integrations.jobset.api import EXCLUSIVE, JOB_KEY, JOBSETS, SET_OF
 
 PLUGIN: Final = Plugin(
     package=__package__,
@@ -12,5 +12,5 @@ PLUGIN: Final = Plugin(
     watched=(JOBSETS,),
     gang_marks=(GangMark("JobSet", (SET_OF,), GangMaker.CONTROLLER),),
     exclusive_pod_labels=(JOB_KEY,),
-    pod_metadata=("jobset.sigs.k8s.io/",),
+    pod_metadata=("jobset.sigs.k8s.io/", EXCLUSIVE),
 )

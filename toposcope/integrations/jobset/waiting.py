@@ -1,4 +1,4 @@
-"""JobSet: which pods belong to which of its Jobs, and whom they follow. Labels: JobSet 0.9.
+"""JobSet: which pods belong to which of its Jobs, and which pod pins them. Labels: JobSet 0.9.
 
 A TrainJob makes a JobSet of the same name. In an exclusive Job, JobSet's webhook pins all pods but
 the first to the domain of that one (0.12: pkg/webhooks/pod_webhook.go).
@@ -11,11 +11,16 @@ from toposcope.integrations.framework.constraints import JOB, Group
 from toposcope.integrations.framework.leader_pins import LeaderPins, pin_to_leader
 from toposcope.integrations.framework.placement import ViewedPod
 from toposcope.integrations.framework.waiting import CopyName, Pin, Waiting, WaitingWorkload
-from toposcope.integrations.jobset.api import EXCLUSIVE, JOB_KEY, NAMESPACED_JOB, NODE_SELECTOR
+from toposcope.integrations.jobset.api import (
+    EXCLUSIVE,
+    JOB_KEY,
+    JOB_NAME,
+    NAMESPACED_JOB,
+    NODE_SELECTOR,
+)
 from toposcope.kube.discovery import Kind
 
 _WHO: Final = "JobSet"
-_JOB_NAME: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 _PINS: Final = LeaderPins(
     who=_WHO,
     annotations=(EXCLUSIVE,),
@@ -39,7 +44,7 @@ class _JobSet(Waiting):
             return None
 
         def of_job(labels: Mapping[str, str]) -> str | None:
-            if labels.get(_JOB_NAME) != name:
+            if labels.get(JOB_NAME) != name:
                 return None
             return labels.get(JOB_KEY)
 
@@ -48,12 +53,12 @@ class _JobSet(Waiting):
     def pin(self, workload: WaitingWorkload, pod: ViewedPod, key: str, value: str) -> Pin | None:
         del value
         if key == NAMESPACED_JOB:
-            return Pin(_WHO, f"with {NODE_SELECTOR} somebody has to label nodes for each Job")
+            return Pin(_WHO, f"with {NODE_SELECTOR}, an admin must label the nodes of each Job")
         return pin_to_leader(_PINS, workload, key, _leader(workload, pod))
 
 
 def _leader(workload: WaitingWorkload, pod: ViewedPod) -> ViewedPod | None:
-    """The pod of the same Job that all others follow; None: it has no node."""
+    """The leader of the pod's Job; None while it has no node."""
     job = pod.labels.get(JOB_KEY)
     if job is None:
         return None

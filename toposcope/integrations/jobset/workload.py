@@ -1,7 +1,7 @@
 """JobSet: each child Job alone in a domain of its own.
 
-Rules and messages: JobSet's controller and pod webhook. The annotation stands on the JobSet, for
-all its Jobs, or on the Job template of one ReplicatedJob. The pod of index 0 is placed first; the
+Rules and messages: JobSet's controller and pod webhook. The annotation is on the JobSet, for all
+its Jobs, or on the Job template of one ReplicatedJob. The pod of index 0 is placed first; the
 webhook gives the others a node selector for its domain. With the node-selector strategy an admin
 labels each node beforehand with the name of one Job, and no affinity is used.
 """
@@ -36,8 +36,7 @@ from toposcope.integrations.jobset.api import (
 
 _DEFAULT_PRIORITY: Final = "0"
 MAX_JOBS: Final = 256
-"""With the node-selector strategy each Job has nodes of its own; more Jobs than this are not
-checked one by one.
+"""With the node-selector strategy each Job has its own nodes; more Jobs than this are not checked.
 """
 
 
@@ -70,7 +69,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         once_left = _Tree(root, nobody_there).all_groups(structure)
     if len(tree.levels) > 1:  # they need not nest, and only domains that do can be counted
         tree.placeable = False
-        tree.notes["its Jobs are exclusive over different node labels"] = None
+        tree.notes["its Jobs are exclusive by different node labels"] = None
     workload = Workload(
         "JobSet",
         handle_of(root),
@@ -86,10 +85,10 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 def _of_equal_priority(cluster: ClusterFacts, structure: Structure) -> ClusterFacts:
-    """The cluster without exclusive pods of another priority: its Jobs share domains with those.
+    """The cluster without exclusive pods of another priority, with which its Jobs share domains.
 
     The webhook of JobSet 0.10 and later writes the priority into a label that the anti-affinity
-    compares. What a priority class stands for is not known here: then all count.
+    compares. If the value of a priority class is unknown, all pods count.
     """
     for pod_set in structure.sets:
         if pod_set.template / "spec" / "priorityClassName":
@@ -143,7 +142,7 @@ class _Tree:
         return [_jobs(pod_set)]
 
     def _exclusive(self, pod_set: PodSet, exclusive: Field) -> Group:
-        """Jobs that each have a domain for themselves."""
+        """Jobs that each have their own domain."""
         message = f"node does not have topology label: {exclusive.text() or ''}"
         level = exclusive_level(exclusive, self._cluster, "jobset/label-exists", message)
         if level is None:
@@ -166,7 +165,7 @@ class _Tree:
         return jobs
 
     def _selected(self, pod_set: PodSet, strategy: Field) -> list[Group]:
-        """A group for each Job, on the nodes that carry its name, whose taint it tolerates."""
+        """A group for each Job, on the nodes labelled with its name, whose taint it tolerates."""
         if self._cluster.lacks_label(NAMESPACED_JOB):
             text = f"no node carries the label {NAMESPACED_JOB}"
             fix = (
@@ -191,7 +190,7 @@ class _Tree:
 
 
 def _first(fields: Iterable[Field]) -> Field | None:
-    """The first one that is set."""
+    """The first field that is set."""
     for field in fields:
         if field:
             return field
@@ -204,7 +203,7 @@ def _jobs(pod_set: PodSet) -> Group:
 
 
 def _on_nodes_of(pods: Pods, job: str) -> Pods:
-    """The pods on the nodes that carry the name of this Job."""
+    """The pods, on the nodes labelled with the name of this Job."""
     nodes = pods.node_filter
     selector = dict(nodes.selector)
     selector[NAMESPACED_JOB] = job

@@ -1,10 +1,10 @@
 """How KAI places a gang.
 
-It chooses a domain, fills nodes pod by pod, and takes back nothing but a whole domain. A placement
-may exist that KAI does not find. Source: KAI 0.17.0 with its default plugins and bin packing
+It chooses a domain, fills nodes pod by pod, and undoes only a whole domain. A placement may exist
+that KAI does not find. Source: KAI 0.17.0 with its default plugins and bin packing
 (pkg/scheduler/actions/common/allocate.go,
-pkg/scheduler/plugins/{topology,nodeplacement,resourcetype,subgrouporder}). Groups stand in the
-order of their sub-groups' names, as KAI takes them.
+pkg/scheduler/plugins/{topology,nodeplacement,resourcetype,subgrouporder}). Groups are in the order
+of their sub-groups' names, as in KAI.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from toposcope.integrations.framework.placement import PodsBeside
 
 VERSION: Final = "KAI 0.17"
 LOOKS: Final = 5_000_000
-"""The allocation gives up after it has looked at this many nodes."""
+"""The allocation gives up after looking at this many nodes."""
 _SCORES: Final = 10
 _NO_ROOM: Final = 1000.0
 
@@ -37,7 +37,10 @@ class NodeLeaf:
     """One node: its domains in the topology, and what is free on it (`pods` included)."""
 
     path: Path | None
-    """Its values of the levels, broadest first. None: it lacks one, so the topology lacks it."""
+    """Its values of the levels, broadest first.
+
+    None if it lacks one, and so is not in the topology.
+    """
     free: Mapping[str, int]
     cpu_only: bool
     usable: Callable[[Pods], bool]
@@ -46,14 +49,16 @@ class NodeLeaf:
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """The group that finds no place."""
+    """The group that cannot be placed."""
 
     group: Group
     why: Why
     """`narrower`: all nodes are in one domain below the required level, and KAI looks no higher.
-    `largest`: KAI counts every pod as the largest. `order`: no room is left when its turn comes."""
+
+    `largest`: KAI counts every pod as the largest. `order`: no room is left when its turn comes.
+    """
     fits: int
-    """How many of its pods found room (`largest`: would, by KAI's count)."""
+    """How many of its pods found room (`largest`: would find room by KAI's count)."""
     wanted: int
     domain: Path = ()
     """`narrower`: the domain that all nodes are in."""
@@ -71,7 +76,7 @@ class NodeAssignment:
 
 
 class AllocationTooLargeError(ToposcopeError):
-    """The allocation takes too long to follow."""
+    """The allocation is too long to compute."""
 
 
 @dataclass(slots=True)
@@ -80,18 +85,18 @@ class _Sums:
 
     free: list[int]
     pods: int = 0
-    """How many pods it takes, each counted as the largest."""
+    """How many pods have room, each counted as the largest."""
 
 
 @dataclass(slots=True)
 class _Table:
-    """What every domain offers to groups that are alike; up to date as pods are placed."""
+    """What every domain offers to identical groups, updated as pods are placed."""
 
     depths: range
     largest: Sequence[int]
-    """The most that one of its pods takes, by column."""
+    """The largest request of its pods, by column."""
     fixed: int
-    """How many pods any node takes, if they request nothing."""
+    """How many pods any node accepts if they request nothing."""
     sums: dict[Path, _Sums] = field(default_factory=dict)
 
     def add(self, path: Path, free: Sequence[int], sign: int) -> None:
@@ -125,7 +130,7 @@ class _Offers:
     """Whether pods are counted, rather than what they request."""
 
     def fits(self, domain: Path) -> bool:
-        """Whether the domain seems to take the group."""
+        """Whether the domain seems to have room for the group."""
         if domain not in self.sums:
             return not self.wanted
         if self.alike:
@@ -133,7 +138,7 @@ class _Offers:
         return self.ratio(domain) <= 1
 
     def ratio(self, domain: Path) -> float:
-        """The largest share of any resource that the group takes."""
+        """The largest share of any resource that the group uses."""
         free = self.sums[domain].free
         largest = 0.0
         for i, amount in self.wanted.items():
@@ -164,7 +169,7 @@ class _Offers:
         return sorted(domains, key=ranks_from_above)
 
     def shortage(self, group: Group, domain: Path) -> Unplaced:
-        """Why a domain does not take the group."""
+        """Why a domain has no room for the group."""
         why: Why = "order"
         if domain not in self.sums:
             if self.sums:
@@ -189,13 +194,13 @@ class _Candidates:
 
 @dataclass(slots=True)
 class Allocator:
-    """Allocates gangs on one topology; what one takes is gone for those that follow."""
+    """Allocates gangs on one topology, each with what earlier ones left."""
 
     levels: Sequence[Level]
     leaves: Sequence[NodeLeaf]
     looks: int = LOOKS
     beside: PodsBeside | None = None
-    """The rules between its pods; None: they have none."""
+    """The rules between its pods; None if they have none."""
     assignments: list[NodeAssignment] = field(default_factory=list)
     _failures: list[Unplaced] = field(default_factory=list)
     _resources: Sequence[str] = ()
@@ -285,7 +290,7 @@ class Allocator:
         return columns(pods.requests, self._resources)
 
     def _place_copy(self, group: Group, nodes: Sequence[int], scores: Mapping[int, int]) -> bool:
-        """Place one copy of a group onto some nodes, in the first domain that takes all of it."""
+        """Place one copy of a group on some nodes, in the first domain with room for all of it."""
         if not _count(group):
             return True
 
@@ -317,7 +322,7 @@ class Allocator:
     def _fill(
         self, group: Group, pods: Pods, count: int, nodes: Sequence[int], scores: Mapping[int, int]
     ) -> int:
-        """Put pods onto the nodes, the fullest ones first; how many find room."""
+        """Put pods onto the nodes, the fullest first. Returns how many found room."""
         amounts = self._amounts(pods)
         usable = self._usable_by(pods)
         self._count_looks(len(nodes))
@@ -342,7 +347,7 @@ class Allocator:
     def _fill_by_rules(
         self, group: Group, pods: Pods, count: int, candidates: Sequence[int]
     ) -> int:
-        """The same pod by pod, each onto the first node that the pods there leave to it."""
+        """The same pod by pod, each onto the first node that the rules between pods allow."""
         placed = 0
         while placed < count:
             number = self._first_allowed(pods, candidates)
@@ -365,12 +370,12 @@ class Allocator:
         return None
 
     def _note(self, pods: Pods, number: int, count: int) -> None:
-        """Let the rules between pods know of pods on a node."""
+        """Record pods on a node in the rules between pods."""
         if self.beside:
             self.beside.put(pods, number, count)
 
     def _usable_by(self, pods: Pods) -> list[bool]:
-        """Whether each leaf lets these pods onto it; worked out once for each kind of pods."""
+        """Whether each leaf may run these pods, computed once for each kind of pods."""
         usable = self._usable.get(pods)
         if usable is None:
             usable = [leaf.usable(pods) for leaf in self.leaves]
@@ -403,7 +408,7 @@ class Allocator:
         return key
 
     def _take(self, number: int, amounts: Sequence[int], count: int) -> None:
-        """Take what so many pods request from a node, and from the tables that count it."""
+        """Subtract what `count` pods request from a node, and from the tables that count it."""
         free = self._free[number]
         path = self.leaves[number].path
         tables: list[_Table] = []
@@ -429,7 +434,10 @@ class Allocator:
             self._note(undone.pods, undone.leaf, -undone.count)
 
     def _candidates(self, group: Group, nodes: Sequence[int]) -> _Candidates:
-        """The domains that seem to take a group with a level; why, if none does, is noted."""
+        """The domains that seem to have room for a group with a level.
+
+        Records why if there are none.
+        """
         valid = [number for number in nodes if self.leaves[number].path is not None]
         required = self._depth(group.required)
         preferred = self._depth(group.preferred)
@@ -462,7 +470,7 @@ class Allocator:
     def _node_sets(
         self, group: Group, offers: _Offers, depths: range, valid: set[int]
     ) -> list[list[int]]:
-        """The valid nodes of each domain that seems to take the group."""
+        """The valid nodes of each domain that seems to have room for the group."""
         node_sets: list[list[int]] = []
         failures = [Unplaced(group, "order", fits=0, wanted=offers.count)]
         for depth in depths:
@@ -512,7 +520,7 @@ class Allocator:
         )
 
     def _table(self, group: Group, common: Path, *, narrowest: int) -> _Table:
-        """The table of the domains in `common` for the pods of a group; made if there is none."""
+        """The table of the domains in `common` for the pods of a group, created if missing."""
         largest = self._largest(group)
         fixed = 0
         if not self._requests_something(largest):
@@ -533,7 +541,7 @@ class Allocator:
         return table
 
     def _largest(self, group: Group) -> list[int]:
-        """The most that any pod of the group takes, by column."""
+        """The largest request of any pod of the group, by column."""
         largest = [0] * len(self._resources)
         for pods in pods_in([group]):
             if not pods.count:
@@ -543,7 +551,7 @@ class Allocator:
         return largest
 
     def _requests_something(self, amounts: Sequence[int]) -> bool:
-        """Whether a pod takes anything but its own place."""
+        """Whether a pod requests any resource."""
         for resource, amount in zip(self._resources, amounts, strict=True):
             if amount and resource != PODS:
                 return True
@@ -553,7 +561,7 @@ class Allocator:
         self.looks -= count
         if self.looks < 0:
             raise AllocationTooLargeError(
-                f"KAI's allocation was not followed to its end: more than {LOOKS} looks at nodes"
+                f"KAI's allocation was not computed to its end: more than {LOOKS} looks at nodes"
             )
 
 
@@ -580,7 +588,7 @@ def _requests_differ(group: Group) -> bool:
 def _requests_alike(group: Group) -> bool:
     """Whether all pods of a group request the same resources, whatever the amounts.
 
-    Then KAI counts pods, else what they request.
+    Then KAI counts pods, otherwise their requests.
     """
     kinds: set[tuple[bool, frozenset[str]]] = set()
     for pods in pods_in([group]):
@@ -607,7 +615,7 @@ def _wants_gpu(pods: Pods) -> bool:
 
 
 def _is_gpu(resource: str) -> bool:
-    """KAI takes every resource with such a name for GPUs."""
+    """Whether KAI counts the resource as GPUs, by its name."""
     return resource.endswith("gpu")
 
 

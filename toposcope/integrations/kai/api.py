@@ -1,4 +1,4 @@
-"""Kinds, annotations and labels of KAI Scheduler, and the levels that these ask for.
+"""Kinds, annotations and labels of KAI Scheduler, and the levels that these request.
 
 Levels are label keys, or aliases (v0.17). KAI's grouper makes PodGroups of the annotations of the
 workload that owns the pods, and of those of its pod templates for kinds whose replicas differ;
@@ -20,12 +20,12 @@ from toposcope.integrations.framework.published import PublishedKind
 from toposcope.kube.discovery import Kind
 
 TOPOLOGIES: Final = PublishedKind("kai.scheduler", "Topology", "topologies", ("v1alpha1",), "kai")
-QUEUES: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), namespaced=False)
+QUEUES: Final = Kind("scheduling.run.ai", "Queue", "queues", ("v2",), is_namespaced=False)
 KAI_SCHEDULER: Final = "kai-scheduler"
-"""What pods write into `schedulerName`."""
+"""The `schedulerName` of its pods."""
 
 PREEMPTIBLE: Final = {"train": True, "build-preemptible": True, "build": False, "inference": False}
-"""Whether KAI may evict pods, by their priority class of its chart; of others it is not known."""
+"""Whether KAI may evict pods, by the priority classes of its chart; unknown for others."""
 PREFIX: Final = "kai.scheduler/"
 TOPOLOGY: Final = PREFIX + "topology"
 REQUIRED: Final = PREFIX + "topology-required-placement"
@@ -39,15 +39,15 @@ PLACEMENTS: Final = (REQUIRED, PREFERRED)
 SEGMENTS: Final = (SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
 BATCH_MIN_MEMBER: Final = PREFIX + "batch-min-member"
 GPU_FRACTION: Final = "gpu-fraction"
-"""Annotation of a pod: the part of a GPU that it gets."""
+"""Annotation of a pod: the fraction of a GPU that it gets."""
 GPU_MEMORY: Final = "gpu-memory"
 """Annotation of a pod: the memory of a GPU that it gets, in MiB."""
 SHARED_GPUS: Final = "gpu-fraction-num-devices"
-"""Annotation of a pod: how many GPUs it gets such a part of."""
+"""Annotation of a pod: of how many GPUs it gets such a fraction."""
 GPU_GROUP: Final = "runai-gpu-group"
 """Label of pods that share a GPU, and of the pod that reserves it for them: the GPU's name."""
 SKIP_GROUPER: Final = PREFIX + "skip-podgrouper"
-"""Annotation `"true"` on a pod or an owner of it: the grouper leaves the pod's PodGroup as it is.
+"""Annotation `"true"` on a pod or an owner of it: the grouper does not change the pod's PodGroup.
 """
 
 # Source of these two: KAI's `PodGroupAnnotationForPod` and `SubGroupLabelKey`

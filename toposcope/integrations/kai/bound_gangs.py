@@ -20,7 +20,7 @@ _Path = tuple[str, ...]
 
 
 def check_bound(explained: WaitingWorkload) -> CheckStep | None:
-    """Whether the waiting pods find room in the domain that holds the others; None: none does."""
+    """Whether the waiting pods have room in the domain of the others; None without one."""
     for workload in explained.workloads:
         gang = _bound_gang(explained, workload)
         if gang:
@@ -38,7 +38,7 @@ class _BoundGang:
     upper: tuple[Level, ...]
     """The levels down to the one that it requires."""
     domain: _Path
-    """Where its first pods are."""
+    """The domain of its first pods."""
 
 
 def _bound_gang(explained: WaitingWorkload, workload: Workload) -> _BoundGang | None:
@@ -58,7 +58,7 @@ def _bound_gang(explained: WaitingWorkload, workload: Workload) -> _BoundGang | 
 
 
 def _group_of_equal_pods(workload: Workload) -> Group | None:
-    """The group of a workload of KAI's that has one, and nothing but pods of one kind in it."""
+    """The group of a KAI workload that consists of one group of identical pods."""
     if workload.system != _SYSTEM or not workload.placeable:
         return None
     if len(workload.groups) != 1:
@@ -109,8 +109,8 @@ def _step(explained: WaitingWorkload, gang: _BoundGang) -> CheckStep:
         )
 
     return failed(
-        f"{placed} of its {total} pods are in {where}, "
-        f"KAI places the other {left} nowhere else, and there is no room",
+        f"{placed} of its {total} pods are in {where}; KAI places the other {left} only there, "
+        "and there is no room",
         explained.answer(verdict),
         *explained.advice(verdict),
         *_one_by_one(explained, gang.workload),
@@ -120,20 +120,23 @@ def _step(explained: WaitingWorkload, gang: _BoundGang) -> CheckStep:
 
 
 def _of_size(group: Group, count: int) -> Group:
-    """The group with so many of its pods."""
+    """The group with `count` of its pods."""
     pods = replace(group.pods[0], count=count)
     return replace(group, pods=(pods,))
 
 
 def _one_by_one(explained: WaitingWorkload, workload: Workload) -> Iterator[str]:
-    """Why some of its pods could start without the others; nothing for a gang."""
+    """Why some of its pods could start without the others; empty for a gang."""
     if not workload.gang:
         kind = explained.explained.kind
-        yield f"KAI 0.17 makes no gang of this {kind}: the first pod to start chose the domain"
+        yield (
+            f"KAI 0.17 does not treat this {kind} as a gang: the first pod to start chose the "
+            "domain"
+        )
 
 
 def _way_out(explained: WaitingWorkload, workload: Workload, total: int) -> Iterator[str]:
-    """What to do so that all of its pods start together, if they would fit."""
+    """How to make all of its pods start together, if they would fit."""
     whole = _of_size(workload.groups[0], total)
     anew = replace(workload, groups=(whole,), gang=True)
     verdict = explained.verdict(anew)
@@ -143,12 +146,12 @@ def _way_out(explained: WaitingWorkload, workload: Workload, total: int) -> Iter
     answer = explained.answer(verdict)
     ref = explained.explained
     if workload.gang:
-        yield f"delete its pods, and KAI places all of them again: {answer}"
+        yield f"delete its pods, so that KAI places all of them again: {answer}"
     elif (ref.group, ref.kind) == JOB:
         minimum = f'{BATCH_MIN_MEMBER}: "{total}"'
         yield f"or recreate the Job with {minimum}, so that its pods start together: {answer}"
     else:
         yield (
-            f"or make its pods a PodGroup with minMember: {total}, "
-            f"so that they start together: {answer}"
+            f"or create a PodGroup for its pods with minMember: {total}, so that they start "
+            f"together: {answer}"
         )

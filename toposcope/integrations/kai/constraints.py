@@ -1,8 +1,8 @@
-"""KAI's topology constraints, wherever they stand.
+"""KAI's topology constraints, wherever they are set.
 
-The topology exists, it has the levels, preferred is not broader. Rules: the scheduler of KAI 0.17.0
-(pkg/scheduler/plugins/topology/job_filtering.go), which looks for the levels from the narrowest up
-and stops at the required one.
+Checks that the topology exists, has the levels, and that preferred is not broader. Rules: the
+scheduler of KAI 0.17.0 (pkg/scheduler/plugins/topology/job_filtering.go), which looks for the
+levels from the narrowest up and stops at the required one.
 """
 
 from collections.abc import Collection
@@ -30,7 +30,7 @@ class WrittenConstraint:
 
 @dataclass(frozen=True, slots=True)
 class KaiConstraint:
-    """A constraint, understood."""
+    """A constraint with its topology and levels."""
 
     required: Level | None = None
     preferred: Level | None = None
@@ -41,7 +41,7 @@ NONE: Final = KaiConstraint()
 
 @dataclass(slots=True)
 class KaiConstraints:
-    """Understands the constraints of one workload, and remembers the topologies that they name."""
+    """Reads the constraints of one workload, and keeps the topologies that they name."""
 
     cluster: ClusterFacts
     _topologies: dict[str, None] = field(default_factory=dict)
@@ -49,15 +49,12 @@ class KaiConstraints:
 
     @property
     def topology(self) -> str | None:
-        """The topology that all of them name; of several the first."""
+        """The topology that all of them name, or the first of several."""
         return next(iter(self._topologies), None)
 
     @property
     def placeable(self) -> bool:
-        """Whether all constraints are understood, and on one topology.
-
-        The placement looks at one hierarchy.
-        """
+        """Whether all constraints are valid and on one topology: placement uses one hierarchy."""
         return len(self._topologies) <= 1 and not self._invalid
 
     @property
@@ -68,7 +65,7 @@ class KaiConstraints:
         if self.placeable:
             return ()
         names = ", ".join(self._topologies)
-        note = f"the constraints are on several topologies ({names}): room is not checked"
+        note = f"the constraints use several topologies ({names}), so room is not checked"
         return (note,)
 
     def read(
@@ -78,7 +75,7 @@ class KaiConstraints:
         *,
         dropped_without_level: bool = False,
     ) -> KaiConstraint:
-        """Understand a constraint; `above` is that of the group around it.
+        """Read a constraint; `above` is that of the group around it.
 
         A topology without levels is an error of the scheduler's, except where the grouper drops it
         (`dropped_without_level`).
@@ -121,7 +118,7 @@ class KaiConstraints:
         written.topology.error("kai/no-level", text, fix)
 
     def _in_topology(self, written: WrittenConstraint, topology: TopologyLevels) -> KaiConstraint:
-        """The levels that the constraint names; notes those that the topology lacks."""
+        """The levels that the constraint names. Records those that the topology lacks."""
         required = _level(written.owner, "required", written.required, topology)
         preferred = _level(written.owner, "preferred", written.preferred, topology)
         for name, level in ((written.required, required), (written.preferred, preferred)):

@@ -1,4 +1,4 @@
-"""How many pods KAI's grouper lets start together.
+"""How many pods start together by KAI's grouper.
 
 Source: the pod grouper of KAI 0.17.0 (pkg/podgrouper).
 
@@ -26,7 +26,7 @@ TRAINING_KINDS: Final = (
     Kind(TRAINING, "PyTorchJob", "pytorchjobs", ("v1",)),
     Kind(TRAINING, "MPIJob", "mpijobs", ("v2beta1", "v1")),
 )
-"""Those that `explain` takes by name."""
+"""Those that `explain` accepts by name."""
 ONE_BY_ONE: Final = frozenset(
     {JOB, ("apps", "StatefulSet"), ("apps", "ReplicaSet"), (TRAINING, "PaddleJob")}
 )
@@ -64,16 +64,16 @@ def minimum_of(annotations: Field, most: int, unit: str = "pods") -> int:
         return 0
     if not _WHOLE_NUMBER.fullmatch(text):
         refusal = (
-            f"{text!r} is not a whole number: KAI makes no PodGroup, "
-            "and the pods are never scheduled"
+            f"{text!r} is not a whole number, so KAI creates no PodGroup and never schedules the "
+            "pods"
         )
     elif int(text) < 1:
-        refusal = f"{text} is below 1: KAI makes no PodGroup, and the pods are never scheduled"
+        refusal = f"{text} is below 1, so KAI creates no PodGroup and never schedules the pods"
     elif int(text) > most and unit == "pods":
-        refusal = f"{text} is more than the {most} {unit} at once: KAI waits for the others forever"
+        refusal = f"{text} is more than the {most} {unit} that run at once, so KAI waits forever"
     else:
         return min(int(text), most)
-    annotation.error(_RULE, refusal, f"write a whole number from 1 to {most}, in quotes")
+    annotation.error(_RULE, refusal, f"set a whole number from 1 to {most}, in quotes")
     return 0
 
 
@@ -85,16 +85,13 @@ def training_minimum(root: Field, kind: tuple[str, str], total: int) -> int:
         minimum = spec / "elasticPolicy" / "minReplicas"
     number = minimum.number(total)
     if number > total:
-        text = f"{minimum.value} is more than its {total} pods: KAI waits for the others forever"
-        minimum.error(_RULE, text, f"write at most {total}")
+        text = f"{minimum.value} is more than its {total} pods, so KAI waits forever"
+        minimum.error(_RULE, text, f"set at most {total}")
     return min(number, total)
 
 
 def check_startup_order(root: Field, names: Sequence[str], constraint: Field) -> None:
-    """What becomes of a JobSet that creates its kinds of Jobs one after the other.
-
-    `names` are in the order of it.
-    """
+    """Check a JobSet that creates its kinds of Jobs one by one, in the order of `names`."""
     rule = "kai/startup-order"
     order = root / "spec" / "startupPolicy" / "startupPolicyOrder"
     if order.text() != "InOrder" or len(names) <= 1:
@@ -102,26 +99,24 @@ def check_startup_order(root: Field, names: Sequence[str], constraint: Field) ->
     created, placed = names[0], min(names)
     if placed != created:
         text = (
-            f"KAI 0.17 takes {placed} first, by its name, and the JobSet creates {created} first: "
+            f"KAI 0.17 places {placed} first, by name, but the JobSet creates {created} first, so "
             "neither ever starts"
         )
-        fix = (
-            f"rename them so that {created} is the first by its name, "
-            "or use startupPolicyOrder: AnyOrder"
-        )
+        fix = f"rename them so that {created} is first by name, or use startupPolicyOrder: AnyOrder"
         order.error(rule, text, fix)
     elif constraint.text():
         text = (
-            f"KAI 0.17 places {created} alone, and the others later wherever there is room: "
-            "this keeps no two of them together"
+            f"KAI 0.17 places {created} alone, and the others later wherever there is room, so "
+            "this keeps no pods together"
         )
         constraint.warn(rule, text, "use startupPolicyOrder: AnyOrder")
 
 
 def check_submission(root: Field, structure: Structure) -> None:
-    """Note a RayJob that KubeRay refuses to give to KAI. Source: KubeRay 1.6.
+    """Note a RayJob that KubeRay does not hand to KAI.
 
-    It gives KAI the pods that name no scheduler, where its operator is set up for KAI.
+    Source: KubeRay 1.6, which hands KAI the pods without a scheduler if its operator is configured
+    for KAI.
     """
     for pod_set in structure.sets:
         scheduler = pod_set.template / "spec" / "schedulerName"
@@ -142,10 +137,10 @@ def starts_with(minimum: int, total: int) -> str:
 
 
 def warn_of_no_gang(root: Field, kind: tuple[str, str], constraint: Field, pods: int) -> None:
-    """Say that the pods start one by one though they are to stay together."""
+    """Warn that the pods start one by one although they should stay together."""
     text = (
         f"KAI 0.17 does not treat a {kind[1]} as a gang: it starts the {pods} pods one by one, "
-        "the first one picks the domain, and those without room there wait"
+        "the first chooses the domain, and pods without room there wait"
     )
     if kind == JOB:
         fix = f'set {BATCH_MIN_MEMBER}: "{pods}" on the Job, and recreate it'

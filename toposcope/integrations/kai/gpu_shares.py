@@ -1,4 +1,4 @@
-"""How many pods with a part of a GPU each node takes.
+"""How many pods with a fraction of a GPU fit on each node.
 
 Source: KAI (main of March 2026: scheduler/api/{pod_info,node_info}, binder/plugins/gpusharing). A
 pod of KAI's own on the node requests each GPU that is shared, so that no device plugin hands it
@@ -26,10 +26,10 @@ _MIG_TRUE: Final = re.compile(r"1|t|T|TRUE|true|True", re.ASCII)
 _UNLABELLED_MIB: Final = 100
 _ROUNDED_TO_MIB: Final = 100
 _LEAST_BYTES: Final = 1 << 20
-"""A label that says as much is in bytes, by a former bug of GPU Feature Discovery."""
+"""A label with a larger value is in bytes, because of an old bug of GPU Feature Discovery."""
 _BYTES_PER_MIB: Final = 1 << 20
 _MOST_PODS: Final = 512
-"""More pods than any node takes."""
+"""More pods than fit on any node."""
 
 
 def in_whole_gpus(groups: Iterable[Group]) -> list[Group]:
@@ -44,7 +44,7 @@ def _in_whole_gpus(pods: Pods) -> Pods:
 
 
 def offered_shares(node: OfferedNode, share: GpuShare, pods: Sequence[ViewedPod]) -> OfferedShares:
-    """How many pods with the share the node takes, beside its `pods` and without them."""
+    """How many pods with the share fit on the node, with its `pods` and without them."""
     if not _takes_shares(node):
         return OfferedShares(0, 0)
     memory = _memory_of(node)
@@ -62,7 +62,7 @@ def offered_shares(node: OfferedNode, share: GpuShare, pods: Sequence[ViewedPod]
 
 
 def gpus_of_share(share: GpuShare, nodes: Iterable[OfferedNode]) -> float:
-    """How many GPUs a share counts for in a queue, at least: on the node with the largest ones."""
+    """The fewest GPUs that a share counts for in a queue: on the node with the largest GPUs."""
     if share.fraction:
         return share.fraction * share.devices
     largest = max((_memory_of(node) for node in nodes), default=_UNLABELLED_MIB)
@@ -71,7 +71,7 @@ def gpus_of_share(share: GpuShare, nodes: Iterable[OfferedNode]) -> float:
 
 
 def _takes_shares(node: OfferedNode) -> bool:
-    """Whether KAI looks at the node: not where its GPUs are cut by a strategy of MIG."""
+    """Whether KAI uses the node: not if its GPUs are partitioned by a MIG strategy."""
     worker = node.labels.get(_MIG_WORKER)
     if worker is not None:
         has_mig = _MIG_TRUE.fullmatch(worker) is not None
@@ -81,7 +81,7 @@ def _takes_shares(node: OfferedNode) -> bool:
 
 
 def _memory_of(node: OfferedNode) -> int:
-    """What KAI takes for the memory of each GPU of a node, in MiB."""
+    """The memory that KAI assumes for each GPU of a node, in MiB."""
     labelled = whole_number_of(node.labels.get(_MEMORY, ""))
     if not labelled:
         return _UNLABELLED_MIB
@@ -96,7 +96,7 @@ def _mib_of(share: GpuShare, memory: int) -> int:
 
 
 def _is_possible(share: GpuShare, memory: int) -> bool:
-    """Whether KAI takes it for a possible part of a GPU: at most one, or a whole number of them."""
+    """Whether KAI accepts it as a fraction of a GPU: at most one, or a whole number."""
     if not share.memory_mib:
         return True
     portion = math.ceil(share.memory_mib / memory * 100) / 100
@@ -123,7 +123,7 @@ def _groups_on(node: OfferedNode, pods: Sequence[ViewedPod]) -> dict[str, int]:
 
 
 def _groups_of(pod: ViewedPod) -> list[str]:
-    """The GPUs that a pod shares, by the names that KAI gives these."""
+    """The GPUs that a pod shares, by KAI's names for them."""
     prefix = f"{GPU_GROUP}/"
     groups = []
     for label, value in pod.labels.items():
@@ -135,7 +135,7 @@ def _groups_of(pod: ViewedPod) -> list[str]:
 
 
 def _reserved(pods: Sequence[ViewedPod]) -> int:
-    """The GPUs that KAI's own pods request because others share them."""
+    """The GPUs that KAI's reservation pods request because others share them."""
     reserved = 0
     for pod in pods:
         if GPU_GROUP in pod.labels and share_of(pod.annotations) is None:
@@ -144,7 +144,7 @@ def _reserved(pods: Sequence[ViewedPod]) -> int:
 
 
 def _taken(rooms: Sequence[int], devices: int) -> int:
-    """How many pods find their GPUs, each of them the fullest ones that have room."""
+    """How many pods find GPUs, each the fullest ones with room."""
     left = sorted(room for room in rooms if room)
     if devices == 1:
         return min(sum(left), _MOST_PODS)

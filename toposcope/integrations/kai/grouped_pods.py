@@ -1,4 +1,4 @@
-"""Pods that KAI's grouper leaves in the PodGroup that they name: that object says what starts."""
+"""Pods that KAI's grouper leaves in the PodGroup that they name, which sets what starts."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -46,8 +46,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         pods.append(with_share_at(kind, pod_set.annotations))
     group = Group(name_of(root, "pods"), tuple(pods), copies=structure.copies)
     doubt = (
-        f"KAI schedules these pods with PodGroup {unknown[0]}, which is not in the files: "
-        "neither its queue nor its other pods are known"
+        f"KAI schedules these pods with PodGroup {unknown[0]}, which is not in the files, so its "
+        "queue and its other pods are unknown"
     )
     return Reading(Workload("KAI", handle_of(root), (group,), doubt=doubt))
 

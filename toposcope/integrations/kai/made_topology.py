@@ -1,4 +1,4 @@
-"""The Topology that Grove's operator makes of its binding: all that KAI's files know of Grove."""
+"""The Topology that Grove creates from its binding: all that KAI's files know of Grove."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -14,19 +14,20 @@ Document = Mapping[str, Any]
 
 BINDING_API: Final = BINDINGS.api_version()
 LEFT_OVER: Final = (
-    "is still the one that Grove made from a ClusterTopologyBinding that is gone; it goes with it"
+    "is still the one that Grove created from a deleted ClusterTopologyBinding, and will be "
+    "deleted with it"
 )
-NOT_NAMED: Final = "stays as it is until Grove's ClusterTopologyBinding names it"
-MAKES_ITS_OWN: Final = "so that Grove can make its own"
-MADE: Final = "made by Grove from its ClusterTopologyBinding"
+NOT_NAMED: Final = "stays unchanged until Grove's ClusterTopologyBinding names it"
+MAKES_ITS_OWN: Final = "so that Grove can create its own"
+MADE: Final = "created by Grove from its ClusterTopologyBinding"
 OF_ANOTHER_BINDING: Final = (
-    "Grove makes it from a ClusterTopologyBinding of this name that Toposcope did not "
-    "write; give the ClusterTopology another name"
+    "Grove creates it from a ClusterTopologyBinding of this name that Toposcope did not create; "
+    "give the ClusterTopology another name"
 )
-NOT_IN_LINE: Final = "Grove has not brought it in line with its ClusterTopologyBinding yet"
+NOT_IN_LINE: Final = "Grove has not updated it to its ClusterTopologyBinding yet"
 NOT_MADE_YET: Final = (
-    "Grove makes it from its ClusterTopologyBinding and has not yet; is Grove's operator "
-    f"running, with {KAI_SCHEDULER} enabled? Where its profile has topologyBindingPolicy "
+    "Grove has not created it from its ClusterTopologyBinding yet; is Grove's operator running, "
+    "with {KAI_SCHEDULER} enabled? Where its profile has topologyBindingPolicy "
     f"ReferenceRequired, list {KAI_SCHEDULER} in spec.bindingSchedulers. "
     "If KAI is used without Grove, set "
     f"spec.publish.{BINDINGS.option} to Never; "
@@ -35,29 +36,29 @@ NOT_MADE_YET: Final = (
 
 
 def binding_target(resources: Collection[str], name: str) -> Target | None:
-    """The binding of this name, where its API serves these resources; None: it cannot be there."""
+    """The binding of this name, if its API is served; None if it cannot exist."""
     return target(resources, name)
 
 
 def is_made(existing: Document, name: str) -> bool:
-    """Whether the operator made the Topology from a binding of that name, maybe an earlier one."""
+    """Whether the operator created the Topology from a binding of that name, old or current."""
     return topology_reference.made_by_grove(existing, name)
 
 
 def is_made_from(existing: Document, binding: Document | None) -> bool:
-    """Whether the operator made the Topology from this very binding."""
+    """Whether the operator created the Topology from exactly this binding."""
     return topology_reference.made_from(existing, binding)
 
 
 def is_leftover(existing: Document, name: str, binding: Document | None) -> bool:
-    """Whether the operator made the Topology from a binding that is gone."""
+    """Whether the operator created the Topology from a binding that no longer exists."""
     if not is_made(existing, name):
         return False
     return not is_made_from(existing, binding)
 
 
 def is_left_to_operator(topology: Topology, binding: Document | None) -> bool:
-    """Whether the operator, which is installed, makes the Topology, now or with its binding."""
+    """Whether the operator is installed and creates the Topology, now or with its binding."""
     if binding is not None:
         return not topology_reference.names_topology(binding)
     mode = topology.publish.get(BINDINGS.option, "Auto")

@@ -24,12 +24,12 @@ _WHOLE: Final = re.compile(r"not enough resources in (the cluster|\S+) to alloca
 
 @dataclass(frozen=True, slots=True)
 class _NoNode:
-    """What KAI says of pods that find no node."""
+    """KAI's message about pods without a node."""
 
     pattern: re.Pattern[str]
     words: str
     advice: str = ""
-    """What to do where the nodes are too small or too full."""
+    """What to do if the nodes are too small or too full."""
 
 
 _PODS: Final = (
@@ -46,12 +46,12 @@ _PODS: Final = (
             r"Resources were found for (\d{1,9}) pods from all sub-groups "
             r"while sub-group (\S+) requires (\d{1,9}) pods"
         ),
-        "sub-group {1} needs {2} pods at once, and KAI finds nodes for {0} pods in all until then",
+        "sub-group {1} needs {2} pods at once, but KAI finds nodes for only {0} pods in total",
         "free nodes, or lower its minMember",
     ),
     _NoNode(
         re.compile(r"Resources were not found for pod (\S+) due to"),
-        "no node takes pod {0}",
+        "no node fits pod {0}",
     ),
 )
 _NODES: Final = re.compile(r"no nodes with enough resources were found: (.*)", re.DOTALL)
@@ -75,7 +75,7 @@ _ROOM: Final = (
     (re.compile(r"node\(s\) didn't have enough resources: (.+)"), "with too little free {0}"),
     (re.compile(r"node\(s\) didn't have enough of mig profile: (.+)"), "with too little free {0}"),
 )
-"""What follows the number of nodes, to its meaning, where the step `room` says more."""
+"""Reasons after the number of nodes, with their meanings, that the step `room` explains."""
 _CLAIMS: Final = (
     re.compile(r"(?:node\(s\) )?cannot allocate all claims"),
     (
@@ -86,13 +86,13 @@ _CLAIMS: Final = (
 )
 _PORTS: Final = (
     re.compile(r"node\(s\) didn't have free ports for the requested pod ports"),
-    "where a port of the node that the pod asks for (hostPort) is taken",
+    "where a host port of the pod is taken",
 )
 _REASONS: Final = (*_ROOM, _CLAIMS, _PORTS)
 
 
 def meaning_of_no_room(text: str) -> str:
-    """What KAI's message about room means and what to do; empty: it is not about room."""
+    """What KAI's message about room means and what to do; empty if it is not about room."""
     sentences = [_missing_pods(text), _no_domain(text)]
     is_room = _is_about_room(text)
     for known in _PODS:
@@ -107,14 +107,14 @@ def meaning_of_no_room(text: str) -> str:
 
 
 def steps_about_room(text: str) -> frozenset[str]:
-    """The steps of `explain` that say more of a message about room; none where it is not."""
+    """The steps of `explain` that say more about a message about room; none for other messages."""
     if _NOT_READY in text or not meaning_of_no_room(text) or not _is_about_room(text):
         return frozenset()
     return frozenset({"labels", "availability", "room"})
 
 
 def _is_about_room(text: str) -> bool:
-    """Whether each reason why nodes are left out is one that the step `room` knows."""
+    """Whether the step `room` covers each reason why nodes are excluded."""
     nodes = _NODES.search(text)
     if nodes is None:
         return True
@@ -131,7 +131,8 @@ def _missing_pods(text: str) -> str:
         return ""
     group = _group_of(waits[2])
     return (
-        f"{group} needs {waits[1]} pods and has {waits[3]}: create the others, or lower minMember"
+        f"{group} needs {waits[1]} pods and has {waits[3]}: create the missing pods, or lower "
+        "minMember"
     )
 
 
@@ -142,7 +143,7 @@ def _group_of(sub_group: str | None) -> str:
 
 
 def _no_domain(text: str) -> str:
-    """No domain takes the group; which of those that were tried is the best."""
+    """The meaning of "no domain has room", with the best domain that was tried."""
     requirement = _REQUIREMENT.search(text)
     domains = _domains_of(text)
     if domains:
@@ -155,9 +156,8 @@ def _no_domain(text: str) -> str:
     if whole:
         group = _group_of(requirement[3])
         return (
-            f"{whole[1]} has too little room for {group}, "
-            "wherever its pods go (KAI counts each as the largest): free "
-            "nodes, or ask for fewer pods"
+            f"{whole[1]} has too little room for {group} on any of its nodes (KAI counts each pod "
+            "as the largest): free nodes, or request fewer pods"
         )
     level = requirement[2] or f"topology {requirement[1]}"
     return f"KAI finds no domain of {level} for it"
@@ -165,7 +165,7 @@ def _no_domain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Domain:
-    """How many pods a domain takes, of how many that are wanted."""
+    """How many of the wanted pods fit in a domain."""
 
     takes: int
     wanted: int
@@ -190,12 +190,12 @@ def _best_domain(domains: Mapping[str, _Domain], level: str) -> str:
         pods = f"{best.wanted} pods at once, each counted as the largest"
     return (
         f"{none} takes {pods}: the best of {len(domains)}, {name}, takes {best.takes}; "
-        "free nodes in one of them, ask for fewer pods or for a broader level"
+        "free nodes in one of them, or request fewer pods or a broader level"
     )
 
 
 def _nodes(text: str) -> str:
-    """How many nodes are left out, by reason."""
+    """How many nodes are excluded, by reason."""
     nodes = _NODES.search(text)
     if nodes is None:
         return ""
@@ -210,7 +210,7 @@ def _nodes(text: str) -> str:
 
 
 def _reason(line: str) -> str:
-    """One line of the count of nodes by reason; empty where the reason is not known."""
+    """One line of the count of nodes by reason; empty if the reason is unknown."""
     count, _, reason = line.strip(" .").partition(" ")
     if not count.isdecimal():
         return ""

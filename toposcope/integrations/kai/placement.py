@@ -1,6 +1,7 @@
-"""What becomes of a verdict where KAI places the pods.
+"""How KAI's own procedure changes a verdict.
 
-It does not try every placement, a Job is no gang to it, and its queues have limits and quotas.
+It does not try every placement, does not treat a Job as a gang, and its queues have limits and
+quotas.
 """
 
 from collections import Counter
@@ -54,17 +55,17 @@ from toposcope.integrations.kai.pod_shares import with_share
 from toposcope.integrations.kai.queues import NamedQueue, excess, missing, not_a_leaf
 from toposcope.text import plural, shell
 
-_TOO_LARGE: Final = f"{VERSION}'s allocation with the rules between pods takes too long to follow"
+_TOO_LARGE: Final = f"{VERSION}'s allocation with the rules between pods takes too long to compute"
 _OTHER_ORDER: Final = (
-    f"{VERSION} places pods one by one: by one order the rules between them leave no node for the "
-    "last ones, and whether it takes another one is not known"
+    f"{VERSION} places pods one by one: in one order the rules between them leave no node for the "
+    "last pods, and it is unknown whether it uses another order"
 )
 _NO_SPREAD: Final = Finding(
     rule="kai/spread",
     severity="warning",
     field="",
-    message=f"{VERSION} does not go by topologySpreadConstraints",
-    fix="keep pods apart by podAntiAffinity",
+    message=f"{VERSION} ignores topologySpreadConstraints",
+    fix="use podAntiAffinity to keep pods apart",
 )
 
 
@@ -74,7 +75,7 @@ def _is_spread(groups: Iterable[Group]) -> bool:
 
 class _Placement(Placement):
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
-        """Add the existing pods of each PodGroup to what is known."""
+        """Add the existing pods of each PodGroup to the facts."""
         counts: dict[PodGroupName, Counter[PodGroupMember]] = {}
         for pod in pods:
             name = pod.annotations.get(GROUP_OF)
@@ -107,7 +108,7 @@ class _Placement(Placement):
         return offered_shares(node, share, pods)
 
     def asks_nodes(self, workload: Workload) -> bool:
-        """KAI 0.17 goes by nodes (scheduler_util.CheckNodeConditionPredicate)."""
+        """KAI 0.17 uses the state of nodes (scheduler_util.CheckNodeConditionPredicate)."""
         return workload.gang is not None
 
     def ignores_spread(self, workload: Workload) -> bool:
@@ -117,7 +118,7 @@ class _Placement(Placement):
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:
-        """The finding that its queue does not exist, or takes no pods."""
+        """The finding that its queue does not exist or accepts no pods."""
         del view
         if workload.queue_group in ("", QUEUES.group):
             queue = NamedQueue(workload.queue, workload.queue_field)
@@ -143,9 +144,9 @@ def _times(member: PodGroupMember, count: int) -> PodGroupMember:
 
 
 def allocated(verdict: Verdict, question: PlacementQuestion) -> Verdict:
-    """The verdict that KAI's own allocation leads to.
+    """The verdict of KAI's own allocation.
 
-    The verdict stays as it is where the allocation is too large to follow.
+    The verdict stays unchanged if the allocation is too large to compute.
     """
     workload = question.workload
     place = _as_gang if workload.gang else _one_by_one
@@ -164,7 +165,7 @@ def allocated(verdict: Verdict, question: PlacementQuestion) -> Verdict:
 
 
 def _shares_in_several_ways(workload: Workload) -> bool:
-    """Whether its pods compete for GPUs otherwise than by equal parts of them."""
+    """Whether its pods compete for GPUs by unequal fractions of them."""
     shares = set()
     has_gpus = False
     for pods in pods_in(workload.groups):
@@ -176,7 +177,7 @@ def _shares_in_several_ways(workload: Workload) -> bool:
 
 
 def _surely(verdict: Verdict, question: PlacementQuestion) -> Verdict:
-    """The verdict where pods that share GPUs fit without sharing any; else nothing is known."""
+    """The verdict if pods that share GPUs fit without sharing any; otherwise it is unknown."""
     workload = question.workload
     groups = in_whole_gpus(workload.pod_groups or workload.groups)
     topology = _Topology(question, groups)
@@ -186,8 +187,8 @@ def _surely(verdict: Verdict, question: PlacementQuestion) -> Verdict:
     except AllocationTooLargeError:
         pass
     limitation = (
-        "which GPUs its pods share is not known: they ask for different parts of GPUs, "
-        "and there is no room for all of them on GPUs of their own"
+        "it is unknown which GPUs its pods share: they request different fractions of GPUs, and "
+        "there is no room for each on its own GPU"
     )
     return Verdict("unclear", limitation=limitation)
 
@@ -201,10 +202,10 @@ class _Topology:
         self._question = question
         self._groups = groups
         self.has_rules = False
-        """Whether its pods, or pods that run, have rules about each other: see `allocator`."""
+        """Whether its pods, or running pods, have rules about each other: see `allocator`."""
 
     def allocator(self, *, emptied: bool = False) -> Allocator:
-        """An allocator for the nodes as they are, or as if no pod ran on them."""
+        """An allocator for the nodes as they are, or for an empty cluster."""
         leaves = [leaf_of(node, self.levels, emptied=emptied) for node in self.nodes]
         beside = self._question.beside(self._groups, emptied=emptied)
         self.has_rules = beside is not None
@@ -251,7 +252,7 @@ def _usable(node: OfferedNode, *, closed: bool, emptied: bool) -> Callable[[Pods
 
 
 def _as_gang(verdict: Verdict, groups: Sequence[Group], topology: _Topology) -> Verdict:
-    """All pods of a copy start, or none."""
+    """The verdict if all pods of a copy start, or none."""
     allocator = topology.allocator()
     failure = allocator.place(groups)
     if failure is None:
@@ -268,7 +269,7 @@ def _as_gang(verdict: Verdict, groups: Sequence[Group], topology: _Topology) -> 
 
 
 def _one_by_one(verdict: Verdict, groups: Sequence[Group], topology: _Topology) -> Verdict:
-    """The pods start one after the other: the first one decides the domain."""
+    """The verdict if pods start one after the other, and the first decides the domain."""
     (group,) = groups
     allocator = topology.allocator()
     domain, bound = allocator.place_one_by_one(group)
@@ -291,7 +292,7 @@ def _one_by_one(verdict: Verdict, groups: Sequence[Group], topology: _Topology) 
 
 
 def _fits(verdict: Verdict, allocator: Allocator, topology: _Topology) -> Verdict:
-    """The verdict that it fits: as it is, or as KAI allocates it."""
+    """The verdict that it fits, by the search or by KAI's allocation."""
     if verdict.fits and not topology.has_rules:
         return verdict
     return Verdict(
@@ -323,7 +324,7 @@ def _partly_bound(group: Group, domain: Path | None, bound: int, wanted: int) ->
     where = "now"
     if group.required and domain:
         level = group.required.domain
-        where = f"in {level} {domain[-1]}, where the first one goes"
+        where = f"in {level} {domain[-1]}, where the first pod goes"
     left = wanted - bound
     waits = plural(left, "waits", "wait")
     return (
@@ -333,33 +334,33 @@ def _partly_bound(group: Group, domain: Path | None, bound: int, wanted: int) ->
 
 
 def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
-    """Why KAI finds no place for a gang."""
+    """Why KAI cannot place a gang."""
     name = failure.group.name
     required = failure.group.required
     if failure.why == "narrower" and required:
         depth = len(failure.domain)
         narrow = levels[depth - 1].domain
         return (
-            f"{VERSION} finds no {required.domain} for {name}: all nodes that it looks at are in "
+            f"{VERSION} finds no {required.domain} for {name}: all nodes that it considers are in "
             f"one {narrow} ({failure.domain[-1]}), and without a preferred level it looks no "
-            f"higher; prefer {required.key}, too"
+            f"higher; also prefer {required.key}"
         )
     if failure.why == "largest":
         where = "the whole topology"
         if required:
             where = f"the best {required.domain}"
         return (
-            f"{VERSION} counts every pod of {name} as its largest: by this count {where} takes "
+            f"{VERSION} counts every pod of {name} as its largest, so {where} has room for "
             f"{failure.fits} of {failure.wanted} pods; request the same for every pod"
         )
     return (
-        f"{VERSION} takes sub-groups by their names and pods by their age, and moves none to make "
-        f"room: {name} finds room for {failure.fits} of {failure.wanted} pods"
+        f"{VERSION} places sub-groups by name and pods by age, and moves none to make room: "
+        f"{name} has room for {failure.fits} of {failure.wanted} pods"
     )
 
 
 def in_queue(verdict: Verdict, question: PlacementQuestion) -> Verdict:
-    """The verdict where a limit or a quota of its queue, or of one above, keeps it waiting."""
+    """The verdict if a limit or quota of its queue, or of one above, makes it wait."""
     workload = question.workload
     wanted = _wanted(workload.pod_groups or workload.groups, question.nodes)
     over = excess(
@@ -376,7 +377,7 @@ def in_queue(verdict: Verdict, question: PlacementQuestion) -> Verdict:
     asked = _shown(over.resource, over.wanted)
     limitation = (
         f"KAI's queue {over.queue} has a {over.what} of {most}, "
-        f"{used} of it allocated, and this asks for {asked}"
+        f"{used} of it allocated, and this requests {asked}"
     )
     if over.what == "quota":
         limitation += "; preemptible workloads may go beyond it"
@@ -388,14 +389,14 @@ def in_queue(verdict: Verdict, question: PlacementQuestion) -> Verdict:
 
 
 def _shown(resource: str, number: float) -> str:
-    """An amount of a queue with its unit; of GPUs it may be a part."""
+    """An amount of a queue with its unit, which may be a fraction of a GPU."""
     if number == int(number):
         return amount(resource, int(number))
     return f"{number:g} {unit_of(resource, 2)}"
 
 
 def _wanted(groups: Iterable[Group], nodes: Sequence[OfferedNode]) -> Mapping[str, float]:
-    """What all copies request, by resource; parts of GPUs are GPUs to a queue."""
+    """What all copies request, by resource; a queue counts fractions of GPUs as GPUs."""
     wanted: dict[str, float] = {}
     for group in groups:
         for resource, requested in group.total().items():

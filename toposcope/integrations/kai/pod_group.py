@@ -1,10 +1,9 @@
 """KAI's PodGroup: constraints of the group and of its sub-groups, a tree by their parents.
 
-Rules and messages: the CRD and the webhook of KAI 0.17. A
-PodGroup says how many pods belong together and not what they request: the pods that name it do, in
-the cluster or in the same files. Without them its tree has pods without requests, and whether there
-is room stays open. Room is for `minMember` pods: KAI starts the group with that many, and the
-others when there is room for them.
+Rules and messages: the CRD and the webhook of KAI 0.17. A PodGroup says how many pods belong
+together and not what they request: the pods that name it do, in the cluster or in the same files.
+Without them its tree has pods without requests, and room is unknown. Room is checked for
+`minMember` pods: KAI starts the group with that many, and the others when there is room for them.
 """
 
 import re
@@ -48,12 +47,12 @@ _MAX_DEPTH: Final = 64
 
 
 def _check_schema(root: Field, cluster: ClusterFacts) -> None:
-    """What the API server refuses."""
+    """Note what the API server rejects."""
     group = POD_GROUPS.group
     served = [f"{group}/{version}" for version in POD_GROUPS.versions]
     version = root / "apiVersion"
     if version.value not in served:
-        text = f"KAI serves no PodGroup of {version.value}"
+        text = f"KAI does not serve PodGroup {version.value}"
         version.error("kai/version", text, f"write {served[0]}")
     spec = root / "spec"
     fields = schema("kai", "PodGroup")
@@ -72,8 +71,8 @@ def _check_policy(policy: Field, cluster: ClusterFacts) -> None:
         if level is not None:
             name, key = topology.name, level.key
     text = (
-        "no version of KAI has this field: the API server refuses or drops it, "
-        "and the pods are placed anywhere"
+        "no version of KAI has this field: the API server rejects or drops it, and the pods are "
+        "placed anywhere"
     )
     fix = f"write spec.topologyConstraint with topology: {name} and requiredTopologyLevel: {key}"
     policy.error("kai/field", text, fix)
@@ -92,7 +91,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     notes = [*constraints.notes, *tree.notes]
     if tree.unknown:
         why = tree.unknown[0]
-        notes.append(f"{why}: room is not checked; check the workload that its pods come from")
+        notes.append(f"{why}, so room is not checked; check the workload that creates its pods")
     queue = spec / "queue"
     workload = Workload(
         "KAI",
@@ -110,7 +109,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 def _is_preemptible(spec: Field) -> bool:
-    """Whether it may be evicted: as it says, else by its priority class."""
+    """Whether it may be evicted, by its own field, else by its priority class."""
     written = (spec / "preemptibility").text()
     if written:
         return written.lower() != "non-preemptible"
@@ -134,7 +133,7 @@ class _Tree:
         self.gang = True
         """Whether its pods start together."""
         self.unknown: list[str] = []
-        """Why the requests of some of its pods are not known."""
+        """Why the requests of some of its pods are unknown."""
         self.notes: list[str] = []
         self._spec = spec
         self._constraints = constraints
@@ -172,17 +171,17 @@ class _Tree:
         return Group(name, pods, below, own.required, own.preferred)
 
     def _minimum(self, field: Field) -> int:
-        """How many pods start together; all that are known where none have to."""
+        """How many pods start together; all known pods if none have to."""
         minimum = field.number(1)
         if minimum or self._spec / "minSubGroup" or self._by_name:
             return minimum
-        text = "KAI 0.17 refuses 0; later releases start the pods one by one"
-        field.warn("kai/min-member", text, "write at least 1 for KAI 0.17")
+        text = "KAI 0.17 rejects 0; later releases start the pods one by one"
+        field.warn("kai/min-member", text, "set at least 1 for KAI 0.17")
         self.gang = False
         return max(sum(member.pods.count for member in self._members), 1)
 
     def _pods(self, subgroup: str, name: str, minimum: int) -> tuple[Pods, ...]:
-        """The pods that must start together, with their requests where these are known."""
+        """The pods that must start together, with their requests if known."""
         pods, note = pods_of_group(self._members, subgroup, minimum)
         if not pods:
             if minimum:
@@ -197,7 +196,7 @@ class _Tree:
         field = subgroup / "name"
         name = field.text()
         if name is None or not _NAME.fullmatch(name):
-            fix = "write 1-63 lower-case letters, digits or '-'"
+            fix = "use 1-63 lower-case letters, digits or '-'"
             field.error(rule, "must be a DNS label (RFC 1123)", fix)
         name = name or subgroup.path
         if name in self._by_name:
@@ -206,7 +205,7 @@ class _Tree:
         self._by_name.setdefault(name, subgroup)
 
     def _parent(self, subgroup: Field) -> str:
-        """The name of its parent; empty: the PodGroup itself, or a parent that does not exist."""
+        """The name of its parent; empty for the PodGroup itself or a parent that does not exist."""
         field = subgroup / "parent"
         parent = field.text()
         if parent is None:
@@ -219,7 +218,7 @@ class _Tree:
         return ""
 
     def _check_cycles(self) -> None:
-        """Note sub-groups that cannot be reached from the PodGroup; cut the tree if too deep."""
+        """Note sub-groups that are unreachable from the PodGroup, and cut too deep a tree."""
         reached: set[str] = set()
         pending = [("", 0)]
         while pending:
@@ -234,13 +233,13 @@ class _Tree:
 
         for name, subgroup in self._by_name.items():
             if name not in reached:
-                fix = "one of its parents must have none itself"
+                fix = "one of its parents must have no parent"
                 parent_field = subgroup / "parent"
                 parent_field.error("kai/sub-group-cycle", "cycle detected in subgroups", fix)
 
     def _cut(self, parent: str) -> None:
-        """Leave out what is below a sub-group that is too deep."""
-        text = f"more than {_MAX_DEPTH} sub-groups inside each other are not looked at"
+        """Drop what is below a sub-group that is too deep."""
+        text = f"sub-groups nested more than {_MAX_DEPTH} deep are not read"
         name = self._by_name[parent] / "name"
         name.error("kai/sub-group-depth", text, "a topology has at most 16 levels")
         del self._children[parent]
@@ -268,7 +267,7 @@ class _Tree:
             subgroups.error(rule, text, "use minMember")
         elif not member:
             text = f"subgroup {name}: minMember is required"
-            subgroup.error(rule, text, "say how many pods it needs at least")
+            subgroup.error(rule, text, "set the fewest pods that it needs")
 
     def _check_min_subgroup(self, minimum: Field, children: list[str], of: str) -> None:
         if not minimum:
@@ -277,7 +276,7 @@ class _Tree:
         number = minimum.number(0)
         if isinstance(minimum.value, int) and number <= 0:
             text = f"{of}minSubGroup must be greater than 0"
-            minimum.error(rule, text, "write at least 1, or remove it")
+            minimum.error(rule, text, "set at least 1, or remove it")
         elif number > len(children):
             text = (
                 f"{of}minSubGroup ({number}) exceeds the number of direct child SubGroups "
@@ -285,7 +284,7 @@ class _Tree:
             )
             fix = "remove it"
             if children:
-                fix = f"write at most {len(children)}"
+                fix = f"set at most {len(children)}"
             minimum.error(rule, text, fix)
 
     def _subgroup(self, name: str, above: KaiConstraint) -> Group:
@@ -345,7 +344,7 @@ class _Tree:
 
 
 def _called(subgroup: str) -> str:
-    """A sub-group, or where that is empty the PodGroup, in a sentence."""
+    """A sub-group, or the PodGroup if that is empty, for a sentence."""
     if subgroup:
         return f"sub-group {subgroup}"
     return "the PodGroup"
@@ -380,8 +379,8 @@ def pods_of_group(
 ) -> tuple[tuple[Pods, ...], str]:
     """`minimum` pods of a sub-group with their requests, and a note about them.
 
-    Where `subgroup` is empty they are those of the whole group. Where there are none, their
-    requests are not known, and the note says why.
+    If `subgroup` is empty they are those of the whole group. If there are none, their requests are
+    unknown, and the note says why.
     """
     kinds: Counter[Pods] = Counter()
     for member in members:
@@ -391,19 +390,19 @@ def pods_of_group(
     total = sum(kinds.values())
     of = _called(subgroup)
     if not total:
-        return (), f"no pods of {of} are known, so what they request is not known"
+        return (), f"no pods of {of} are known, so their requests are unknown"
 
     if len(kinds) == 1:
         note = ""
         if total < minimum:
-            note = f"{total} of {minimum} pods of {of} are known; the others are assumed alike"
+            note = f"{total} of {minimum} pods of {of} are known; the others are assumed identical"
         (only,) = kinds
         return (replace(only, count=minimum),), note
 
     if total != minimum:
         note = (
-            f"{of} needs {minimum} pods and {total} of several sizes are known: "
-            "which of them count is not known"
+            f"{of} needs {minimum} of {total} known pods of several sizes; it is unknown which of "
+            "them count"
         )
         return (), note
     pods = [replace(kind, count=count) for kind, count in kinds.items()]

@@ -1,4 +1,4 @@
-"""Parts of GPUs that pods ask KAI for by annotations, and what its admission webhook refuses.
+"""Fractions of GPUs that pods request from KAI by annotation, and what its webhook rejects.
 
 Source of rules and messages: KAI (main of March 2026), binder/plugins/gpusharing/gpu-request.
 """
@@ -19,7 +19,7 @@ _MPS: Final = "mps"
 
 
 def fraction_of(text: str) -> float:
-    """A part of a GPU, more than 0 and less than 1; 0 for anything else."""
+    """A fraction of a GPU, more than 0 and less than 1; 0 for anything else."""
     if not _NUMBER.fullmatch(text):
         return 0
     try:
@@ -35,7 +35,7 @@ def whole_number_of(text: str) -> int:
 
 
 def share_of(annotations: Mapping[str, str]) -> GpuShare | None:
-    """What a pod with these annotations asks for; None: no part of a GPU that KAI understands."""
+    """The fraction that a pod with these annotations requests; None if KAI reads none."""
     fraction = fraction_of(annotations.get(GPU_FRACTION, ""))
     memory = whole_number_of(annotations.get(GPU_MEMORY, ""))
     if not fraction and not memory:
@@ -47,7 +47,7 @@ def share_of(annotations: Mapping[str, str]) -> GpuShare | None:
 
 
 def with_share(pods: Pods, annotations: Mapping[str, str]) -> Pods:
-    """The pods with the part of a GPU that their annotations ask for."""
+    """The pods with the fraction of a GPU that their annotations request."""
     share = share_of(annotations)
     if share is None:
         return pods
@@ -60,7 +60,7 @@ def with_share_at(pods: Pods, annotations: Field) -> Pods:
 
 
 def check_shares(annotations: Field, pod_spec: Field) -> None:
-    """Note what KAI refuses of a pod with these annotations."""
+    """Note what KAI rejects in a pod with these annotations."""
     fraction = annotations / GPU_FRACTION
     memory = annotations / GPU_MEMORY
     _check_conflicts(fraction, memory, has_gpus=_has_gpus(pod_spec))
@@ -76,10 +76,10 @@ def check_shares(annotations: Field, pod_spec: Field) -> None:
 def _check_amounts(fraction: Field, memory: Field) -> None:
     if memory and not whole_number_of(memory.text() or ""):
         text = "gpu-memory annotation value must be a positive integer greater than 0"
-        memory.malformed(_RULE, text, "write MiB of one GPU, in quotes: '20000'")
+        memory.malformed(_RULE, text, "set the MiB of one GPU, in quotes: '20000'")
     if fraction and not fraction_of(fraction.text() or ""):
         text = "gpu-fraction annotation value must be a positive number smaller than 1.0"
-        fix = f"write a part of one GPU, in quotes: '0.5'; or request {ALLOCATABLE_GPUS}"
+        fix = f"set a fraction of one GPU, in quotes: '0.5'; or request {ALLOCATABLE_GPUS}"
         fraction.malformed(_RULE, text, fix)
 
 
@@ -94,11 +94,11 @@ def _check_devices(devices: Field, *, is_sharing: bool) -> None:
         devices.error(_RULE, text, f"set {GPU_FRACTION} or {GPU_MEMORY}, or remove it")
     elif not whole_number_of(devices.text() or ""):
         text = "fraction count annotation value must be a positive integer greater than 0"
-        devices.malformed(_RULE, text, "write a whole number, in quotes: '2'")
+        devices.malformed(_RULE, text, "set a whole number, in quotes: '2'")
 
 
 def _check_conflicts(fraction: Field, memory: Field, *, has_gpus: bool) -> None:
-    """Note parts of GPUs beside whole ones, and two ways to say how much."""
+    """Note fractions beside whole GPUs, and fractions given in two ways."""
     if fraction and has_gpus:
         text = "cannot have both GPU fraction request and whole GPU resource request/limit"
         fraction.error(_RULE, text, f"remove it, or the limit of {ALLOCATABLE_GPUS}")

@@ -1,7 +1,7 @@
 """KAI's `Topology` (KAI v0.12 and later) in the cluster.
 
-It is published unless an operator makes it from its binding (`made_topology`); one of ours that
-exists when the operator is installed stays ours, and the publisher of the binding names it.
+It is published unless an operator creates it from its binding (`made_topology`). One that Toposcope
+created before the operator was installed stays, and the binding's publisher names it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class KaiPublisher:
     name = TOPOLOGIES.option
     group = TOPOLOGIES.group
     keeps_retained_levels = True
-    """Where a binding is published, the Topology is made of it."""
+    """If a binding is published, the Topology is created from it."""
 
     def __init__(
         self, client: Caller, runtime: Runtime = REAL, delay: float = DELAY_SECONDS
@@ -47,10 +47,7 @@ class KaiPublisher:
         return TOPOLOGIES.plural in resources
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
-        """Make the Topology have `levels`, or report how far the operator is.
-
-        Raises KubeError without an answer.
-        """
+        """Give the Topology these levels, or report the operator's progress. Raises KubeError."""
         target = TOPOLOGIES.target(topology.name)
         try:
             answer = self._publish(target, topology, levels)
@@ -61,9 +58,9 @@ class KaiPublisher:
         return answer
 
     def retract(self, topology: Topology) -> Published | None:
-        """Delete the Topology if it is ours; None when nothing of ours is left.
+        """Delete the Topology if Toposcope manages it.
 
-        Raises KubeError.
+        Returns None once it is gone. Raises KubeError.
         """
         target = TOPOLOGIES.target(topology.name)
         return self._keeper.retract(target, topology)
@@ -86,7 +83,7 @@ class KaiPublisher:
         return self._keeper.keep(target, topology, levels, existing)
 
     def _waiting(self, target: Target, why: str) -> Published:
-        """The outcome where somebody else has to act first."""
+        """The result while something else has to act first."""
         again_in = self._patience.again_in(target.name)
         return target.not_in_sync("Waiting", why, again_in)
 
@@ -98,7 +95,7 @@ class KaiPublisher:
         binding: Document | None,
         ours: Document,
     ) -> Published:
-        """What becomes of ours where the operator is installed, and no binding names it."""
+        """The result for our Topology if the operator is installed and no binding names it."""
         if binding is None:  # it will be created with the entry
             return self._keeper.keep(target, topology, levels, ours)
         if is_ours(binding, topology):
@@ -122,7 +119,7 @@ class KaiPublisher:
         binding: Document | None,
         existing: Document | None,
     ) -> Published:
-        """How far the operator is with the Topology that it makes from the binding."""
+        """The operator's progress with the Topology that it creates from the binding."""
         if existing is None:
             return self._waiting(target, made_topology.NOT_MADE_YET)
         if not made_topology.is_made(existing, topology.name):

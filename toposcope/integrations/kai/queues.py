@@ -1,8 +1,8 @@
-"""KAI's queues: which one a workload is in, and what it and the queues above it have left.
+"""KAI's queues: which one a workload is in, and what is left in it and the queues above.
 
 Source: KAI 0.17.0 (plugins/proportion/capacity_policy, cache/cluster_info/queue.go,
 plugins/defaultgrouper). A limit binds every gang, a quota those that are not preemptible. -1 is
-unlimited; what a queue does not say is 0.
+unlimited; unset is 0.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,11 +25,11 @@ _UNITS: Final = {"gpu": 1, "cpu": 1, "memory": 10**6}
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """What keeps pods out of a queue."""
+    """A limit or quota of a queue."""
 
     what: str
     counted: str
-    """Where its status says how much of it is taken."""
+    """The field of its status with the allocated amount."""
 
 
 _LIMIT: Final = _Bound("limit", "allocated")
@@ -38,7 +38,7 @@ _QUOTA: Final = _Bound("quota", "allocatedNonPreemptible")
 
 @dataclass(frozen=True, slots=True)
 class QueueExcess:
-    """What a gang asks for beyond what a queue has left."""
+    """A gang's request beyond what a queue has left."""
 
     queue: str
     what: str
@@ -55,7 +55,7 @@ class NamedQueue:
 
     name: str
     field: str
-    """The path of the label that names it, or could."""
+    """The path of the label that names it, or that could."""
 
 
 def queue_of(places: Sequence[Field]) -> NamedQueue:
@@ -74,7 +74,7 @@ def queue_of(places: Sequence[Field]) -> NamedQueue:
 
 
 def _label(places: Iterable[Field], key: str) -> Field:
-    """A label where the first of them has it; without a value in the first place where none has."""
+    """The first of these fields that has the label; the first field, unset, if none has it."""
     labels = [place / "labels" / key for place in places]
     for label in labels:
         if label.text():
@@ -83,7 +83,7 @@ def _label(places: Iterable[Field], key: str) -> Field:
 
 
 def is_preemptible(labels: Iterable[Field], priority: str | None, kind: str) -> bool:
-    """Whether KAI may evict it, so that no quota binds it; True where that is not known."""
+    """Whether KAI may evict it, so that no quota applies; True if unknown."""
     text = _label(labels, PREFIX + "preemptibility").text()
     if text:
         return text.lower() != "non-preemptible"
@@ -92,7 +92,7 @@ def is_preemptible(labels: Iterable[Field], priority: str | None, kind: str) -> 
 
 
 def missing(cluster: ClusterFacts, named: NamedQueue) -> Finding | None:
-    """What KAI says of a queue that does not exist; None: it does, or queues are not known."""
+    """KAI's message about a queue that does not exist; None if it does or queues are unknown."""
     queue = named.name
     queues = _queues(cluster)
     if queues is None:
@@ -103,7 +103,7 @@ def missing(cluster: ClusterFacts, named: NamedQueue) -> Finding | None:
         if name not in queues:
             fix = did_you_mean(queue, queues)
             if name != queue:
-                fix = f"its parent {name} does not exist, so KAI leaves it out"
+                fix = f"its parent {name} does not exist, so KAI ignores the queue"
             text = f"Queue '{queue}' does not exist"
             return Finding("kai/queue", "error", named.field, text, fix)
         name = _parent(queues[name])
@@ -111,7 +111,7 @@ def missing(cluster: ClusterFacts, named: NamedQueue) -> Finding | None:
 
 
 def not_a_leaf(cluster: ClusterFacts, named: NamedQueue) -> Finding | None:
-    """What KAI says of a queue with queues below it, which takes no pods; None: it has none."""
+    """The problem of a queue with queues below it, which accepts no pods; None if it has none."""
     queue = named.name
     if not queue:
         return None
@@ -121,7 +121,7 @@ def not_a_leaf(cluster: ClusterFacts, named: NamedQueue) -> Finding | None:
             children.append(name)
     if not children:
         return None
-    text = f"queue {queue} has children: KAI schedules nothing that is in it"
+    text = f"queue {queue} has child queues, so KAI schedules nothing in it"
     fix = f"name one of the queues below it: {listing(children, _MOST_NAMED)}"
     return Finding("kai/queue-leaf", "error", named.field, text, fix)
 
@@ -134,10 +134,7 @@ def excess(
     *,
     preemptible: bool,
 ) -> QueueExcess | None:
-    """The first limit or quota that `wanted` goes beyond.
-
-    `own` is what the workload itself has in it already.
-    """
+    """The first limit or quota that `wanted` exceeds. `own` is what the workload already uses."""
     bounds = [_LIMIT]
     if not preemptible:
         bounds.append(_QUOTA)
@@ -156,7 +153,7 @@ def excess(
 def _excess(
     queue: Field, bound: _Bound, wanted: Mapping[str, float], own: Mapping[str, int]
 ) -> QueueExcess | None:
-    """What goes beyond one bound of one queue."""
+    """The excess over one bound of one queue."""
     resources = queue / "spec" / "resources"
     used = amounts_of(queue / "status" / bound.counted)
     for name, unit in _UNITS.items():
@@ -186,7 +183,7 @@ def _number(field: Field) -> float:
 
 
 def _total(amounts: Mapping[str, float], name: str) -> float:
-    """KAI takes every resource that ends with `gpu` for GPUs."""
+    """The sum of GPUs: to KAI, every resource whose name ends with `gpu`."""
     total: float = 0
     for resource, amount in amounts.items():
         if resource == name or resource.endswith(f"/{name}"):
@@ -195,7 +192,7 @@ def _total(amounts: Mapping[str, float], name: str) -> float:
 
 
 def _queues(cluster: ClusterFacts) -> dict[str, Field] | None:
-    """The queues by name; None where they are not known."""
+    """The queues by name; None if unknown."""
     documents = cluster.objects.get(QUEUES.key)
     if documents is None:
         return None

@@ -16,7 +16,7 @@ from toposcope.integrations.kai.api import TOPOLOGIES
 
 
 def write(topology: formats.TopologyLevels) -> dict[str, Any]:
-    """The Topology without aliases, as every version accepts it. Raises ExportError."""
+    """The Topology without aliases, which every version accepts. Raises ExportError."""
     entries: list[dict[str, str]] = []
     levels = formats.exportable(topology).levels
     for level in levels:
@@ -33,8 +33,8 @@ def write_aliases(topology: formats.TopologyLevels) -> dict[str, Any]:
         entries.append({"nodeLabel": level.key, "alias": level.domain})
         if level.domain in topology.keys:
             problems.append(
-                f"level {level.domain!r}: KAI takes no alias that is a label key of the same "
-                "topology; rename the domain, or write it without aliases"
+                f"level {level.domain!r}: KAI rejects an alias that is a label key of the same "
+                "topology; rename the domain, or export without aliases"
             )
     if problems:
         raise formats.ExportError(*problems)
@@ -63,7 +63,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 def _check_aliases(levels: Field, keys: Iterable[str]) -> None:
-    """Note aliases that are not unique, or that are label keys as well."""
+    """Note aliases that are not unique, or that are also label keys."""
     counts = Counter[str]()
     for level in levels.items():
         alias = (level / "alias").text()

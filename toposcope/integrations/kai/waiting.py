@@ -1,4 +1,4 @@
-"""KAI: whether it has the Topology that a workload is scheduled by, and its messages."""
+"""KAI: whether it has the workload's Topology, and its messages."""
 
 from collections.abc import Iterator
 from typing import Final

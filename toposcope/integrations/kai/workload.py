@@ -2,8 +2,8 @@
 
 Rules and messages: KAI 0.17 (scheduler, pod grouper). The grouper reads topology and levels on the
 workload itself; for a JobSet also on each Job template (one constraint per Job), for Ray on each
-pod template. Segments stand on the pod template and are known for PyTorchJob workers and
-LeaderWorkerSets only; others' are ignored.
+pod template. Segments are set on the pod template and exist only for PyTorchJob workers and
+LeaderWorkerSets; others are ignored.
 """
 
 import math
@@ -36,14 +36,14 @@ _RAY: Final = "ray.io"
 _NOT_KAI: Final = (None, "default-scheduler")
 _WITH_SUB_GROUPS: Final = (LEADER_WORKER_SET, JOBSET, gang_size.PYTORCH)
 _NEEDS_SHARING: Final = (
-    "KAI refuses pods that ask for a part of a GPU unless it is installed with global.gpuSharing: "
-    "true, which its chart leaves off"
+    "KAI rejects pods that request a fraction of a GPU unless it is installed with "
+    "global.gpuSharing: true, which its chart leaves off"
 )
 _ASKING: Final = (api.TOPOLOGY, *api.PLACEMENTS, *api.SEGMENTS)
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """Whether it or a template has one of the annotations, and the grouper does not skip it."""
+    """Whether it or a template has one of the annotations and the grouper does not skip it."""
     root = Field(document)
     structure = structure_of(root)
     if structure is None or gang_size.keeps_its_group(root, structure):
@@ -65,7 +65,7 @@ def _asks(annotations: Field, keys: Sequence[str] = _ASKING) -> bool:
 
 
 def is_for_kai(document: Mapping[str, Any]) -> bool:
-    """Whether KAI makes a PodGroup of it and schedules it, though it may ask for no topology.
+    """Whether KAI creates a PodGroup for it and schedules it, with or without a topology.
 
     Never raises.
     """
@@ -109,7 +109,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 def _with_shares(structure: Structure) -> Structure:
-    """The structure with the parts of GPUs that its pods ask for by annotations."""
+    """The structure with the fractions of GPUs that its pods request by annotation."""
     sets = []
     for pod_set in structure.sets:
         pods = with_share_at(pod_set.pods, pod_set.annotations)
@@ -144,7 +144,7 @@ class _Tree:
         self.gang = True
         """Whether the pods of a copy start together. A pod alone does."""
         self.notes: list[str] = []
-        """What the admin should know about how it is read."""
+        """What the reader assumed or left out."""
 
     def group(self) -> Group:
         """The whole workload; each copy of it is a PodGroup of its own.
@@ -171,7 +171,7 @@ class _Tree:
         return Group(name, pods, below, above.required, above.preferred, copies)
 
     def _sub_groups(self, above: KaiConstraint) -> tuple[Group, ...]:
-        """What KAI makes sub-groups of, for the kinds that it knows."""
+        """The sub-groups that KAI creates, for the kinds that it knows."""
         if self._kind == LEADER_WORKER_SET:
             return self._leader_worker_set(above)
         if self._kind == JOBSET:
@@ -182,7 +182,7 @@ class _Tree:
         return tuple([self._ray(pod_set, above) for pod_set in sets])
 
     def _all_at_once(self) -> tuple[Pods, ...]:
-        """The pods of a workload without sub-groups, as many as start together."""
+        """As many pods of a workload without sub-groups as start together."""
         structure = self._structure
         minimum = _total(structure.sets)
         if self._kind[0] == gang_size.TRAINING:
@@ -194,8 +194,8 @@ class _Tree:
         pod_set = self._structure.sets[0]
         if above.required or above.preferred:
             text = (
-                f"KAI makes a PodGroup of each pod of a {self._kind[1]}, "
-                "so this keeps no two of them together"
+                f"KAI creates a PodGroup for each pod of a {self._kind[1]}, so this keeps no pods "
+                "together"
             )
             fix = "use a Job or LeaderWorkerSet for pods that belong together"
             self._annotation_of(above).warn("kai/each-pod-alone", text, fix)
@@ -208,12 +208,12 @@ class _Tree:
         )
 
     def _annotation_of(self, above: KaiConstraint) -> Field:
-        """The workload's annotation that a constraint comes from."""
+        """The workload's annotation that sets a constraint."""
         key = api.REQUIRED if above.required else api.PREFERRED
         return self._own / key
 
     def _one_by_one(self, above: KaiConstraint) -> tuple[Pods, ...]:
-        """The pods that start together; all of them where none do."""
+        """The pods that start together; all of them if none do."""
         whole = [pods for pods in self._structure.whole if pods.count]
         total = sum(pods.count for pods in whole)
         minimum = 0
@@ -225,7 +225,7 @@ class _Tree:
         return self._some(whole, minimum or total)
 
     def _check_no_gang(self, above: KaiConstraint, total: int) -> None:
-        """Warn of a level for pods that start one by one."""
+        """Warn about a level for pods that start one by one."""
         if above.required is None and above.preferred is None:
             return
         if self._kind == gang_size.JOB and self._own / api.BATCH_MIN_MEMBER:
@@ -247,7 +247,7 @@ class _Tree:
         return tuple(some)
 
     def _jobs(self, above: KaiConstraint) -> tuple[Group, ...]:
-        """A JobSet's Jobs: each is a sub-group, and those of one kind are one around them."""
+        """A JobSet's Jobs: each is a sub-group, inside a sub-group for its kind."""
         created = [pod_set.name for pod_set in self._structure.sets]
         gang_size.check_startup_order(self._root, created, self._own / api.REQUIRED)
 
@@ -335,7 +335,7 @@ class _Tree:
         )
 
     def _ray_minimum(self, pod_set: PodSet) -> int:
-        """The pods of `minReplicas` of a worker group, where that is set and above 0, else all."""
+        """The pods of `minReplicas` of a worker group, if that is set and above 0, else all."""
         group = self._worker_group(pod_set)
         if group is None:
             return pod_set.count
@@ -345,8 +345,8 @@ class _Tree:
         replicas = (group / "replicas").number(0)
         if least > replicas:
             text = (
-                f"{least} is more than its {replicas} replicas: KAI 0.17 makes no PodGroup, "
-                f"and no pod of the {self._kind[1]} is ever scheduled"
+                f"{least} is more than its {replicas} replicas: so KAI 0.17 creates no PodGroup "
+                f"and never schedules a pod of the {self._kind[1]}"
             )
             minimum.error("kai/min-member", text, f"set replicas to {least} or more")
         if not least:
@@ -355,7 +355,7 @@ class _Tree:
         return min(pod_set.count, least * hosts)
 
     def _worker_group(self, pod_set: PodSet) -> Field | None:
-        """What a Ray cluster says of one kind of workers; None for the head."""
+        """The entry of one worker group in a Ray cluster; None for the head."""
         spec = self._root / "spec"
         cluster = spec
         for name in ("rayClusterSpec", "rayClusterConfig"):
@@ -401,7 +401,7 @@ class _Tree:
         return tuple(groups)
 
     def _sub_group_size(self, policy: Field, workers: PodSet, total: int) -> int:
-        """How many pods a segment of a LeaderWorkerSet has; 0 where there are none."""
+        """How many pods a segment of a LeaderWorkerSet has; 0 if there are none."""
         size = (policy / "subGroupSize").number(0)
         if size:
             return size
@@ -411,19 +411,19 @@ class _Tree:
         return self._segment_size(annotation, total)
 
     def _check_leader_first(self, above: KaiConstraint, *, workers: int) -> None:
-        """Warn of workers that come after their leader has a place."""
+        """Warn about workers that are created after their leader is placed."""
         startup = (self._root / "spec" / "startupPolicy").text()
         if startup != "LeaderReady" or above.required is None or not workers:
             return
         text = (
-            "KAI 0.17 places the leader before its workers exist, and these later wherever "
-            "there is room: this does not keep them with it"
+            "KAI 0.17 places the leader before its workers exist, and the workers later wherever "
+            "there is room, so this does not keep them together"
         )
         required = self._own / api.REQUIRED
         required.warn("kai/leader-first", text, "use startupPolicy: LeaderCreated")
 
     def _segment_size(self, annotation: Field, total: int) -> int:
-        """How many pods a segment has; 0 where there are none, or where KAI refuses the number."""
+        """How many pods a segment has; 0 if there are none or KAI rejects the number."""
         text = annotation.text()
         if text is None:
             return 0
@@ -437,7 +437,7 @@ class _Tree:
             refusal = f"segmentSize {size} is greater than replicasSize {total}"
             if size <= 1:
                 refusal = f"segmentSize {size} is not valid. It must be greater than 1"
-        fix = f"write a whole number from 2 to {total}, in quotes"
+        fix = f"set a whole number from 2 to {total}, in quotes"
         annotation.error("kai/segment-size", refusal, fix)
         return 0
 
@@ -454,11 +454,11 @@ class _Tree:
             return None
         if not size and not annotations / api.SEGMENT_SIZE:
             text = "has no effect without a segment size"
-            levels[0].warn("kai/segment-size-missing", text, f"set {api.SEGMENT_SIZE} beside it")
+            levels[0].warn("kai/segment-size-missing", text, f"also set {api.SEGMENT_SIZE}")
         return WrittenConstraint("sub-group segment", topology, required, preferred)
 
     def _check_level_of_segments(self, annotations: Field, size: int) -> None:
-        """Warn of a segment size without a level."""
+        """Warn about a segment size without a level."""
         written = annotations / api.SEGMENT_SIZE
         if not written:
             written = self._own / api.SEGMENT_SIZE
@@ -468,7 +468,7 @@ class _Tree:
             written.warn("kai/segment-level", text, fix)
 
     def _check_places(self) -> None:
-        """Note annotations where KAI does not look for them."""
+        """Note annotations where KAI does not read them."""
         segmented = self._segmented()
         for pod_set in self._structure.sets:
             if not pod_set.template.path:
@@ -482,7 +482,7 @@ class _Tree:
             _check_no_segments(self._own)
 
     def _segmented(self) -> str | None:
-        """The name of the pods that KAI may part into segments."""
+        """The name of the pods that KAI may split into segments."""
         if self._kind == gang_size.PYTORCH:
             return "Worker"
         if self._kind == LEADER_WORKER_SET:
@@ -490,22 +490,19 @@ class _Tree:
         return None
 
     def _check_group_name(self, annotation: Field) -> None:
-        """Warn of a PodGroup that KAI's own takes the place of."""
+        """Warn about a PodGroup that KAI replaces with its own."""
         group = annotation.text()
         if group is None:
             return
         kind = self._kind[1]
-        text = (
-            f"KAI puts the pods of a {kind} into a PodGroup of its own making, "
-            f"and none into {group}"
-        )
+        text = f"KAI puts the pods of a {kind} into a PodGroup that it creates, not into {group}"
         fix = f'set {api.SKIP_GROUPER}: "true" on the {kind}, or remove this'
         annotation.warn("kai/pod-group-name", text, fix)
 
     def _check_wrong_places(self, pod_set: PodSet, *, topology_is_read: bool) -> None:
-        """Warn of a topology on a pod template for kinds that have it elsewhere.
+        """Warn about a topology on a pod template for kinds that set it elsewhere.
 
-        One that repeats what stands there is harmless.
+        A repetition is harmless.
         """
         if self._kind[0] == _RAY:
             return
@@ -531,7 +528,7 @@ class _Tree:
             annotation.warn("kai/wrong-place", text, fix)
 
     def _check_pods(self) -> None:
-        """Warn of annotations that nothing reads, and of pods that another scheduler places."""
+        """Warn about annotations that nothing reads, and about pods of another scheduler."""
         for pod_set in self._structure.sets:
             check_shares(pod_set.annotations, pod_set.template / "spec")
             if pod_set.pods.share and _NEEDS_SHARING not in self.notes:
@@ -544,7 +541,7 @@ class _Tree:
 
             scheduler = pod_set.template / "spec" / "schedulerName"
             if scheduler.text() in _NOT_KAI:
-                text = "KAI does not schedule these pods, so its annotations have no effect"
+                text = "KAI does not schedule these pods, so KAI's annotations have no effect"
                 fix = (
                     f"set schedulerName: {api.KAI_SCHEDULER} "
                     "(or the name that KAI was installed with)"
@@ -553,10 +550,10 @@ class _Tree:
 
 
 def _check_no_segments(annotations: Field) -> None:
-    """Warn of segments of a kind that KAI makes none of."""
+    """Warn about segments of a kind for which KAI has none."""
     text = (
-        "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; "
-        "this has no effect here"
+        "KAI creates segments only for PyTorchJob workers and LeaderWorkerSets; this has no "
+        "effect here"
     )
     fix = "write a PodGroup with sub-groups, or set it on the worker template of one of these"
     for key in api.SEGMENTS:
@@ -566,13 +563,10 @@ def _check_no_segments(annotations: Field) -> None:
 
 
 def _check_parallelism(parallelism: Field, count: int) -> None:
-    """Note a Job that KAI waits for more pods of than run."""
+    """Note a Job for which KAI waits for more pods than run."""
     if parallelism.number(0) <= count:
         return
-    text = (
-        f"KAI waits for {parallelism.value} pods of each Job, "
-        f"of which no more than {count} ever run"
-    )
+    text = f"KAI waits for {parallelism.value} pods of each Job, but at most {count} ever run"
     fix = f"lower it to {count}, or set {api.BATCH_MIN_MEMBER} on the Job template"
     parallelism.error("kai/min-member", text, fix)
 
@@ -587,7 +581,7 @@ def _placement_of(annotations: Field) -> Field | None:
 
 
 def _refuse_without_topology(placement: Field, pod_set: PodSet) -> None:
-    """Note a level of a Ray group that names no topology."""
+    """Note a level of a Ray group without a topology."""
     group = f"workerGroupSpecs.{pod_set.name}"
     if pod_set.name == "head":
         group = "headGroupSpec"
@@ -595,7 +589,7 @@ def _refuse_without_topology(placement: Field, pod_set: PodSet) -> None:
         f"topology annotation ({api.TOPOLOGY}) is required for {group} "
         "when topology placement annotations are set"
     )
-    placement.error("kai/topology-name", text, f"set {api.TOPOLOGY} beside it")
+    placement.error("kai/topology-name", text, f"also set {api.TOPOLOGY}")
 
 
 def _refuse_leader_excluded(field: Field, total: int, size: int) -> None:
@@ -627,7 +621,7 @@ def _segment(own: KaiConstraint, pods: tuple[Pods, ...], times: int) -> Group:
 
 
 def _total(sets: Iterable[PodSet]) -> int:
-    """How many pods all of these have."""
+    """The number of pods in all of these."""
     return sum(pod_set.count for pod_set in sets)
 
 
@@ -642,7 +636,7 @@ def _ray_name(pod_set: PodSet) -> str:
 def _in_name_order(own: KaiConstraint, pod_set: PodSet, size: int, minimum: int) -> Iterator[Group]:
     """The segments that hold the first `minimum` pods.
 
-    The last may be smaller, and stands where its name does.
+    The last may be smaller, and is sorted by its name.
     """
     sizes: list[int] = []
     for count, times in chunks(pod_set.count, size):

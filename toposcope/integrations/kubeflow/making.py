@@ -1,9 +1,9 @@
 """The JobSet of a TrainJob.
 
 Source: Kubeflow Trainer 2.2 (pkg/runtime: core, plugins jobset, plainml, torch and mpi). The
-runtime that `spec.runtimeRef` names has the template of a JobSet. Of it the ReplicatedJobs whose
-label says `trainer` run as many pods as `spec.trainer.numNodes` says, else the runtime's
-`mlPolicy`; their container `node` has the resources of `spec.trainer.resourcesPerNode`.
+runtime that `spec.runtimeRef` names has the template of a JobSet. Its ReplicatedJobs with the label
+value `trainer` run as many pods as `spec.trainer.numNodes`, else as the runtime's `mlPolicy`; their
+container `node` has the resources of `spec.trainer.resourcesPerNode`.
 """
 
 import copy
@@ -51,7 +51,7 @@ def _job_set(root: Field, cluster: ClusterFacts) -> tuple[Made, ...]:
 
 
 def _runtime_of(root: Field, cluster: ClusterFacts) -> Field | None:
-    """The runtime that a TrainJob names; None where it is not known."""
+    """The runtime that a TrainJob names; None if unknown."""
     reference = root / "spec" / "runtimeRef"
     name = (reference / "name").text()
     kind = (reference / "kind").text() or CLUSTER_RUNTIMES.kind
@@ -60,14 +60,16 @@ def _runtime_of(root: Field, cluster: ClusterFacts) -> Field | None:
             continue
         for document in cluster.objects.get(kind_of_runtime.key, ()):
             runtime = Field(document)
-            is_near = not kind_of_runtime.namespaced or namespace_of(runtime) == namespace_of(root)
+            is_near = not kind_of_runtime.is_namespaced or namespace_of(runtime) == namespace_of(
+                root
+            )
             if name_of(runtime) == name and is_near:
                 return runtime
     return None
 
 
 def _metadata(root: Field, template: Field) -> dict[str, Any]:
-    """The JobSet's: its systems look at those of the TrainJob, too, which owns it."""
+    """The JobSet's metadata, with that of the TrainJob that owns it, which systems also read."""
     metadata: dict[str, Any] = {
         "name": name_of(root),
         "namespace": namespace_of(root),
@@ -82,7 +84,7 @@ def _metadata(root: Field, template: Field) -> dict[str, Any]:
 
 
 def _adjust(replicated: Field, trainer: Field, policy: Field) -> None:
-    """Give a ReplicatedJob the pods and resources that the TrainJob asks for, in place."""
+    """Set the pods and resources that the TrainJob requests on a ReplicatedJob, in place."""
     job = replicated / "template"
     labels = job / "metadata" / "labels"
     step = labels / _ANCESTOR
@@ -106,7 +108,7 @@ def _adjust(replicated: Field, trainer: Field, policy: Field) -> None:
 
 
 def _nodes(trainer: Field, *, launches: bool) -> int:
-    """How many pods `numNodes` asks for, beside a launcher that is a node."""
+    """How many pods `numNodes` requests, besides a launcher that is a node."""
     nodes = (trainer / "numNodes").number(1)
     if launches:
         return max(nodes - 1, 1)
@@ -114,14 +116,14 @@ def _nodes(trainer: Field, *, launches: bool) -> int:
 
 
 def _set_count(job: Field, count: int) -> None:
-    """Have a Job template run so many pods, in place."""
+    """Set the number of pods of a Job template, in place."""
     spec = (job / "spec").value
     if isinstance(spec, dict):
         spec |= {"parallelism": count, "completions": count}
 
 
 def _set_resources(job: Field, resources: Field) -> None:
-    """Give the container `node` these resources in place, where there are any."""
+    """Set these resources on the container `node` in place, if there are any."""
     written = {}
     for name in ("limits", "requests"):
         amounts = resources / name

@@ -11,7 +11,7 @@ CLUSTER_RUNTIMES: Final = Kind(
     "ClusterTrainingRuntime",
     "clustertrainingruntimes",
     ("v1alpha1",),
-    namespaced=False,
+    is_namespaced=False,
 )
 TRAIN_JOBS: Final = Kind(_TRAINER, "TrainJob", "trainjobs", ("v1alpha1",))
 RUNTIMES: Final = Kind(_TRAINER, "TrainingRuntime", "trainingruntimes", ("v1alpha1",))

@@ -1,4 +1,4 @@
-"""TrainJobs can be explained by name: what they make of their runtime waits."""
+"""TrainJobs can be explained by name: the objects created from their runtime wait."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""KubeRay: its clusters where no other system places them. `framework/pods.py` reads their pods."""
+"""KubeRay: clusters that no other system places. `framework/pods.py` reads their pods."""
 
 from typing import Final
 

@@ -57,7 +57,7 @@ def _cluster(root: Field) -> Field:
 
 
 def _check_replicas(root: Field) -> None:
-    """Note numbers of replicas that the operator refuses, and a RayJob without a cluster."""
+    """Note numbers of replicas that the operator rejects, and a RayJob without a cluster."""
     spec = root / "spec"
     has_cluster = spec / "rayClusterSpec" or spec / "clusterSelector"
     if kind_of(root.value) == RAY_JOB and not has_cluster:
@@ -74,7 +74,7 @@ def _check_replicas(root: Field) -> None:
             continue
         name = _name(workers)
         text = f"worker group {name} has minReplicas {least} greater than maxReplicas {most}"
-        least_field.error(_RULE, text, f"write at most {most}")
+        least_field.error(_RULE, text, f"set at most {most}")
 
 
 def _name(workers: Field) -> str:
@@ -83,7 +83,7 @@ def _name(workers: Field) -> str:
 
 
 def _notes(root: Field) -> Iterator[str]:
-    """What its autoscaler may add."""
+    """A note on what its autoscaler may add."""
     cluster = _cluster(root)
     if not (cluster / "enableInTreeAutoscaling").flag():
         return

@@ -1,16 +1,14 @@
-"""Kinds of kube-scheduler's own gangs and Kubernetes' own workloads; the levels they ask for.
+"""Kinds of kube-scheduler's own gangs and Kubernetes' own workloads, and the levels they request.
 
-A constraint names the key of a node label, of a topology or not, and nodes count as one domain by
-its value alone. Kubernetes 1.36 serves Workload and PodGroup as v1alpha2. 1.37 has them as v1alpha3
-and v1beta1, CompositePodGroups that nest PodGroups, and constraints in a Job's `spec.scheduling`;
-the fields that are read agree.
-
-Jobs are watched because training runs as them, Deployments and StatefulSets because inference does.
-They are watched themselves, and not only what schedulers make of their annotations, because that
-comes with the first pod or with a queue: only here can one be seen that is suspended or scaled to
-zero, or that a Job has finished. Other kinds (training jobs, Ray's) are known by what schedulers
-make of them. Where nobody reads annotations nothing is watched, but for Jobs where kube-scheduler's
-own gangs are served: `spec.scheduling` asks for these.
+A constraint names a node label, in a topology or not, and all nodes with one value are one domain.
+Kubernetes 1.36 serves Workload and PodGroup as v1alpha2. 1.37 has them as v1alpha3 and v1beta1,
+CompositePodGroups that nest PodGroups, and constraints in a Job's `spec.scheduling`; the fields
+that are read agree. Jobs are watched because training runs as them, Deployments and StatefulSets
+because inference does. They are watched in addition to the objects that schedulers create from
+their annotations, which only exist with the first pod or a queue: only here are suspended and
+scaled-down workloads and finished Jobs visible. Other kinds (training jobs, Ray's) are known by the
+objects that schedulers create. If no system reads annotations, only Jobs are watched, and only if
+kube-scheduler's own gangs are served, which `spec.scheduling` requests.
 """
 
 from collections.abc import Iterator
@@ -29,14 +27,14 @@ from toposcope.integrations.framework.level_requests import (
 GROUP: Final = "scheduling.k8s.io"
 VERSIONS: Final = ("v1beta1", "v1alpha3", "v1alpha2")
 _DEPTH: Final = 4
-"""How deep templates of a Workload nest (Kubernetes 1.37: WorkloadMaxTreeDepth)."""
+"""The deepest nesting of a Workload's templates (Kubernetes 1.37: WorkloadMaxTreeDepth)."""
 
 CONSTRAINED: Final = {"schedulingConstraints": {"topology": [{"key": str}]}}
 """The fields of a group, of a template and of a Job's `spec.scheduling` that are watched."""
 
 
 def keys_of(group: Field) -> Iterator[Field]:
-    """The label keys of a group's constraints; kube-scheduler takes the first."""
+    """The label keys of a group's constraints; kube-scheduler uses the first."""
     constraints = group / "schedulingConstraints" / "topology"
     for constraint in constraints.items():
         yield constraint / "key"
@@ -49,7 +47,7 @@ def constraint_requests(group: Field) -> Iterator[LevelRequest]:
 
 
 def templates_of(workload: Field) -> Iterator[Field]:
-    """All templates of a Workload, those inside of others too."""
+    """All templates of a Workload, including nested ones."""
     level = [workload / "spec"]
     for _ in range(_DEPTH):
         composites: list[Field] = []

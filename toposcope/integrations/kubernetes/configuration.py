@@ -1,4 +1,4 @@
-"""Workloads beside another one, whose pods name a PodGroup of kube-scheduler's."""
+"""Workloads beside another one, whose pods name a PodGroup of kube-scheduler."""
 
 from collections.abc import Collection
 from dataclasses import replace

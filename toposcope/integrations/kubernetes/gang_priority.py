@@ -2,7 +2,7 @@
 
 Kubernetes 1.37 (schedule_one_podgroup.go, validatePodGroup; tests/schedulers plays it): all pods of
 a tree must have the priority of its outermost group, and the same preemption policy, or none of
-them is placed. 1.36, which serves v1alpha2, asks for neither.
+them is placed. 1.36, which serves v1alpha2, requires neither.
 """
 
 from collections import Counter
@@ -18,8 +18,8 @@ from toposcope.integrations.framework.surroundings import Surroundings
 _WITHOUT_RULE: Final = "/v1alpha2"
 _RULE: Final = "kube-scheduler/priority"
 _OTHER_PRIORITY: Final = (
-    "its pods have another priorityClassName than their PodGroup, "
-    "and kube-scheduler 1.37 schedules no group whose pods have another priority than the group"
+    "its pods have a different priorityClassName from their PodGroup, and kube-scheduler 1.37 "
+    "never schedules a group whose pods differ in priority from the group"
 )
 _OTHER_POLICY: Final = (
     "all pods in a single pod group should have the same preemption policy, "
@@ -29,17 +29,17 @@ _OTHER_POLICY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Tally:
-    """How many pods of a gang have which priority."""
+    """The number of a gang's pods by priority."""
 
     same: Counter[bool] = field(default_factory=Counter)
-    """Those of the group's priority, by whether they may evict others."""
+    """Pods with the group's priority, by whether they may evict others."""
     others: Counter[int] = field(default_factory=Counter)
-    """By priority."""
+    """Pods by priority."""
     unknown: list[int] = field(default_factory=list)
 
     @property
     def likely(self) -> int:
-        """How many may have the group's priority."""
+        """How many pods may have the group's priority."""
         return self.same.total() + sum(self.unknown)
 
     @property
@@ -48,7 +48,7 @@ class _Tally:
 
 
 def check_priorities(where: Field, group: Field, kinds: Iterable[Pods], needed: int) -> str:
-    """Note a gang that never starts by its priorities; why it may not start, where it may.
+    """Note a gang that never starts because of its priorities. Returns why it may not start.
 
     `group` is the outermost one, `needed` is how many of all its pods it starts with: these may be
     placed before the scheduler sees one that does not fit in. `where` gets the finding: the class
@@ -93,7 +93,7 @@ def _tally(kinds: Iterable[Pods], wanted: Priority, surroundings: Surroundings) 
 
 
 def _priority(class_name: str, surroundings: Surroundings) -> Priority:
-    """What a PriorityClass gives, or no class; what is wrong with it others say."""
+    """The priority of a PriorityClass, or of no class. Its errors are recorded elsewhere."""
     spec = {"priorityClassName": class_name}
     return priority_of(Field(spec, surroundings=surroundings)).priority
 

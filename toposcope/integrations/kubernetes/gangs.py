@@ -1,10 +1,10 @@
 """kube-scheduler's own gangs.
 
-What PodGroups and the pods that name them ask for, for `check` and `explain`. Rules and messages:
-Kubernetes 1.36 (TopologyPlacementGenerator, GangScheduling, the validation of scheduling.k8s.io).
-Of all nodes with the constraint's label those of one value are a placement, and nodes without it
-are in none. In each placement pods are taken one by one, none is taken back, and `minCount` of them
-must find a node.
+The requests of PodGroups and of the pods that name them, for `check` and `explain`. Rules and
+messages: Kubernetes 1.36 (TopologyPlacementGenerator, GangScheduling, the validation of
+scheduling.k8s.io). The nodes with one value of the constraint's label are a placement; nodes
+without the label are in none. In each placement pods are placed one by one without backtracking,
+and `minCount` of them must find a node.
 """
 
 from collections import Counter
@@ -52,24 +52,24 @@ from toposcope.kube.discovery import Kind
 NAME: Final = "kube-scheduler"
 NO_PLACEMENT: Final = "no feasible placements found"
 GATES: Final = (
-    "switch on the feature gates GenericWorkload and TopologyAwareWorkloadScheduling (and "
+    "enable the feature gates GenericWorkload and TopologyAwareWorkloadScheduling (and "
     "GangScheduling in 1.36) of kube-apiserver and kube-scheduler, and serve the API: "
     "--runtime-config=scheduling.k8s.io/v1beta1=true (v1alpha2 in 1.36)"
 )
 _JOB: Final = ("batch", "Job")
 _Terms = tuple[tuple[Expression, ...], ...]
 _ONE_BY_ONE: Final = (
-    "kube-scheduler takes pods of different sizes one by one and takes none back, "
-    "so it may miss a valid placement"
+    "kube-scheduler places pods of different sizes one by one without backtracking, so it may "
+    "miss a valid placement"
 )
 _BASIC: Final = (
-    "with schedulingPolicy.basic kube-scheduler may take a domain that has room for some of the "
-    "pods only, and the others wait for it: say gang with minCount"
+    "with schedulingPolicy.basic kube-scheduler may choose a domain with room for only some of "
+    "the pods, and the others wait for it: use gang with minCount"
 )
 
 
 def group_of(spec: Field) -> str:
-    """The PodGroup that a pod spec names; empty: none."""
+    """The PodGroup that a pod spec names; empty if none."""
     return (spec / "schedulingGroup" / "podGroupName").text() or ""
 
 
@@ -140,7 +140,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 def _of_job(root: Field, cluster: ClusterFacts) -> Workload:
-    """A Job that is a gang by itself."""
+    """Read a Job that is a gang of its own."""
     structure = structure_of(root) or Structure(())
     parallelism = (root / "spec" / "parallelism").number(1)
     members = _Members(structure.whole, least=parallelism, are_of_job=True)
@@ -151,28 +151,28 @@ def _of_job(root: Field, cluster: ClusterFacts) -> Workload:
 
 
 def _check_min_count(scheduling: Field, parallelism: int) -> None:
-    """Note a gang of a Job that is larger than the Job: the API server refuses it."""
+    """Note a gang larger than its Job, which the API server rejects."""
     field = scheduling / "schedulingPolicy" / "gang" / "minCount"
     if isinstance(field.value, int) and field.value > parallelism:
         field.error(
             "kube-scheduler/min-count",
             f"must not be greater than parallelism ({parallelism})",
-            f"write at most {parallelism}, or leave it out for all pods",
+            f"set at most {parallelism}, or remove it for all pods",
         )
 
 
 def _check_served(root: Field, cluster: ClusterFacts) -> None:
-    """Note a cluster that does not know PodGroups."""
+    """Note a cluster that does not serve PodGroups."""
     if POD_GROUPS.name in cluster.unserved:
         text = (
             f"the cluster does not serve {POD_GROUPS.name}, "
-            "and the API server silently drops fields that ask for it"
+            "so the API server silently drops fields that request it"
         )
         root.error("kube-scheduler/served", text, GATES)
 
 
 def _check_accepted(group: Field) -> None:
-    """Note what the API server refuses of a PodGroup or CompositePodGroup."""
+    """Note what the API server rejects in a PodGroup or CompositePodGroup."""
     spec = group / "spec"
     is_composite = kind_of(group.value) == COMPOSITES.key
     _check_policy(spec / "schedulingPolicy", "minGroupCount" if is_composite else "minCount")
@@ -184,7 +184,7 @@ def _check_accepted(group: Field) -> None:
         text = "Required value: must be set when parentCompositePodGroupName is set"
     else:
         return
-    fix = "name the Workload and the template that the group is made from"
+    fix = "name the Workload and the template that the group is created from"
     (spec / "workloadRef").error("kube-scheduler/workload-ref", text, fix)
 
 
@@ -196,7 +196,7 @@ def _check_policy(policy: Field, least: str) -> None:
     gang = policy / "gang"
     if not (basic or gang):
         text = "must specify one of: `basic`, `gang`"
-        policy.error("kube-scheduler/policy", text, "write one of them")
+        policy.error("kube-scheduler/policy", text, "set one of them")
     elif basic and gang:
         text = "must specify exactly one of: `basic`, `gang`"
         policy.error("kube-scheduler/policy", text, "remove one of them")
@@ -205,7 +205,7 @@ def _check_policy(policy: Field, least: str) -> None:
 
 
 def _of_object(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
-    """A group by itself, or the tree that it is in, for the document that is read."""
+    """A single group, or its tree, for the document that is read."""
     is_composite = kind_of(group.value) == COMPOSITES.key
     if is_composite or parent_of(group):
         return _tree(root, group, cluster)
@@ -231,16 +231,16 @@ def _of_named(
 
     group = Group(group_name, pods)
     if POD_GROUPS.key not in cluster.objects:
-        note = f"PodGroup {group_name} is not known: room is not checked; give its file, too"
+        note = f"PodGroup {group_name} is unknown, so room is not checked; also give its file"
         return _workload(root, group, (), note)
     text = f'waiting for pods\'s pod group "{group_name}" to appear in scheduling queue'
     fix = did_you_mean(group_name, pod_groups) or f"create the PodGroup {group_name} first"
     root.error("kube-scheduler/pod-group", text, fix)
-    return _workload(root, group, (), "room is not checked before there is its PodGroup")
+    return _workload(root, group, (), "room is not checked until its PodGroup exists")
 
 
 def _first_of_each_name(namespace: str, cluster: ClusterFacts) -> dict[str, Field]:
-    """The PodGroups in a namespace; of several with one name the first."""
+    """The PodGroups in a namespace, the first of several with one name."""
     pod_groups: dict[str, Field] = {}
     for document in cluster.objects.get(POD_GROUPS.key, ()):
         pod_group = Field(document)
@@ -250,7 +250,7 @@ def _first_of_each_name(namespace: str, cluster: ClusterFacts) -> dict[str, Fiel
 
 
 def _of_group(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
-    """The workload of a PodGroup, for the document that it, or its pods, are in."""
+    """The workload of a PodGroup, for its document or its pods' document."""
     name = name_of(group, "PodGroup")
     namespace = namespace_of(group)
     pods = cluster.gangs.get((namespace, name), ())
@@ -260,9 +260,9 @@ def _of_group(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
 def _of_one_priority(
     workload: Workload, root: Field, top: Field, kinds: Iterable[Pods]
 ) -> Workload:
-    """The workload of a gang, once the priorities of its pods are looked at.
+    """The workload of a gang, after checking the priorities of its pods.
 
-    `top` is the group, the outermost one of a tree.
+    `top` is the group, or the outermost one of a tree.
     """
     needed = 1
     if workload.placeable:
@@ -274,7 +274,7 @@ def _of_one_priority(
 
 
 def _priority_class(root: Field) -> Field:
-    """Where the document says its priority: in its group, or in the first template of a gang."""
+    """The field with the document's priority: of its group, or of the first template of a gang."""
     structure = structure_of(root) or Structure(())
     for pod_set in structure.sets:
         spec = pod_set.template / "spec"
@@ -305,7 +305,7 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
         if COMPOSITES.key in cluster.objects:
             _refuse_without_parent(group, missing, composites)
         workload = _of_group(root, group, cluster)
-        note = f"what CompositePodGroup {missing} asks for is left aside"
+        note = f"the request of CompositePodGroup {missing} is not checked"
         return replace(workload, notes=(*workload.notes, note))
 
     members: list[Pods] = []
@@ -335,19 +335,22 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
 
 
 def _refuse_without_parent(group: Field, missing: str, composites: Collection[str]) -> None:
-    """Note a parent that does not exist, or that has none that does."""
+    """Note a parent that does not exist, or whose own parent does not."""
     if missing in composites:
-        text = f"CompositePodGroup {missing} is inside itself, and nothing of it is bound"
-        fix = "name a parent outside of it, or none"
+        text = f"CompositePodGroup {missing} contains itself, so none of its pods is bound"
+        fix = "name a parent outside of it, or remove the parent"
     else:
-        text = f"there is no tree with CompositePodGroup {missing}, and nothing is bound without"
+        text = (
+            f"CompositePodGroup {missing} does not exist, and kube-scheduler binds no pods until "
+            "it does"
+        )
         fix = did_you_mean(missing, composites) or "create it first"
     parent = group / "spec" / "parentCompositePodGroupName"
     parent.error("kube-scheduler/parent", text, fix)
 
 
 def _level(group: Field, cluster: ClusterFacts) -> Level | None:
-    """The label of a group's constraint, as a level; None where it has none."""
+    """The label of a group's constraint, as a level; None if it has none."""
     keys = list(keys_of(group))
     if not keys:
         return None
@@ -372,14 +375,14 @@ class _Members:
     least: int = 1
     """The default of minCount."""
     are_of_job: bool = False
-    """Whether a Job makes them, of which the API server refuses a larger minCount."""
+    """Whether a Job creates them; then the API server rejects a larger minCount."""
 
     @property
     def count(self) -> int:
         return sum(pods.count for pods in self.pods)
 
     def kinds(self) -> dict[Pods, int]:
-        """How many there are of each kind."""
+        """The number of pods of each kind."""
         kinds: Counter[Pods] = Counter()
         for pods in self.pods:
             kind = replace(pods, name="pods", count=1)
@@ -389,16 +392,13 @@ class _Members:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """The pods that must start together.
-
-    `doubt`: why these may find no place where there is one for all.
-    """
+    """The pods that must start together. `doubt` is why they may miss a valid placement."""
 
     pods: tuple[Pods, ...] = ()
     note: str = ""
     doubt: str = ""
     one_by_one: bool = False
-    """Whether they differ in size, and are placed one after the other."""
+    """Whether they differ in size and are placed one after the other."""
 
 
 def _gang(
@@ -423,7 +423,7 @@ def _gang(
 
 
 def _min_count(name: str, gang: Field, members: _Members) -> int | None:
-    """How many pods must start together; None where they are no gang."""
+    """How many pods must start together; None if they are not a gang."""
     if not gang:
         return None
     field = gang / "minCount"
@@ -436,12 +436,12 @@ def _min_count(name: str, gang: Field, members: _Members) -> int | None:
 
 
 def _counted(members: _Members, least: int | None, level: Level | None) -> _Counted:
-    """The pods that must start together; `least` is minCount, None where they are no gang."""
+    """The pods that must start together; `least` is minCount, None if they are not a gang."""
     kinds = members.kinds()
     if not kinds:
         note = (
-            "no pods of the PodGroup are known: room is not checked; "
-            "give the files of its pods, too"
+            "no pods of the PodGroup are known, so room is not checked; also give the files of "
+            "its pods"
         )
         return _Counted(note=note)
 
@@ -453,8 +453,8 @@ def _counted(members: _Members, least: int | None, level: Level | None) -> _Coun
     total = members.count
     if least is not None and least != total:
         note = (
-            f"minCount is {least} of {total} pods of several sizes: "
-            "which of them count is not known: room is not checked"
+            f"minCount is {least} of {total} pods of several sizes; it is unknown which of them "
+            "count, so room is not checked"
         )
         return _Counted(note=note)
     pods = [replace(kind, count=count) for kind, count in kinds.items()]
@@ -463,13 +463,13 @@ def _counted(members: _Members, least: int | None, level: Level | None) -> _Coun
 
 
 def _counted_alike(kind: Pods, total: int, least: int | None, *, is_basic: bool) -> _Counted:
-    """How many of pods that are all alike must start together."""
+    """How many of identical pods must start together."""
     count = total
     note = ""
     if least is not None and least != total:
         count = least
         if least < total:
-            note = f"room is for the {least} pods of minCount, of {total}"
+            note = f"room is counted for the {least} pods of minCount, of {total}"
     doubt = ""
     if is_basic and total > 1:
         doubt = _BASIC
@@ -478,10 +478,10 @@ def _counted_alike(kind: Pods, total: int, least: int | None, *, is_basic: bool)
 
 
 def largest(kinds: Sequence[Pods]) -> Pods:
-    """As many pods, each of which takes of everything what the largest pod takes.
+    """As many pods, each with the largest request for every resource, on nodes open to all.
 
-    They go where each of the pods may go. Where all of them fit, the pods fit one by one, too: as
-    long as one is left, some node has room for it.
+    If these fit, the real pods also fit one by one: as long as one is left, some node has room for
+    it.
     """
     count = 0
     requests: dict[str, int] = {}
@@ -521,7 +521,7 @@ def _everybodys_nodes(filters: Sequence[NodeFilter]) -> NodeFilter:
 
 
 def _everybodys_terms(alternatives: Sequence[_Terms]) -> _Terms:
-    """Terms that hold where one of each of these holds; an empty one matches nothing."""
+    """Terms that match where one of each of these matches; an empty one matches nothing."""
     if not alternatives:
         return ()
     matching = []

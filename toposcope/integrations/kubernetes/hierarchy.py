@@ -1,10 +1,9 @@
 """CompositePodGroups: groups of kube-scheduler's PodGroups, as one tree of constraints.
 
-Kubernetes 1.37, alpha (KEP-6012). Nothing of a tree is bound before `minGroupCount` children of
-each group find nodes; a child goes onto nodes of its parent's domain. Groups are placed one after
-the other and none is moved again, so that one may take the only place of the next. The API server
-accepts a parent that does not exist, and nothing is bound; it refuses a group of a tree that names
-no Workload.
+Kubernetes 1.37, alpha (KEP-6012). No pod of a tree is bound until `minGroupCount` children of each
+group find nodes; a child is placed on nodes of its parent's domain. Groups are placed one after the
+other and never moved, so one may use the only place of the next. The API server accepts a parent
+that does not exist, and no pod is bound; it rejects a group of a tree that names no Workload.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,23 +14,23 @@ from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import Field, name_of
 
 _MAX_DEPTH: Final = 4
-"""How deep groups nest (Kubernetes 1.37: WorkloadMaxTreeDepth)."""
+"""The deepest nesting of groups (Kubernetes 1.37: WorkloadMaxTreeDepth)."""
 GREEDY: Final = (
-    "kube-scheduler places groups of a CompositePodGroup one by one, "
-    "and one may take the place of another"
+    "kube-scheduler places groups of a CompositePodGroup one by one, and one may use the only "
+    "place of another"
 )
 
 
 def parent_of(group: Field) -> str:
-    """The name of the CompositePodGroup around a PodGroup or another one; empty: there is none."""
+    """The name of the CompositePodGroup around a PodGroup or another one; empty if none."""
     return (group / "spec" / "parentCompositePodGroupName").text() or ""
 
 
 def around(group: Field, composites: Mapping[str, Field]) -> tuple[Field, str]:
-    """The outermost group around one, and the name of a missing parent; empty: none is missing.
+    """The outermost group around one, and the name of a missing parent; empty if none is missing.
 
-    A group without a parent is its own outermost one. Where groups hold each other, a parent in the
-    circle is missing.
+    A group without a parent is its own outermost one. In a cycle of groups, one parent counts as
+    missing.
     """
     above = group
     name = parent_of(group)
@@ -44,7 +43,7 @@ def around(group: Field, composites: Mapping[str, Field]) -> tuple[Field, str]:
 
 
 class TreeBuilder:
-    """Builds the groups of one tree, and collects what keeps its room from being checked.
+    """Builds the groups of one tree, and collects why its room cannot be checked.
 
     `level` reads the constraint of a group's spec, `leaf` a PodGroup.
     """
@@ -66,15 +65,15 @@ class TreeBuilder:
         self.doubt = ""
 
     def _add_unknown(self, why: str) -> None:
-        self.unknown[f"{why}: room is not checked"] = None
+        self.unknown[f"{why}, so room is not checked"] = None
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """The labels that count, from the outermost group to the innermost."""
+        """The labels of the constraints, from the outermost group to the innermost."""
         longest = max(self._paths, key=len, default=())
         for path in self._paths:
             if path != longest[: len(path)]:
-                self._add_unknown("its groups go by different labels")
+                self._add_unknown("its groups use different labels")
                 break
         return longest
 
@@ -106,7 +105,7 @@ class TreeBuilder:
         return Group(name, groups=tuple(counted), required=level)
 
     def _collect(self, leaf: Workload, path: tuple[Level, ...]) -> None:
-        """Take over the labels, notes and doubts of a PodGroup inside a group."""
+        """Add the labels, notes and doubts of a PodGroup inside a group."""
         inner = path
         for level in leaf.levels:
             if level not in path:
@@ -121,9 +120,9 @@ class TreeBuilder:
             self.doubt = leaf.doubt
 
     def _counted(self, composite: Field, below: list[Group]) -> list[Group]:
-        """The groups that must start together, of those that are known below a composite.
+        """The groups that must start together, among those known below a composite.
 
-        Any of them will do where they are alike.
+        Any of them if they are identical.
         """
         name = name_of(composite)
         present = len(below)
@@ -136,11 +135,11 @@ class TreeBuilder:
         if least == present:
             return below
         if least < present and _are_alike(below):
-            note = f"room is for {least} of {present} groups of {name}, as its minGroupCount says"
+            note = f"room is counted for {least} of {present} groups of {name}, its minGroupCount"
             self.notes[note] = None
             return below[:least]
         self._add_unknown(
-            f"CompositePodGroup {name} needs {least} of its groups, and {present} are known"
+            f"CompositePodGroup {name} needs {least} of its groups, but only {present} are known"
         )
         return below
 
@@ -151,6 +150,6 @@ def _children_of(name: str, groups: Mapping[str, Field]) -> list[Field]:
 
 
 def _are_alike(groups: Iterable[Group]) -> bool:
-    """Whether it does not matter which of these groups is placed first."""
+    """Whether the order of placing these groups does not matter."""
     kinds = {(group.pods, group.groups, group.required) for group in groups}
     return len(kinds) <= 1

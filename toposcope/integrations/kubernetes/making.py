@@ -1,4 +1,4 @@
-"""The Jobs of a CronJob: each run is one, and starts when the one before may still run."""
+"""The Jobs of a CronJob: each run is one, and may start while the previous one still runs."""
 
 from typing import Final
 

@@ -26,7 +26,7 @@ _ROOM: Final = (
     (re.compile(r"node\(s\) were not ready"), "are not Ready"),
     (re.compile(r"Too many pods"), "have reached their pod limit"),
 )
-"""What follows the number of nodes, to its meaning, where the step `room` says more."""
+"""Reasons after the number of nodes, with their meanings, that the step `room` explains."""
 _OTHERS: Final = (
     (
         re.compile(r"node\(s\) didn't match pod anti-affinity rules"),
@@ -57,12 +57,12 @@ _OTHERS: Final = (
         "cannot satisfy the pod's resource claims (DRA devices or ComputeDomain channels)",
     ),
 )
-"""The same, where it does not."""
+"""Reasons that it does not explain."""
 _KNOWN: Final = (*_ROOM, *_OTHERS)
 
 
 def meaning_of_no_node(text: str) -> str:
-    """What `0/30 nodes are available: ...` means; empty where no reason in it is known."""
+    """What `0/30 nodes are available: ...` means; empty if no reason in it is known."""
     match = _NO_NODE.match(text)
     if not match:
         return ""
@@ -96,7 +96,7 @@ def steps_about_room(text: str) -> frozenset[str]:
 
 
 def _meaning(part: str) -> str:
-    """What `10 node(s) were unschedulable` means; empty where the reason is not known."""
+    """What `10 node(s) were unschedulable` means; empty if the reason is unknown."""
     count, _, _ = part.partition(" ")
     words = words_for(_reason(part), _KNOWN)
     if not words:
@@ -105,7 +105,7 @@ def _meaning(part: str) -> str:
 
 
 def _reason(part: str) -> str:
-    """What follows the number of nodes; empty where no number is there."""
+    """The text after the number of nodes; empty without a number."""
     count, _, reason = part.partition(" ")
     is_number = count.isascii() and count.isdecimal()
     if not is_number or len(count) > _MOST_DIGITS:
@@ -114,9 +114,9 @@ def _reason(part: str) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The parts of a list: a comma before a number, or a full stop, ends each.
+    """The parts of a list, which end at a comma before a number or at a full stop.
 
-    Within the braces of a taint they end nothing.
+    Not within the braces of a taint.
     """
     begin = 0
     in_braces = False

@@ -26,12 +26,12 @@ _KEPT_OF_SPEC: Final = {
     ),
     VOLUME_CLAIMS.key: ("accessModes", "resources", "storageClassName", "volumeName"),
 }
-"""There may be many: what their drivers keep of their own in them is left out."""
+"""There may be many, so their drivers' own data is dropped."""
 _OF_PODS: Final = frozenset(kind.key for kind in POD_KINDS)
 
 
 def _reduced(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An object with what decides about pods."""
+    """An object with only the fields that affect pods."""
     root = Field(document)
     metadata = root / "metadata"
     kept = {
@@ -61,13 +61,13 @@ def _kept_annotations(annotations: Field) -> dict[str, str]:
 
 class _Placement(Placement):
     def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """What decides about pods of an object that may be large."""
+        """The fields that affect pods, of an object that may be large."""
         if kind_of(document) in _OF_PODS:
             return _reduced(document)
         return document
 
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
-        """Add the existing pods of each PodGroup to what is known."""
+        """Add the existing pods of each PodGroup to the facts."""
         counts: dict[PodGroupName, Counter[Pods]] = {}
         for pod in pods:
             name = group_of(Field(pod.wants))

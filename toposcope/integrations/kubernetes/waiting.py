@@ -1,4 +1,4 @@
-"""kube-scheduler's own gangs in the cluster: whether it looks at them, and its messages.
+"""kube-scheduler's own gangs in the cluster: whether it schedules them as groups, and its messages.
 
 Source: Kubernetes 1.36, schedule_one_podgroup.go and the plugins TopologyPlacementGenerator and
 GangScheduling.
@@ -19,11 +19,11 @@ from toposcope.kube.discovery import Kind
 from toposcope.text import shell
 
 _SCHEDULED: Final = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
-"""What says whether it found nodes: from Kubernetes 1.37 on, and before."""
+"""The condition that says whether it found nodes: from Kubernetes 1.37 on, and before."""
 
 
 def _check(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
-    """Whether kube-scheduler has looked at the PodGroups.
+    """Check that kube-scheduler has processed the PodGroups.
 
     With a feature gate off it places their pods one by one.
     """
@@ -49,7 +49,7 @@ def _no_pod_group(workload: features.WorkloadObjects) -> features.CheckStep:
 
 
 def _is_looked_at(document: features.Object) -> bool:
-    """Whether the PodGroup says if it found nodes."""
+    """Whether the PodGroup has the condition about nodes."""
     return any(features.condition(document, kind) for kind in _SCHEDULED)
 
 
@@ -62,8 +62,8 @@ def _not_looked_at(ref: Ref) -> features.CheckStep:
         ref.namespace,
     )
     return features.failed(
-        f"kube-scheduler has not looked at {ref.handle}: it has no condition {expected}",
-        f"its pods may not be there yet; else {GATES}",
+        f"kube-scheduler has not processed {ref.handle}: it has no condition {expected}",
+        f"its pods may not exist yet; otherwise {GATES}",
         commands=(describe,),
     )
 

@@ -34,5 +34,5 @@ def _claims_nothing(_document: Mapping[str, Any]) -> bool:
 
 
 PODS_ONLY: Final = System("Kubernetes", _claims_nothing, _read, places_plain_pods=_has_pods)
-"""Reads every kind with pod templates that nobody claims."""
+"""Reads every kind with pod templates that no system claims."""
 READERS: Final = (GANGS, PODS_ONLY)

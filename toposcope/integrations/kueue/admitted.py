@@ -1,8 +1,8 @@
-"""What an admitted workload got: flavors, and the nodes on which its pods run.
+"""What an admitted workload got: flavors, and the nodes of its pods.
 
 Kueue assigns no nodes in a flavor without a topology, and whole domains where a topology ends above
-hosts; kube-scheduler has to find these. Equal pods that fill one node after the other find room if
-there is any.
+hosts; kube-scheduler chooses nodes then. Identical pods that fill one node after the other fit if
+any order does.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,18 +16,17 @@ from toposcope.integrations.kueue.assignment import Assigner, LeafAssignment
 from toposcope.integrations.kueue.queues import Flavor
 
 _COARSE: Final = (
-    f"ends above the nodes: {VERSION} takes each of its lowest domains for one node, "
-    "whatever taints and labels the "
-    "nodes have, and may admit pods that no node has room for"
+    f"ends above the nodes: {VERSION} treats each of its lowest domains as one node, ignores "
+    "taints and labels of the nodes, and may admit pods that no node has room for"
 )
 
 _Placing = tuple[Pods, str, int]
-"""Pods, their node and how many of them it gets; the node is empty where it is not known."""
+"""Pods, their node and how many of them it gets; the node is empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnTopology:
-    """What was assigned on the topology of one flavor."""
+    """The assignment on the topology of one flavor."""
 
     flavor: Flavor
     assigner: Assigner
@@ -40,7 +39,7 @@ class OnTopology:
 
 @dataclass(frozen=True, slots=True)
 class WithoutTopology:
-    """Pods that get a flavor without a topology."""
+    """Pods with a flavor without a topology."""
 
     flavor: Flavor
     pods: Pods
@@ -48,7 +47,7 @@ class WithoutTopology:
 
 @dataclass(frozen=True, slots=True)
 class AdmittedCopy:
-    """What one copy got."""
+    """The assignment of one copy."""
 
     on_topologies: list[OnTopology]
     without: list[WithoutTopology]
@@ -79,9 +78,9 @@ def nodes_of(
 def with_places(
     decision: Decision, copies: Sequence[AdmittedCopy], nodes: Sequence[OfferedNode]
 ) -> Decision:
-    """The decision with the nodes of all pods, as far as they are known.
+    """The decision with the nodes of all pods, as far as known.
 
-    Pods without a topology are left out where no pod has one.
+    Pods without a topology are left out if no pod has one.
     """
     parts: list[OnTopology] = []
     rest: list[WithoutTopology] = []
@@ -110,19 +109,19 @@ def with_places(
 
 
 class _Places:
-    """What is left on nodes while one part of a workload after the other gets its place."""
+    """What is left on nodes while the parts of a workload are placed one after the other."""
 
     def __init__(self, nodes: Iterable[OfferedNode]) -> None:
         self._nodes = {node.name: node for node in nodes if not node.obstacle}
         self._free: dict[str, dict[str, int]] = {}
-        """Of the nodes that have taken pods."""
+        """What is left on the nodes that got pods."""
         self._domains: dict[str, dict[Path, list[OfferedNode]]] = {}
         """The nodes of the lowest domains, by flavor."""
         self.coarse: dict[str, None] = {}
-        """The topologies in which pods got a domain, and no nodes of it are known for them."""
+        """The topologies in which pods got a domain whose nodes for them are unknown."""
 
     def on_topology(self, part: OnTopology) -> Iterator[_Placing]:
-        """The pods of a flavor on their nodes; of a domain as a whole, on those that take them."""
+        """The pods of a flavor on their nodes. Pods of a whole domain go to its nodes with room."""
         for assignment in part.assignments:
             pods = assignment.pod_set.pods
             leaf = part.assigner.leaves[assignment.leaf]
@@ -147,7 +146,7 @@ class _Places:
         return [(pods, "", pods.count)]
 
     def _take(self, pods: Pods, name: str, count: int) -> None:
-        """Have a node take so many pods."""
+        """Subtract `count` pods from a node."""
         free = self._free.get(name)
         if free is None:
             free = dict(self._nodes[name].free)
@@ -155,7 +154,7 @@ class _Places:
         add_pods(free, pods.requests, -count)
 
     def _settle(self, pods: Pods, count: int, nodes: Iterable[OfferedNode]) -> list[_Placing]:
-        """Nodes for so many pods; none at all where they do not fit."""
+        """Nodes for `count` pods; empty if they do not all fit."""
         placed: list[_Placing] = []
         for node in nodes:
             if pods.node_filter.rejection(node.name, node.labels, node.taints):

@@ -1,8 +1,8 @@
-"""Kinds, annotations and labels of Kueue, and the levels that Workloads and annotations ask for.
+"""Kinds, annotations and labels of Kueue, and the levels that Workloads and annotations request.
 
-Levels are label keys. Which topology it
-will be depends on the ResourceFlavor that Kueue chooses, so no request names one. `unconstrained`
-asks for no level. v1beta1, v1beta2 and v1 agree in the fields that are read.
+Levels are label keys. The topology depends on the ResourceFlavor that Kueue chooses, so no request
+names one. `unconstrained` requests no level. v1beta1, v1beta2 and v1 agree in the fields that are
+read.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from toposcope.kube.discovery import Kind
 
 GROUP: Final = "kueue.x-k8s.io"
 VERSION: Final = "Kueue 0.19"
-"""Whose rules and schemas these are."""
+"""The version of these rules and schemas."""
 TOPOLOGIES: Final = PublishedKind(
     GROUP, "Topology", "topologies", ("v1beta2", "v1beta1", "v1alpha1"), "kueue"
 )
@@ -32,18 +32,18 @@ TOPOLOGIES: Final = PublishedKind(
 FLAVORS: Final = PublishedKind(
     GROUP, "ResourceFlavor", "resourceflavors", ("v1beta2", "v1beta1"), "kueue"
 )
-"""Only read: one that names a Topology holds it."""
+"""Only read: a flavor that names a Topology keeps it from being deleted."""
 
 _VERSIONS: Final = ("v1beta2", "v1beta1")
 WORKLOAD: Final = Kind(GROUP, "Workload", "workloads", _VERSIONS, short=("wl",))
 LOCAL_QUEUE: Final = Kind(GROUP, "LocalQueue", "localqueues", _VERSIONS)
-CLUSTER_QUEUE: Final = Kind(GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
-COHORT: Final = Kind(GROUP, "Cohort", "cohorts", _VERSIONS, namespaced=False)
+CLUSTER_QUEUE: Final = Kind(GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, is_namespaced=False)
+COHORT: Final = Kind(GROUP, "Cohort", "cohorts", _VERSIONS, is_namespaced=False)
 ADMISSION_CHECK: Final = Kind(
-    GROUP, "AdmissionCheck", "admissionchecks", _VERSIONS, namespaced=False
+    GROUP, "AdmissionCheck", "admissionchecks", _VERSIONS, is_namespaced=False
 )
 PRIORITY_CLASS: Final = Kind(
-    GROUP, "WorkloadPriorityClass", "workloadpriorityclasses", _VERSIONS, namespaced=False
+    GROUP, "WorkloadPriorityClass", "workloadpriorityclasses", _VERSIONS, is_namespaced=False
 )
 READ: Final = (
     LOCAL_QUEUE,
@@ -54,13 +54,13 @@ READ: Final = (
     ADMISSION_CHECK,
     PRIORITY_CLASS,
 )
-"""What decides besides the topology."""
+"""Kinds that affect placement besides the topology."""
 CONFIGURATION: Final = ("config.kueue.x-k8s.io", "Configuration")
-"""API group and kind of the manager's configuration: a text in a ConfigMap, no object."""
+"""API group and kind of the manager's configuration, which is text in a ConfigMap."""
 
 PREFIX: Final = "kueue.x-k8s.io/"
 WORKLOAD_OF: Final = PREFIX + "workload"
-"""Annotation of a pod that a topology assignment places: its Workload."""
+"""Annotation of a pod with a topology assignment: its Workload."""
 POD_SET_OF: Final = PREFIX + "podset"
 """Label of a pod: its pod set."""
 QUEUE_NAME: Final = PREFIX + "queue-name"
@@ -73,7 +73,7 @@ POD_GROUP_FAST: Final = PREFIX + "pod-group-fast-admission"
 ROLE_HASH: Final = PREFIX + "role-hash"
 """Annotation of a pod in a group: pods with the same one are a pod set."""
 GATED_BY: Final = PREFIX + "admission-gated-by"
-"""Annotation of a workload: what has to let go of it before it is admitted, with commas between."""
+"""Annotation of a workload: what must release it before it is admitted, comma-separated."""
 ELASTIC: Final = PREFIX + "elastic-job"
 MIN_PARALLELISM: Final = PREFIX + "job-min-parallelism"
 REQUIRED: Final = PREFIX + "podset-required-topology"
@@ -95,7 +95,7 @@ FIELDS: Final = {
     SLICE_LAYERS: "podsetSliceRequiredTopologyConstraints",
     GROUP_NAME: "podSetGroupName",
 }
-"""The fields of a Workload's topologyRequest by the annotations of pod templates that become them.
+"""The fields of a Workload's topologyRequest, by the pod template annotations that set them.
 """
 ANNOTATIONS: Final = {annotation: annotation for annotation in FIELDS}
 
@@ -138,7 +138,7 @@ def _layer_levels(layers: str) -> list[str]:
         return [layer.topology for layer in _LAYER_LIST.decode(layers)]
     except ValueError as error:
         raise ValueError(
-            f"annotation {SLICE_LAYERS} is no JSON list of {{topology, size}}: {error}"
+            f"annotation {SLICE_LAYERS} is not a JSON list of {{topology, size}}: {error}"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The nodes to which Kueue assigned pods, as they are now: gone, not Ready or cordoned."""
+"""Checks whether the nodes to which Kueue assigned pods are gone, not Ready or cordoned."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
@@ -15,8 +15,8 @@ _MOST_NAMES: Final = 5
 _State = Literal["gone", "not Ready", "cordoned"]
 _REPLACES: Final[dict[_State, str]] = {
     "gone": (
-        "Kueue 0.19 looks at once for another node in the domain that the pods share, "
-        "and evicts the Workload if there is none; a second failed node evicts it, too"
+        "Kueue 0.19 immediately looks for another node in the pods' domain, and evicts the "
+        "Workload if there is none or if a second node fails"
     ),
     "not Ready": (
         "Kueue 0.19 replaces the node once none of the Workload's pods runs there: "
@@ -24,12 +24,11 @@ _REPLACES: Final[dict[_State, str]] = {
         "or delete them yourself"
     ),
     "cordoned": (
-        "pods that run there stay; for those that cannot start there, "
-        "Kueue 0.19 replaces the node once none of the Workload's pods runs on it: "
-        "uncordon it, or delete them"
+        "running pods stay; for pods that cannot start there, Kueue 0.19 replaces the node once "
+        "none of the Workload's pods runs on it: uncordon it, or delete those pods"
     ),
 }
-"""What Kueue does where kubernetes.io/hostname is the lowest level:
+"""What Kueue does if kubernetes.io/hostname is the lowest level:
 pkg/controller/tas/node_controller.go of 0.19.2, default feature gates (TASFailedNodeReplacement,
 TASReplaceNodeOnPodTermination and so on)."""
 _KEEPS: Final = (
@@ -52,7 +51,7 @@ class _LostDomain(NamedTuple):
     domain: AssignedDomain
     state: _State
     nodes: tuple[str, ...] = ()
-    """The names of its nodes, as far as they are there."""
+    """The names of its nodes that exist."""
 
     @property
     def is_node(self) -> bool:
@@ -60,7 +59,7 @@ class _LostDomain(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The Node's name, as `kubectl get node` knows it, with its label if that differs."""
+        """The Node's name, as in `kubectl get node`, with its label if that differs."""
         value = self.domain.values[-1]
         if not self.is_node or not self.nodes or self.nodes[0] == value:
             return value
@@ -68,8 +67,8 @@ class _LostDomain(NamedTuple):
 
 
 def check_assignment(explained: WaitingWorkload) -> CheckStep | None:
-    """A domain of a Workload's topologyAssignment that cannot run its pods; None: none is known."""
-    if explained.finished or not explained.cluster_nodes:
+    """A domain of a Workload's topologyAssignment that cannot run its pods; None if unknown."""
+    if explained.has_finished or not explained.cluster_nodes:
         return None
 
     for ref, workload in explained.members(WORKLOAD):
@@ -99,7 +98,7 @@ def _lost(explained: WaitingWorkload, workload: Object) -> Iterator[_LostDomain]
         nodes = by_levels[levels].get(domain.values, [])
 
         state = _state(nodes)
-        if state == "cordoned" and explained.all_placed:
+        if state == "cordoned" and explained.is_fully_placed:
             continue  # what runs on a cordoned node stays there
         if state:
             names = tuple([node.name for node in nodes])
@@ -169,7 +168,7 @@ def _step(ref: Ref, workload: Object, lost: Sequence[_LostDomain]) -> CheckStep:
 
 
 def _marked(workload: Object) -> str:
-    """The nodes that Kueue itself has given up; empty: none."""
+    """The nodes that Kueue itself has marked as failed; empty if none."""
     names = []
     unhealthy = Field(workload) / "status" / "unhealthyNodes"
     for node in unhealthy.items():

@@ -1,9 +1,9 @@
 """How Kueue assigns pod sets to topology domains.
 
-Pod sets in their order, each at once and for good. A placement may exist that Kueue does not find:
-it never takes a pod set back to make room for the next one. Source: Kueue 0.19
-(pkg/cache/scheduler/tas_flavor_snapshot.go, KEP 2724) with its default feature gates: best fit, and
-for pod sets without a level the domain with the least free capacity (TASProfileMixed).
+Pod sets in order, each at once and finally. Kueue may miss a valid placement: it never moves a pod
+set to make room for the next one. Source: Kueue 0.19 (pkg/cache/scheduler/tas_flavor_snapshot.go,
+KEP 2724) with its default feature gates: best fit, and for pod sets without a level the domain with
+the least free capacity (TASProfileMixed).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,24 +29,25 @@ class OrderedPods:
 
     pods: Pods
     level: str | None
-    """None: none is asked for."""
+    """None if no level is requested."""
     required: bool = False
     slices: tuple[SliceLayer, ...] = ()
-    """The broadest first."""
+    """Broadest first."""
     group: str | None = None
-    """Pod sets of one group share a domain: the one with the smaller count, a single pod, leads the
-    others.
+    """Pod sets of one group share a domain: the one with the smaller count, a single pod, is the
+    leader.
     """
     explicit: bool = True
-    """Whether it says anything of topology; False: it is placed all the same where each flavor has
-    a topology.
+    """Whether it requests anything about topology.
+
+    If False it is placed anyway where each flavor has a topology.
     """
     least: int | None = None
-    """The number of pods that would do."""
+    """The fewest pods that it may be admitted with."""
 
     @property
     def named_levels(self) -> list[str]:
-        """Every level that it asks for."""
+        """Every level that it requests."""
         levels = [layer.level for layer in self.slices]
         if self.level:
             levels.append(self.level)
@@ -60,9 +61,9 @@ class Leaf:
     path: Path
     """Its values of the topology's levels, broadest first."""
     free: dict[str, int]
-    """What is left (`pods` included); assigning takes from it."""
+    """What is left (`pods` included), reduced by assignments."""
     usable: Callable[[NodeFilter], bool]
-    """Whether node selector, affinity and tolerations let pods onto it."""
+    """Whether node selector, affinity and tolerations allow it."""
     node: str = ""
 
 
@@ -72,7 +73,7 @@ class Unassigned:
 
     pod_set: str
     fits: int
-    """How many of its pods (or slices) there is room for."""
+    """How many of its pods (or slices) have room."""
     wanted: int
     unit: str
     """`pod` or `slice`."""
@@ -92,12 +93,12 @@ class LeafAssignment:
 class _Domain:
     path: Path
     leaf: int
-    """Where the domain is of the lowest level: the position of its node."""
+    """The position of its node, for a domain of the lowest level."""
     children: "list[_Domain]" = field(default_factory=list)
     pods: int = 0
     slices: int = 0
     leaders: int = 0
-    """1 where the leader fits, too."""
+    """1 if the leader fits too."""
     pods_with_leader: int = 0
     slices_with_leader: int = 0
 
@@ -109,10 +110,10 @@ class _Demand:
     count: int
     leaders: int
     in_slices: bool
-    """Whether slices are counted; False: pods."""
+    """Whether slices are counted instead of pods."""
 
     def room(self, domain: _Domain) -> int:
-        """How many the domain has room for."""
+        """How many fit in the domain."""
         has_leader = self.leaders > 0
         if self.in_slices:
             return domain.slices_with_leader if has_leader else domain.slices
@@ -125,15 +126,12 @@ class _Demand:
         return self.room(domain) >= self.count
 
     def take(self, count: int, leaders: int = 0) -> None:
-        """Have so many assigned."""
+        """Count `count` as assigned."""
         self.count -= count
         self.leaders -= leaders
 
     def tightest(self, domains: Sequence[_Domain]) -> _Domain:
-        """The first of the domains with the least room that is enough.
-
-        The first of all where none has enough.
-        """
+        """The first domain with the least sufficient room; the first of all if none has enough."""
         tightest = domains[0]
         least_room = maxsize
         for domain in domains:
@@ -145,7 +143,7 @@ class _Demand:
         return tightest
 
     def leader_first(self, domains: list[_Domain]) -> list[_Domain]:
-        """The domains with that one first whose leader leaves enough room in all of them."""
+        """The domains, with one first that can host the leader and leaves enough room in all."""
         if not self.leaders:
             return domains
         without_leader = _Demand(self.count, leaders=0, in_slices=self.in_slices)
@@ -164,13 +162,13 @@ class _Demand:
 
 @dataclass(frozen=True, slots=True)
 class _Together:
-    """A pod set, with the one that leads it."""
+    """A pod set with its leader."""
 
     workers: OrderedPods
     leader: OrderedPods | None = None
 
     def assignments(self, domains: Iterable[_Domain]) -> Iterator[LeafAssignment]:
-        """What these domains got."""
+        """The assignments of these domains."""
         for domain in domains:
             if domain.pods:
                 yield LeafAssignment(self.workers, domain.leaf, domain.pods)
@@ -179,7 +177,7 @@ class _Together:
 
 
 class Assigner:
-    """Assigns pod sets on a topology; what one takes is gone for those that follow."""
+    """Assigns pod sets on a topology, each with what earlier ones left."""
 
     def __init__(self, levels: Sequence[str], leaves: Sequence[Leaf]) -> None:
         """`levels` are label keys; every leaf has a value of each."""
@@ -202,7 +200,7 @@ class Assigner:
                 parent = domain
 
     def usable(self, node_filter: NodeFilter) -> list[bool]:
-        """By leaf: whether the pods may use it."""
+        """For each leaf, whether the pods may use it."""
         usable = self._usable.get(node_filter)
         if usable is None:
             usable = [leaf.usable(node_filter) for leaf in self.leaves]
@@ -233,9 +231,9 @@ class Assigner:
 
 
 def _in_groups(pod_sets: Iterable[OrderedPods]) -> list[_Together]:
-    """Leader and workers of each group in the order of their first pod sets.
+    """Leader and workers of each group, in the order of their first pod sets.
 
-    The one with more pods are the workers.
+    The workers are the pod set with more pods.
     """
     groups: dict[object, list[OrderedPods]] = {}
     for position, pod_set in enumerate(pod_sets):
@@ -265,7 +263,7 @@ class _Fit:
 
 
 class _Search:
-    """The search for the place of one pod set, with its leader where it has one."""
+    """The search for a placement of one pod set, with its leader if it has one."""
 
     def __init__(self, assigner: Assigner, together: _Together) -> None:
         workers = together.workers
@@ -287,7 +285,7 @@ class _Search:
             self._fill(domain, 0)
 
     def _inner_sizes(self) -> dict[int, int]:
-        """By level: the slice size that pods are grouped by there, for layers below the first."""
+        """The slice size at each level, for layers below the first."""
         sizes: dict[int, int] = {}
         above = self._slice_level
         for layer in self._workers.slices[1:]:
@@ -329,7 +327,7 @@ class _Search:
         return _Demand(count=slices, leaders=1 if self._leader else 0, in_slices=True)
 
     def _parted(self, domains: Iterable[_Domain], size: int) -> list[_Domain]:
-        """The domains one level lower that get what these got, in slices of `size`."""
+        """The domains one level lower that share what these got, in slices of `size`."""
         lower: list[_Domain] = []
         for domain in domains:
             children = self._sorted(domain.children)
@@ -346,7 +344,7 @@ class _Search:
         return lower
 
     def _fill(self, domain: _Domain, level: int) -> None:
-        """Count what each domain has room for, from the leaves up."""
+        """Count what fits in each domain, from the leaves up."""
         domain.pods = 0
         domain.slices = 0
         domain.leaders = 0
@@ -377,7 +375,7 @@ class _Search:
             domain.pods_with_leader = times_by_name(rest, requests)
 
     def _sum(self, domain: _Domain, size: int) -> None:
-        """Count what the children have room for, in slices of `size`; the leader is in one."""
+        """Count what fits in the children, in slices of `size`, with the leader in one of them."""
         lost_pods: list[int] = []
         lost_slices: list[int] = []
         for child in domain.children:
@@ -411,7 +409,7 @@ class _Search:
         return self._spread(level, domains, demand)
 
     def _single(self, domains: Sequence[_Domain], demand: _Demand) -> _Domain | None:
-        """The one domain with room for all: the tightest, or without a level the first."""
+        """The single domain with room for all: the tightest, or without a level the first."""
         if not self._unconstrained:
             return demand.tightest(domains) if demand.is_met_by(domains[0]) else None
         for domain in domains:

@@ -1,4 +1,4 @@
-"""Documents that configure Kueue: its Topology; queues and flavors count as they are."""
+"""Documents that configure Kueue: its Topology. Queues and flavors are used unchanged."""
 
 from collections.abc import Collection
 from dataclasses import replace

@@ -1,8 +1,8 @@
-"""Who is ahead of a workload in a queue that takes one after the other.
+"""What is ahead of a workload in a queue that admits in order.
 
-In a StrictFIFO ClusterQueue nobody is admitted before the head, whatever room there is. Rules:
-Kueue 0.19 (pkg/cache/queue/cluster_queue.go, pkg/util/priority): the higher priority first, then
-the older one.
+In a StrictFIFO ClusterQueue nothing is admitted before the head, even if it would fit. Rules: Kueue
+0.19 (pkg/cache/queue/cluster_queue.go, pkg/util/priority): the higher priority first, then the
+older one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,14 +30,14 @@ from toposcope.integrations.kueue.queue_state import stopped
 _STRICT: Final = "StrictFIFO"
 _PRIORITY_CLASSES: Final = ("scheduling.k8s.io", "PriorityClass")
 _SYSTEM: Final = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
-"""Classes that every cluster has."""
+"""Classes that exist in every cluster."""
 _NEWEST: Final = "~"
-"""The creation timestamp of what is not created yet: after all others."""
+"""The creation timestamp of a workload that does not exist yet: after all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Why a workload waits for another one; `is_certain`: Kueue has refused the head."""
+    """Why a workload waits for another one; `is_certain` if Kueue has refused the head."""
 
     text: str
     is_certain: bool
@@ -49,7 +49,7 @@ class _Turn:
 
     priority_below_zero: int
     created: str
-    """With seconds; of two of the same second the one with the smaller uid comes first."""
+    """In seconds; of two in the same second, the one with the smaller uid comes first."""
     uid: str
 
 
@@ -62,7 +62,7 @@ class _Pending:
 
     @property
     def message(self) -> str:
-        """Why Kueue has not admitted it; empty: it has not said so yet."""
+        """Why Kueue has not admitted it; empty if Kueue has not reported it yet."""
         reserved = condition(self.workload.value, "QuotaReserved")
         if reserved is None or reserved.status != "False":
             return ""
@@ -72,9 +72,9 @@ class _Pending:
 def ahead(
     queue: Field, root: Field, own: Sequence[Field], others: Sequence[Field], cluster: ClusterFacts
 ) -> Ahead | None:
-    """Who has to be admitted before the workload `root`; None: nobody.
+    """What must be admitted before the workload `root`; None if nothing.
 
-    `own` are the Workloads of that very object, `others` all other ones.
+    `own` are the Workloads of that object, `others` all other ones.
     """
     is_admitted = any(workload / "status" / "admission" for workload in own)
     if is_admitted or (queue / "spec" / "queueingStrategy").text() != _STRICT:
@@ -85,12 +85,14 @@ def ahead(
 
     head = waiting[0]
     if queue / "spec" / "admissionScope":
-        text = _text(queue, head, "waits; what their LocalQueues used before decides who is first")
+        text = _text(
+            queue, head, "waits; the past usage of their LocalQueues decides which is first"
+        )
         return Ahead(text, is_certain=False)
     priority = _priority(root, own, cluster)
     if priority is None:
         text = _text(queue, head, "is ahead of it unless its priority is lower")
-        return Ahead(f"{text}; the priority class of this workload is not known", is_certain=False)
+        return Ahead(f"{text}; the priority class of this workload is unknown", is_certain=False)
     turn = _Turn(-priority, _NEWEST, "")
     for workload in own:
         turn = replace(_turn(workload), priority_below_zero=-priority)
@@ -159,7 +161,7 @@ def _waits(workload: Field) -> bool:
 
 
 def _whole(number: Field) -> int:
-    """A priority, which may be negative; 0 where there is none."""
+    """A priority, which may be negative; 0 if unset."""
     value = number.value
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -167,7 +169,7 @@ def _whole(number: Field) -> int:
 
 
 def _priority(root: Field, own: Sequence[Field], cluster: ClusterFacts) -> int | None:
-    """The priority of the workload; None where it names a class that is not known."""
+    """The priority of the workload; None if its class is unknown."""
     if kind_of(root.value) == WORKLOAD.key:
         return _whole(root / "spec" / "priority")
     for workload in own:
@@ -196,7 +198,7 @@ def _default(cluster: ClusterFacts) -> int:
 
 
 def _value_of(name: str, kind: tuple[str, str], cluster: ClusterFacts) -> int | None:
-    """The value of a priority class; None: it is not known."""
+    """The value of a priority class; None if unknown."""
     for document in cluster.objects.get(kind, ()):
         if name_of(Field(document)) == name:
             return _whole(Field(document) / "value")

@@ -1,4 +1,4 @@
-"""What the Configuration of Kueue's manager says besides quota: which jobs it manages, and when.
+"""Fields of the Configuration of Kueue's manager besides quota: which jobs it manages, and when.
 
 Source: Kueue 0.19 (apis/config: `integrations`, `waitForPodsReady`; pkg/scheduler/scheduler.go).
 """
@@ -16,34 +16,34 @@ _FRAMEWORK_OF: Final[Mapping[tuple[str, str], str]] = {
     ("apps", "StatefulSet"): "statefulset",
     ("workload.codeflare.dev", "AppWrapper"): "workload.codeflare.dev/appwrapper",
 }
-"""The integrations that are not called by group and kind."""
+"""The integrations whose names are not built from group and kind."""
 _DEFAULT_FRAMEWORK: Final = "batch/job"
-"""The integration that is on where the Configuration names none."""
+"""The integration that is enabled by default."""
 
 
 def doubts(root: Field, cluster: ClusterFacts) -> Iterator[str]:
-    """Why Kueue may leave the workload alone or let it wait, by its Configuration.
+    """Why Kueue's Configuration may exclude the workload or make it wait.
 
-    Nothing where the Configuration was not read.
+    Empty if the Configuration was not read.
     """
     for document in cluster.objects.get(CONFIGURATION, ()):
         configuration = Field(document)
         framework = _framework_of(root)
         if framework and framework not in _frameworks(configuration):
             yield (
-                f"Kueue's Configuration does not list {framework} in integrations.frameworks: "
-                "Kueue leaves the workload alone"
+                f"Kueue's Configuration does not list {framework} in integrations.frameworks, so "
+                "Kueue does not manage the workload"
             )
         waits = configuration / "waitForPodsReady" / "blockAdmission"
         if waits.value is True and _is_any_admitted(cluster):
             yield (
                 "Kueue's Configuration sets waitForPodsReady.blockAdmission: nothing is admitted "
-                "before the pods of all admitted Workloads are ready, which is not read"
+                "until the pods of all admitted Workloads are ready, which is not checked"
             )
 
 
 def _framework_of(root: Field) -> str:
-    """The integration that makes the Workload of an object; empty for a Workload itself."""
+    """The integration that creates the Workload of an object; empty for a Workload itself."""
     kind = kind_of(root.value)
     if kind == WORKLOAD.key:
         return ""
@@ -52,7 +52,7 @@ def _framework_of(root: Field) -> str:
 
 
 def _frameworks(configuration: Field) -> set[str]:
-    """The integrations that are on."""
+    """The enabled integrations."""
     integrations = configuration / "integrations"
     frameworks = set()
     for framework in (integrations / "frameworks").items():
@@ -63,7 +63,7 @@ def _frameworks(configuration: Field) -> set[str]:
 
 
 def _external(kind: str) -> str:
-    """`Kind.version.group` of an external framework as others are called."""
+    """The name of an external framework, `Kind.version.group`, in the form of the others."""
     name, _, rest = kind.partition(".")
     _, _, group = rest.partition(".")
     return f"{group}/{name.lower()}"

@@ -1,4 +1,4 @@
-"""Why Kueue holds a workload back, as it says itself in the status of its Workload."""
+"""Why Kueue holds a workload back, from the status of its Workload."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -22,12 +22,12 @@ _REASONS: Final = (
     ("Preempted", "True"),
     ("Admitted", "False"),
 )
-"""Type and status of the conditions that say why a Workload does not run, the most telling first.
+"""Type and status of the conditions that say why a Workload does not run, most specific first.
 """
 
 
 def queue_name(workload: WorkloadObjects) -> str | None:
-    """The queue that it or one of its owners names, or its Kueue Workload; None: not known."""
+    """The queue of the object, of one of its owners, or of its Kueue Workload; None if unknown."""
     for document in (workload.document, *workload.lineage):
         root = Field(document)
         label = (root / "metadata" / "labels" / QUEUE_NAME).text()
@@ -47,14 +47,14 @@ def is_managed(workload: WorkloadObjects) -> bool:
 
 
 def reports(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
-    """What Kueue says of the workload's own Workloads."""
+    """Kueue's reports on the workload's own Workloads."""
     for ref, document in workload.members(WORKLOAD):
         if not _is_true(document, "Admitted"):
             yield from _reported(ref, document)
 
 
 def stopped_queue(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
-    """That its LocalQueue or ClusterQueue is stopped, whatever its Workload said before that.
+    """A report that its LocalQueue or ClusterQueue is stopped, whatever its Workload reports.
 
     A stopped queue still admits a Workload for which it has reserved quota.
     """
@@ -80,22 +80,22 @@ def _stopped(queue: Field, kind: Kind) -> Iterator[SchedulerMessage]:
     if policy:
         yield SchedulerMessage(
             about=f"{kind.kind} {name_of(queue)}",
-            text=f"stopped (spec.stopPolicy: {policy}), so Kueue admits no Workload of it",
+            text=f"stopped (spec.stopPolicy: {policy}), so Kueue admits no Workload in it",
             meaning="to resume it, set spec.stopPolicy to None; first ask who stopped it",
             fix=resume_command(queue, kind.kind),
         )
 
 
 def starts(workload: WorkloadObjects) -> str:
-    """When Kueue starts a suspended workload; empty: it has no part in that."""
+    """When Kueue starts a suspended workload; empty if Kueue does not manage it."""
     if queue_name(workload) is None and not any(workload.members(WORKLOAD)):
         return ""
     words = "Kueue starts it once it has admitted it"
     if any(workload.members(WORKLOAD)) or workload.store.why_unknown(WORKLOAD):
         return words
     return (
-        f"{words}, and has made no Workload of it yet: see whether Kueue runs, "
-        "and whether integrations.frameworks of its configuration has this kind"
+        f"{words}, and has created no Workload for it yet: check that Kueue runs, and that "
+        "integrations.frameworks of its configuration lists this kind"
     )
 
 
@@ -105,11 +105,11 @@ def _is_true(document: Object, kind: str) -> bool:
 
 
 def _reported(ref: Ref, document: Object) -> Iterator[SchedulerMessage]:
-    """What the conditions and admission checks of a Workload say."""
+    """The conditions and admission checks of a Workload, as reports."""
     if _is_true(document, "Finished"):
         return
     if (Field(document) / "spec" / "active").value is False:
-        text = "spec.active is false: Kueue ignores it until that is true"
+        text = "spec.active is false: Kueue ignores it until it is true"
         yield SchedulerMessage(ref.handle, text, ref=ref)
 
     yield from _conditions(ref, document)

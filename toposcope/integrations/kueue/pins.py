@@ -20,7 +20,7 @@ _MOST_OTHERS: Final = 3
 
 
 def pin(workload: WaitingWorkload, key: str, value: str) -> Pin | None:
-    """Why Kueue added a node selector; None: it did not."""
+    """Why Kueue added a node selector; None if it did not."""
     for ref, document in workload.members(WORKLOAD):
         for domain in assigned_domains(document):
             if (key, value) in zip(domain.levels, domain.values, strict=False):
@@ -40,8 +40,8 @@ def _assigned(workload: WaitingWorkload, ref: Ref, domain: AssignedDomain) -> Pi
         names = listing(others, _MOST_OTHERS)
         way_out.append(f"Kueue assigned {name} to {names}, too")
     way_out.append(
-        "Kueue keeps an assignment while its Workload is admitted; to have it assign again, "
-        f"set spec.active of {ref.handle} to false, and to true again"
+        "Kueue keeps an assignment while its Workload is admitted; to make Kueue assign it "
+        f"again, set spec.active of {ref.handle} to false, and to true again"
     )
     return Pin(
         who=_WHO,
@@ -52,7 +52,7 @@ def _assigned(workload: WaitingWorkload, ref: Ref, domain: AssignedDomain) -> Pi
 
 
 def _name_of(workload: WaitingWorkload, domain: AssignedDomain) -> str:
-    """The domain's narrowest value; a Node's name, as `kubectl get node` knows it."""
+    """The domain's narrowest value, or a Node's name as in `kubectl get node`."""
     value = domain.values[-1]
     if domain.levels[-1] != HOSTNAME:
         return value

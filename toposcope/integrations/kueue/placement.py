@@ -1,4 +1,4 @@
-"""What becomes of a verdict where Kueue admits: its queue, flavors, quota and order."""
+"""How Kueue's admission changes a verdict: queue, flavors, quota and order."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -38,18 +38,18 @@ from toposcope.integrations.kueue.top_level import named_like_their_domain
 from toposcope.text import shell
 
 _NO_NODES: Final = (
-    f"{VERSION} admits it, and whether kube-scheduler finds nodes for pods to which Kueue assigns "
-    "none is not certain"
+    f"{VERSION} admits it, but it is uncertain whether kube-scheduler finds nodes for pods to "
+    "which Kueue assigns none"
 )
 _FEWER: Final = (
-    f"{VERSION} admits fewer pods than the workload asks for (job-min-parallelism), "
-    "and whether these find room is not checked"
+    f"{VERSION} admits fewer pods than the workload requests (job-min-parallelism), and it is not "
+    "checked whether they fit"
 )
 
 
 class _Placement(Placement):
     def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """What counts of an object; None for a Workload that holds nothing, as there are many."""
+        """The relevant fields of an object; None for the many Workloads that hold nothing."""
         return kept(document)
 
     def stand_ins(self, known: KnownLevels) -> Mapping[str, TopologyLevels]:
@@ -62,13 +62,13 @@ class _Placement(Placement):
         return topologies
 
     def held(self, cluster: ClusterFacts, view: ClusterView) -> Held:
-        """What Kueue holds for admitted pods that have no node yet."""
+        """The resources that Kueue reserves for admitted pods without a node."""
         if not cluster.objects.get(WORKLOAD.key):
             return {}
         return held(cluster, _bound_nodes(view))
 
     def with_pods(self, cluster: ClusterFacts, pods: Iterable[ViewedPod]) -> ClusterFacts:
-        """Add the existing pods of pod groups to what is known."""
+        """Add the existing pods of pod groups to the facts."""
         members = []
         for pod in pods:
             if POD_GROUP in pod.labels or POD_GROUP in pod.annotations:
@@ -78,7 +78,7 @@ class _Placement(Placement):
     def findings(
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:
-        """Nodes that older versions of Kueue leave out for the value of their top level."""
+        """Findings on nodes that older versions of Kueue ignore for their top level's value."""
         if cluster.reads != TOPOLOGIES.option or workload.topology is None:
             return
         topology = cluster.topologies.get(workload.topology)
@@ -86,7 +86,7 @@ class _Placement(Placement):
             yield from named_like_their_domain(topology, view)
 
     def decide(self, verdict: Verdict, question: PlacementQuestion) -> Verdict:
-        """The verdict that the procedure leads to."""
+        """The verdict after Kueue's procedure."""
         workload = question.workload
         decision = question.decision
         if workload.admission is None or decision is None:
@@ -117,7 +117,7 @@ def _decided(
 def _is_in_another_flavor(
     verdict: Verdict, question: PlacementQuestion, decision: Decision
 ) -> bool:
-    """Whether pods go to nodes of another flavor than that for which the verdict found a place."""
+    """Whether pods go to nodes of a flavor other than the verdict's."""
     filters = {}
     for placed in verdict.placed:
         for pods in placed.group.pods:
@@ -135,7 +135,7 @@ def _is_in_another_flavor(
 
 
 def _admitted(verdict: Verdict, decision: Decision) -> Verdict:
-    """What becomes of a verdict that finds no place for what Kueue admits."""
+    """The verdict if the search finds no placement for what Kueue admits."""
     if not decision.placed and decision.has_fewer_pods:
         return verdict.limited("unclear", _FEWER)
     if not decision.placed or not _is_on_nodes(decision):
@@ -183,13 +183,13 @@ def _refused(
 
 
 def _is_possible(admission: Admission, question: PlacementQuestion) -> bool:
-    """Whether it would be admitted were nothing else running or admitted."""
+    """Whether it would be admitted if nothing else were running or admitted."""
     decision = admission.decide(question.nodes, emptied=True)
     return not decision.refusal
 
 
 def _is_on_nodes(decision: Decision) -> bool:
-    """Whether it says a node for all pods, and not whole domains."""
+    """Whether it has a node for every pod, not whole domains."""
     return all(node for _, node, _ in decision.placed)
 
 

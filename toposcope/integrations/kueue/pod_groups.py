@@ -1,7 +1,7 @@
 """Groups of plain pods, which Kueue admits as one workload: a pod set for each shape of pod.
 
 Source: Kueue 0.19 (pkg/controller/jobs/pod, pkg/util/pod: GenerateRoleHash). Kueue sorts the pod
-sets by a hash of the shape, which is not known before the API server has filled in its defaults.
+sets by a hash of the shape, which is unknown until the API server has filled in its defaults.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +18,9 @@ from toposcope.text import plural
 
 _POD: Final = ("", "Pod")
 MEMBERS: Final = (api.GROUP, "Pod")
-"""Where `ClusterFacts.objects` has the pods of pod groups, as documents."""
+"""The key in `ClusterFacts.objects` of the pods of pod groups, as documents."""
 _MOST_DIGITS: Final = 9
-"""The digits of a number of pods."""
+"""The longest number of pods that is read, in digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class _Role:
     """What pods of one pod set have in common."""
 
     hash: str
-    """The annotation; empty: not known."""
+    """The annotation; empty if unknown."""
     pods: Pods
 
 
 def group_of(root: Field) -> PodGroupName | None:
-    """Namespace and name of the pod group of a Pod; None: it is in none."""
+    """Namespace and name of the pod group of a Pod; None if it is in none."""
     if kind_of(root.value) != _POD:
         return None
     metadata = root / "metadata"
@@ -43,7 +43,7 @@ def group_of(root: Field) -> PodGroupName | None:
 
 
 def with_members(cluster: ClusterFacts, pods: Iterable[Mapping[str, Any]]) -> ClusterFacts:
-    """The facts with these Pods of pod groups; of two of one name the later one counts."""
+    """The facts with these Pods of pod groups; the later of two with one name."""
     known = cluster.objects.get(MEMBERS, ())
     members: dict[tuple[str, str], Mapping[str, Any]] = {}
     for document in (*known, *pods):
@@ -58,7 +58,7 @@ def with_members(cluster: ClusterFacts, pods: Iterable[Mapping[str, Any]]) -> Cl
 
 
 def document_of(pod: ViewedPod) -> dict[str, Any]:
-    """A pod of the cluster as a document of what counts of it."""
+    """A pod of the cluster as a document with the relevant fields."""
     requests = {}
     for resource, amount in pod.requests.items():
         requests[resource] = f"{amount}m" if resource == "cpu" else str(amount)
@@ -78,12 +78,12 @@ class Grouped:
 
     structure: Structure
     is_order_known: bool = True
-    """Whether Kueue takes the pod sets in this order."""
+    """Whether Kueue uses this order of pod sets."""
     note: str = ""
 
 
 def grouped(root: Field, structure: Structure, cluster: ClusterFacts) -> Grouped:
-    """The pod sets of the group that a Pod belongs to; anything else stays as it is."""
+    """The pod sets of the group of a Pod. Other workloads are returned unchanged."""
     group = group_of(root)
     if group is None:
         return Grouped(structure)
@@ -99,7 +99,7 @@ def grouped(root: Field, structure: Structure, cluster: ClusterFacts) -> Grouped
 
 
 def _total(root: Field) -> int:
-    """The number of pods in the group; 0 where it is malformed, which is noted."""
+    """The number of pods in the group; 0 if malformed, which is recorded."""
     written = root / "metadata" / "annotations" / api.POD_GROUP_TOTAL
     total = whole_number(written.text() or "")
     if not total:
@@ -109,7 +109,7 @@ def _total(root: Field) -> int:
 
 
 def whole_number(text: str) -> int:
-    """The number, of its first digits where there are too many; 0 where it is none."""
+    """The number, from its first digits if there are too many; 0 if it is not a number."""
     if text.isascii() and text.isdigit():
         return int(text[:_MOST_DIGITS])
     return 0
@@ -130,12 +130,12 @@ def _like_this_one(structure: Structure, total: int) -> Grouped:
     all_pods = pod.some(total)
     pod_set = PodSet("pod group", all_pods, pod.template)
     pods = plural(total, "pod")
-    note = f"counted as {total} {pods} like this one, the whole pod group"
+    note = f"counted as {total} {pods} like this one: the whole pod group"
     return Grouped(Structure((pod_set,)), note=note)
 
 
 def _by_shape(this: PodSet, members: Sequence[Field], total: int) -> Grouped:
-    """A pod set for each shape; pods that nobody has written yet are taken to be like this one."""
+    """A pod set for each shape. Pods that do not exist yet are assumed to be like this one."""
     roles: dict[_Role, list[Field]] = {}
     for member in members:
         roles.setdefault(_role_of(member), []).append(member)
@@ -159,7 +159,7 @@ def _by_shape(this: PodSet, members: Sequence[Field], total: int) -> Grouped:
     note = f"checked as the {total} {all_pods} of the whole pod group"
     if unknown:
         are = plural(unknown, "is", "are")
-        note += f", of which {unknown} {are} taken to be like this one"
+        note += f", of which {unknown} {are} assumed to be like this one"
     is_order_known = len(roles) == 1 or all(role.hash for role in roles)
     return Grouped(Structure(tuple(pod_sets)), is_order_known, note)
 

@@ -1,8 +1,8 @@
-"""The pod sets that Kueue makes of a job: in which order, and which it adds.
+"""The pod sets that Kueue creates for a job, their order, and those that it adds.
 
 Source: Kueue 0.19 (pkg/controller/jobs: kubeflow, mpijob, raycluster, rayjob), AppWrapper 1.2
-(pkg/utils: InferPodSets). Kueue assigns nodes in this order and takes none back, so the order
-decides.
+(pkg/utils: InferPodSets). Kueue assigns nodes in this order without backtracking, so the order
+matters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _ROLES: Final[Mapping[str, Sequence[str]]] = {
     "JAXJob": ("worker",),
     "MPIJob": ("launcher", "worker"),
 }
-"""The roles of each kind of kubeflow.org, in Kueue's order; the training operator knows no others.
+"""The roles of each kind of kubeflow.org, in Kueue's order. The training operator has no others.
 """
 _APP_WRAPPER: Final = ("workload.codeflare.dev", "AppWrapper")
 _RAY: Final = "ray.io"
@@ -33,9 +33,9 @@ _RAY_CLUSTER_OF: Final[Mapping[str, Sequence[str]]] = {
 
 
 def as_pod_sets(root: Field, structure: Structure) -> Structure:
-    """The pods of a job as the pod sets that Kueue makes of them.
+    """The pods of a job as Kueue's pod sets.
 
-    What starts later, as the Job that submits a RayJob, is admitted with the others.
+    Pods that start later, such as the Job that submits a RayJob, are admitted with the others.
     """
     sets = _in_order_of_kind(root, structure.sets)
     if kind_of(root.value) == _APP_WRAPPER:
@@ -44,7 +44,7 @@ def as_pod_sets(root: Field, structure: Structure) -> Structure:
 
 
 def _in_order_of_kind(root: Field, pod_sets: Sequence[PodSet]) -> Sequence[PodSet]:
-    """The pod sets of a job in the order of its roles, where its kind has some."""
+    """The pod sets of a job in the order of its roles, if its kind has roles."""
     group, kind = kind_of(root.value)
     if group == _KUBEFLOW and kind in _ROLES:
         return _in_order(pod_sets, _ROLES[kind])

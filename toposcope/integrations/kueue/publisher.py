@@ -53,14 +53,14 @@ class KueuePublisher:
         return False
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
-        """Make the Topology have `levels`. Raises KubeError when the server does not answer."""
+        """Give the Topology these levels. Raises KubeError if the server does not answer."""
         target = self._target(topology)
         return self._keeper.publish(target, topology, levels)
 
     def retract(self, topology: Topology) -> Published | None:
-        """Delete the Topology if it is ours; None when nothing of ours is left.
+        """Delete the Topology if Toposcope manages it.
 
-        Raises KubeError.
+        Returns None once it is gone. Raises KubeError.
         """
         target = self._target(topology)
         return self._keeper.retract(target, topology)
@@ -75,10 +75,10 @@ class KueuePublisher:
 
 
 def holders(client: Caller, document: Document) -> list[str]:
-    """What must let go of a Topology before Kueue does: flavors that name it, others' finalizers.
+    """What must release a Topology before Kueue does: flavors that name it, others' finalizers.
 
     Kueue adds its own finalizer to every Topology, used or not, and removes it from a deleted one
-    once no flavor names it (its topology controller): it holds nothing by itself. Raises KubeError.
+    once no flavor names it (its topology controller), so it is not listed. Raises KubeError.
     """
     topology = document["metadata"]["name"]
     held = []
@@ -94,7 +94,7 @@ def holders(client: Caller, document: Document) -> list[str]:
 
 
 def _flavors(client: Caller) -> Sequence[Document]:
-    """All ResourceFlavors, in the first version that is served."""
+    """All ResourceFlavors, in the first served version."""
     for version in FLAVORS.versions:
         target = FLAVORS.target("", version)
         answer = find(client, target.collection)

@@ -1,4 +1,4 @@
-"""Quotas and requests in words; resources have the names under which a ClusterQueue lists them."""
+"""Quotas and requests in words, with the resource names that a ClusterQueue uses."""
 
 from toposcope.integrations.framework.amounts import amount, is_bytes, number_of
 

@@ -1,7 +1,7 @@
-"""Why a queue admits nothing, whatever room there is.
+"""Why a queue admits nothing, even with free room.
 
-It is stopped, names what does not exist, or its cohorts are in a cycle; the condition Active says
-so, where Kueue has set it. Rules and messages: Kueue 0.19 (pkg/cache/scheduler: clusterqueue.go;
+It is stopped, names missing objects, or its cohorts are in a cycle; the condition Active says so
+once Kueue has set it. Rules and messages: Kueue 0.19 (pkg/cache/scheduler: clusterqueue.go;
 pkg/cache/hierarchy: cycle.go).
 """
 
@@ -18,7 +18,7 @@ from toposcope.text import Command, shell
 
 _STOPPED: Final = frozenset({"Hold", "HoldAndDrain"})
 _RESUMED: Final = '{"spec": {"stopPolicy": "None"}}'
-"""The merge patch that starts a queue."""
+"""The merge patch that resumes a queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Inactive:
 
 
 def stop_policy(queue: Field) -> str:
-    """What stops a LocalQueue or ClusterQueue: Hold or HoldAndDrain; empty: it runs."""
+    """The policy that stops a LocalQueue or ClusterQueue: Hold or HoldAndDrain; empty if none."""
     policy = (queue / "spec" / "stopPolicy").text() or ""
     return policy if policy in _STOPPED else ""
 
@@ -49,7 +49,7 @@ def stopped(queue: Field, kind: str) -> Inactive | None:
 
 
 def resume_command(queue: Field, kind: str) -> Command:
-    """The command that starts a stopped LocalQueue or ClusterQueue."""
+    """The command that resumes a stopped LocalQueue or ClusterQueue."""
     name = name_of(queue)
     namespace = (queue / "metadata" / "namespace").text()
     if namespace:
@@ -94,7 +94,7 @@ def of_checks(queue: Field, cluster: ClusterFacts) -> Inactive | None:
                     f"ClusterQueue {name_of(queue)} is inactive: "
                     f"references missing AdmissionCheck(s): {name}"
                 ),
-                fix=f"create it, or take it out of the ClusterQueue: kubectl get {_CHECKS}",
+                fix=f"create it, or remove it from the ClusterQueue: kubectl get {_CHECKS}",
             )
         active = condition(check, "Active")
         if active is not None and active.status != "True":
@@ -113,7 +113,7 @@ _CHECKS: Final = ADMISSION_CHECK.name
 
 
 def checks_of(queue: Field) -> Iterator[str]:
-    """The admission checks of a ClusterQueue, each once."""
+    """The admission checks of a ClusterQueue, without repeats."""
     spec = queue / "spec"
     names: dict[str, None] = {}
     for check in (spec / "admissionChecks").items():

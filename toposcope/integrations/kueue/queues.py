@@ -1,10 +1,9 @@
-"""From a workload's queue to what it may use.
+"""Finds what a workload may use from its queue.
 
 LocalQueue, ClusterQueue, cohort, ResourceFlavors, and quota in use are read. Rules and messages:
 Kueue 0.19 (pkg/cache/scheduler: clusterqueue.go, resource_node.go; workload_controller.go). Objects
-of v1beta1 and v1beta2 agree in what is read, but for the name of the cohort.
-
-`status.admission` says where pods were assigned: v1beta1 lists every domain (`domains`); v1beta2
+of v1beta1 and v1beta2 agree in the fields that are read, except the name of the cohort.
+`status.admission` lists the assigned domains: v1beta1 lists every domain (`domains`); v1beta2
 compresses them (`slices`): one value for a whole slice of domains, or a root for each with a common
 prefix and suffix.
 """
@@ -56,10 +55,7 @@ class AssignedDomain:
 
 
 def assigned_domains(workload: Object) -> Iterator[AssignedDomain]:
-    """The domains of a Workload's admission; none where it is not admitted.
-
-    What is malformed is passed over.
-    """
+    """The domains of a Workload's admission, if it is admitted. Skips malformed entries."""
     status = Field(workload) / "status"
     assignments = status / "admission" / "podSetAssignments"
     for assigned in assignments.items():
@@ -126,9 +122,9 @@ _MOST_DOMAINS: Final = 100_000
 
 
 DEFAULT: Final = "default"
-"""The LocalQueue of workloads that name none."""
+"""The LocalQueue of workloads without a queue name."""
 _OF_CONFIGURATION: Final = ("apiVersion", "kind", "integrations", "resources", "waitForPodsReady")
-"""The fields of the manager's Configuration that are read."""
+"""Fields of the manager's Configuration that are read."""
 _OF_PENDING: Final = frozenset({"QuotaReserved", "Requeued"})
 """The conditions that say whether a Workload waits in its queue, and why."""
 _NO_PREEMPTION: Final = frozenset({None, "Never"})
@@ -136,7 +132,7 @@ _NAMESPACE: Final = "kubernetes.io/metadata.name"
 
 
 def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What counts of one of these objects; None for the many Workloads that are finished."""
+    """The relevant fields of one of these objects; None for the many finished Workloads."""
     root = Field(document)
     if kind_of(document) == CONFIGURATION:
         kept_fields = _some(root, *_OF_CONFIGURATION)
@@ -166,7 +162,7 @@ def kept(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _kept_conditions(root: Field) -> list[Any]:
-    """The conditions of a Workload that holds nothing that say where it is in its queue."""
+    """The conditions of a Workload without reservation that say whether it waits."""
     conditions = []
     for written in (root / "status" / "conditions").items():
         if (written / "type").value in _OF_PENDING:
@@ -192,7 +188,7 @@ class Flavor:
 
     name: str
     nodes: NodeFilter
-    """Its nodeLabels as selector, and the tolerations that it adds to pods."""
+    """Its nodeLabels as a selector, and the tolerations that it adds to pods."""
     taints: tuple[Taint, ...]
     topology: str | None
 
@@ -208,7 +204,7 @@ class ResourceGroup:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A ClusterQueue as a workload finds it."""
+    """A ClusterQueue as it applies to one workload."""
 
     name: str
     groups: tuple[ResourceGroup, ...]
@@ -217,18 +213,18 @@ class Queue:
     available: Mapping[FlavorResource, int]
     """What is left with what it may borrow."""
     capacity: Mapping[FlavorResource, int]
-    """What it could have at most, if nothing else were admitted."""
+    """The most that it could get if nothing else were admitted."""
     prefers_own_quota: bool = False
     """`whenCanBorrow: TryNextFlavor`: it tries the next flavor before it borrows."""
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
-    """Why it may not admit what it has quota for: what decides besides, and is not read."""
+    """Why it may not admit what it has quota for: other rules that are not checked."""
     blocked_by: str = ""
-    """Who has to be admitted before, and waits; empty: nobody."""
+    """The waiting workload that must be admitted first; empty if none."""
 
     @property
     def flavors(self) -> tuple[Flavor, ...]:
-        """All of them, each once."""
+        """All flavors, without repeats."""
         flavors: dict[Flavor, None] = {}
         for group in self.groups:
             flavors.update(dict.fromkeys(group.flavors))
@@ -241,7 +237,7 @@ class Queue:
 
     @property
     def only_topologies(self) -> bool:
-        """Whether each flavor has a topology.
+        """Whether every flavor has a topology.
 
         Then Kueue assigns nodes even to pods without an annotation.
         """
@@ -274,10 +270,7 @@ def _named(root: Field) -> Field:
 
 
 def queue_of(root: Field, cluster: ClusterFacts) -> Queue | None:
-    """The ClusterQueue that admits the workload, where the queues are `known`.
-
-    What is wrong with it is noted.
-    """
+    """The ClusterQueue of the workload, if the queues are `known`. Notes what is wrong with it."""
     named = _named(root)
     name = queue_name(root, cluster)
     queue = _local_queue(named, name, namespace_of(root), cluster)
@@ -302,7 +295,7 @@ def queue_of(root: Field, cluster: ClusterFacts) -> Queue | None:
 
 
 def _why_inactive(queue: Field, cluster_queue: Field, cluster: ClusterFacts) -> Inactive | None:
-    """Why a LocalQueue or its ClusterQueue admits nothing, by their specs; None: nothing says."""
+    """Why a LocalQueue or its ClusterQueue admits nothing, by their specs; None if unknown."""
     return (
         stopped(queue, LOCAL_QUEUE.kind)
         or stopped(cluster_queue, CLUSTER_QUEUE.kind)
@@ -312,7 +305,7 @@ def _why_inactive(queue: Field, cluster_queue: Field, cluster: ClusterFacts) -> 
 
 
 def _local_queue(named: Field, name: str, namespace: str, cluster: ClusterFacts) -> Field | None:
-    """The LocalQueue of this name; None where there is none, which is noted."""
+    """The LocalQueue of this name; None if it does not exist, which is recorded."""
     queues = {}
     for queue in _all(cluster, LOCAL_QUEUE):
         if namespace_of(queue) == namespace:
@@ -326,7 +319,7 @@ def _local_queue(named: Field, name: str, namespace: str, cluster: ClusterFacts)
 
 
 def _named_by(queue: Field, named: Field, cluster: ClusterFacts) -> Field | None:
-    """The ClusterQueue of a LocalQueue; None where there is none, which is noted."""
+    """The ClusterQueue of a LocalQueue; None if it does not exist, which is recorded."""
     name = (queue / "spec" / "clusterQueue").text() or ""
     cluster_queues = {}
     for cluster_queue in _all(cluster, CLUSTER_QUEUE):
@@ -354,10 +347,7 @@ def own_workloads(root: Field, cluster: ClusterFacts) -> frozenset[tuple[str, st
 
 
 def _own(root: Field) -> Callable[[Field], bool]:
-    """Whether a Workload is the one of this document.
-
-    It is admitted already, and would be admitted anew.
-    """
+    """Whether a Workload belongs to this document: already admitted, it would be admitted again."""
     kind = kind_of(root.value)[1]
     name = name_of(root)
     namespace = namespace_of(root)
@@ -395,14 +385,14 @@ def _workloads(root: Field, cluster: ClusterFacts) -> _Workloads:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """A resource group as it is written: resources, and names of flavors."""
+    """A resource group as written: resources, and names of flavors."""
 
     resources: tuple[str, ...]
     flavors: tuple[str, ...]
 
 
 class _ClusterQueue:
-    """A ClusterQueue read for one workload; what is wrong with it is noted where that names it."""
+    """A ClusterQueue, read for one workload. Records errors at the workload's queue name."""
 
     def __init__(self, queue: Field, cluster: ClusterFacts, root: Field) -> None:
         self._queue = queue
@@ -421,7 +411,7 @@ class _ClusterQueue:
         self._offers = [_offer(group) for group in groups.items()]
 
     def queue(self) -> Queue | None:
-        """The queue as a workload finds it; None where it admits none."""
+        """The queue as it applies to the workload; None if it cannot admit it."""
         if not (self._has_flavors() and self._has_topologies()):
             return None
         selection = _selects(self._spec / "namespaceSelector", self._namespace)
@@ -482,7 +472,7 @@ class _ClusterQueue:
                     yield flavor, resource
 
     def _has_flavors(self) -> bool:
-        """Note flavors that it names and that do not exist."""
+        """Note flavors that do not exist."""
         missing = []
         for offer in self._offers:
             for name in offer.flavors:
@@ -521,23 +511,23 @@ class _ClusterQueue:
         if checks:
             yield (
                 f"ClusterQueue {self._name} has admission checks ({checks}), "
-                "which decide after the quota and are not read"
+                "which decide after the quota and are not checked"
             )
         if self._spec / "concurrentAdmissionPolicy":
             yield (
-                f"ClusterQueue {self._name} has spec.concurrentAdmissionPolicy: a workload is "
-                "tried in several flavors at once, which is not modelled"
+                f"ClusterQueue {self._name} has spec.concurrentAdmissionPolicy: it tries a "
+                "workload in several flavors at once, which is not checked"
             )
 
     def _notes(self, quotas: QuotaNode) -> Iterator[str]:
         if self._may_preempt(quotas):
             yield (
-                "the ClusterQueue preempts: where room or quota lacks, "
-                "Kueue may evict workloads of lower priority for it"
+                "the ClusterQueue preempts: if room or quota is short, Kueue may evict workloads "
+                "of lower priority for it"
             )
 
     def _may_preempt(self, quotas: QuotaNode) -> bool:
-        """Whether Kueue may make room by preemption, and there is something to evict."""
+        """Whether Kueue may preempt, and something can be evicted."""
         policies = self._spec / "preemption"
         in_queue = (policies / "withinClusterQueue").text()
         in_cohort = (policies / "reclaimWithinCohort").text()
@@ -586,14 +576,14 @@ def _flavor(root: Field) -> Flavor:
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """Whether a selector takes a namespace, and what of that is not known."""
+    """Whether a selector matches a namespace, with the unknown requirements."""
 
     matches: bool
     doubts: tuple[str, ...] = ()
 
 
 def _selects(selector: Field, namespace: str) -> _Selection:
-    """Whether a selector takes the namespace, whose labels are not known but for its name."""
+    """Whether a selector matches the namespace, of whose labels only the name is known."""
     if not selector:
         return _Selection(matches=False)
     labels = (selector / "matchLabels").texts()
@@ -609,15 +599,15 @@ def _selects(selector: Field, namespace: str) -> _Selection:
             return _Selection(matches=False)
     if unread:
         doubt = (
-            f"whether namespace {namespace} has the labels of the ClusterQueue's "
-            f"namespaceSelector ({', '.join(unread)}) is not read"
+            f"it is unknown whether namespace {namespace} has the labels of the ClusterQueue's "
+            f"namespaceSelector ({', '.join(unread)})"
         )
         return _Selection(matches=True, doubts=(doubt,))
     return _Selection(matches=True)
 
 
 def _allows(expression: Field, value: str) -> bool:
-    """Whether a requirement of a label selector takes a label that is there."""
+    """Whether a requirement of a label selector matches an existing label."""
     values = _texts(expression / "values")
     operator = (expression / "operator").text()
     if operator == "In":
@@ -628,15 +618,15 @@ def _allows(expression: Field, value: str) -> bool:
 
 
 BoundNodes = Mapping[tuple[str, str, str], Sequence[Mapping[str, str]]]
-"""Labels of the nodes that pods have got, by namespace, Workload and pod set of the pods."""
+"""Labels of the nodes of pods, by the pods' namespace, Workload and pod set."""
 _Holding = dict[tuple[str, ...], dict[str, int]]
-"""What is held by domain and resource."""
+"""The reserved amounts by domain and resource."""
 
 
 def held(cluster: ClusterFacts, bound: BoundNodes) -> Held:
-    """What admitted Workloads still hold for pods without a node, `pods` included.
+    """What admitted Workloads still reserve for pods without a node, `pods` included.
 
-    A domain is a hostname where the topology ends with it, else the values of all levels.
+    A domain is a hostname if the topology ends with it, else the values of all levels.
     """
     holdings: dict[tuple[str, str], _Holding] = {}
     for workload in _all(cluster, WORKLOAD):
@@ -648,7 +638,7 @@ def held(cluster: ClusterFacts, bound: BoundNodes) -> Held:
 
 
 def _held_by(workload: Field, key: tuple[str, str], bound: BoundNodes) -> _Holding:
-    """What one of them holds."""
+    """What one of them reserves."""
     requests = _requests_by_pod_set(workload)
     running: dict[tuple[str, tuple[str, ...]], _PodsByDomain] = {}
     holding: _Holding = {}
@@ -683,7 +673,7 @@ def _pods_by_domain(nodes: Sequence[Mapping[str, str]], levels: Sequence[str]) -
 
 
 def _requests_by_pod_set(workload: Field) -> dict[str, dict[str, int]]:
-    """What a pod of each pod set of an admitted Workload takes; `kept` has computed it."""
+    """The requests of a pod of each pod set of an admitted Workload, as computed by `kept`."""
     requests = {}
     for pod_set in (workload / "spec" / "podSets").items():
         name = (pod_set / "name").value

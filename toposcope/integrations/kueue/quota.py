@@ -1,7 +1,7 @@
-"""The quota of ClusterQueues within their cohorts: what there is, is lent, borrowed and used.
+"""The quota of ClusterQueues within their cohorts: nominal, lent, borrowed and used.
 
 Rules: Kueue 0.19 (pkg/cache/scheduler/resource_node.go). Objects of v1beta1 and v1beta2 agree in
-what is read, but for the name of the cohort.
+the fields that are read, except the name of the cohort.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ FlavorResource = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a ClusterQueue or a cohort has of one resource of a flavor; None: no limit."""
+    """The quota of a ClusterQueue or cohort for one resource of a flavor; None means no limit."""
 
     nominal: int = 0
     borrowing_limit: int | None = None
@@ -31,20 +31,20 @@ _NONE: Final = Quota()
 
 @dataclass(slots=True, eq=False)
 class QuotaNode:
-    """A ClusterQueue or a cohort: what it has, lends and borrows."""
+    """A ClusterQueue or a cohort, with its own, lent and borrowed quota."""
 
     quotas: dict[FlavorResource, Quota] = field(default_factory=dict)
     parent: "QuotaNode | None" = None
     children: "list[QuotaNode]" = field(default_factory=list)
     used: dict[FlavorResource, int] = field(default_factory=dict)
-    """By workloads of a ClusterQueue."""
+    """Used by workloads of a ClusterQueue."""
 
     def quota(self, resource: FlavorResource) -> Quota:
-        """What it has itself."""
+        """Its own quota."""
         return self.quotas.get(resource, _NONE)
 
     def subtree(self, resource: FlavorResource) -> int:
-        """What it has, with what those below lend."""
+        """Its own quota, with what those below lend."""
         total = self.quota(resource).nominal
         for child in self.children:
             lent = child.subtree(resource) - child.local(resource)
@@ -68,7 +68,7 @@ class QuotaNode:
         return total
 
     def available(self, resource: FlavorResource) -> int:
-        """What is left here and above; below zero where more was admitted than there is now."""
+        """What is left here and above; negative if more was admitted than exists now."""
         usage = self.usage(resource)
         if self.parent is None:
             return self.subtree(resource) - usage
@@ -85,7 +85,7 @@ class QuotaNode:
         return own + above
 
     def potential(self, resource: FlavorResource) -> int:
-        """The most that there could be."""
+        """The most that could be available."""
         if self.parent is None:
             return self.subtree(resource)
         local = self.local(resource)
@@ -104,15 +104,15 @@ class QuotaNode:
         return self.parent.root()
 
     def adopt(self, child: "QuotaNode") -> None:
-        """Have a ClusterQueue or a cohort below it."""
+        """Add a ClusterQueue or a cohort below it."""
         child.parent = self
         self.children.append(child)
 
 
 def quota_of(name: str, cluster: ClusterFacts, workloads: Sequence[Field] | None) -> QuotaNode:
-    """The quota of a ClusterQueue within its cohorts, with what Workloads use.
+    """The quota of a ClusterQueue within its cohorts, less what Workloads use.
 
-    Where `workloads` is None, what ClusterQueues report is used.
+    If `workloads` is None, uses what ClusterQueues report.
     """
     written_cohorts = _all(cluster, COHORT.key)
     cohorts = _quota_nodes(written_cohorts)
@@ -151,7 +151,7 @@ def cohort_of(queue: Field) -> str | None:
 
 
 def parents_of(cluster: ClusterFacts) -> dict[str, str]:
-    """The cohort above each cohort that is below one."""
+    """The parent of each cohort that has one."""
     parents = {}
     for cohort in _all(cluster, COHORT.key):
         parent = (cohort / "spec" / "parentName").text()
@@ -160,7 +160,7 @@ def parents_of(cluster: ClusterFacts) -> dict[str, str]:
 
 
 def _nest(cohorts: dict[str, QuotaNode], parents: Mapping[str, str]) -> None:
-    """Put cohorts below those that they name; one that nobody defined has no quota."""
+    """Nest cohorts below those that they name. An undefined cohort has no quota."""
     for name, parent_name in parents.items():
         if not parent_name:
             continue
@@ -201,7 +201,7 @@ def _amount(resource: str, quantity: Field) -> int | None:
 
 
 def _reported(reservations: Field) -> dict[FlavorResource, int]:
-    """What a ClusterQueue says that is reserved in it."""
+    """The reservations that a ClusterQueue reports."""
     reserved = {}
     for flavor in reservations.items():
         flavor_name = (flavor / "name").text() or ""
@@ -226,7 +226,7 @@ def _use(queues: dict[str, QuotaNode], workload: Field) -> None:
 
 
 def _used(workload: Field) -> Iterator[tuple[FlavorResource, int]]:
-    """The quota that an admitted Workload holds, without pods that need it no more."""
+    """The quota that an admitted Workload holds, without pods that no longer need it."""
     status = workload / "status"
     counts = _counts(workload / "spec" / "podSets", default=1)
     reclaimed = _counts(status / "reclaimablePods", default=0)
@@ -251,7 +251,7 @@ def _used(workload: Field) -> Iterator[tuple[FlavorResource, int]]:
 
 
 def _counts(entries: Field, *, default: int) -> dict[str | None, int]:
-    """By pod set: how many pods."""
+    """The number of pods in each pod set."""
     counts = {}
     for entry in entries.items():
         name = (entry / "name").text()

@@ -1,4 +1,4 @@
-"""What pod sets ask of Kueue, in the annotations of pod templates or in a Workload.
+"""The topology requests of pod sets, in annotations of pod templates or in a Workload.
 
 Rules and messages: Kueue 0.19, the webhooks of its job integrations (`ValidateTASPodSetRequest`,
 `ValidatePodSetGroupingTopology`).
@@ -35,9 +35,9 @@ _EXPLICIT: Final = (REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_REQUIRED, SLICE_SI
 _BOOLEANS: Final = frozenset(
     ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"]
 )
-"""What Go's ParseBool takes."""
+"""What Go's ParseBool accepts."""
 _FALSE: Final = frozenset(["0", "f", "F", "FALSE", "false", "False"])
-"""What it takes for false."""
+"""What it reads as false."""
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _MAX_NAME: Final = 63
 
@@ -68,14 +68,14 @@ class PodSetRequest:
     required: RequestedLevel | None = None
     preferred: RequestedLevel | None = None
     slices: tuple[Slices, ...] = ()
-    """Broadest first; the inner ones divide the outer ones."""
+    """Broadest first; inner layers divide outer ones."""
     group: str | None = None
     explicit: bool = True
-    """Whether it says anything of topology."""
+    """Whether it requests anything about topology."""
     is_refused: bool = False
-    """Whether no Kueue ever admits it, whatever room there is."""
+    """Whether no version of Kueue ever admits it."""
     doubts: tuple[str, ...] = ()
-    """What it asks for that is not modelled, and why that matters."""
+    """What it requests that is not checked, and why that matters."""
 
     @property
     def level(self) -> RequestedLevel | None:
@@ -105,7 +105,7 @@ class _Reader:
         self._doubts: list[str] = []
 
     def request(self) -> PodSetRequest:
-        """All of it; invalid values become findings and are left out."""
+        """The whole request. Invalid values are recorded as findings and left out."""
         self._check_one()
         is_refused = self._check_unconstrained()
         self._check_spreading()
@@ -131,7 +131,7 @@ class _Reader:
         return self._where / self._names[key]
 
     def _check_one(self) -> None:
-        """Note more than one of the annotations of which there can be one."""
+        """Note several annotations that exclude each other."""
         names = []
         present = 0
         for key in (REQUIRED, PREFERRED, UNCONSTRAINED):
@@ -140,12 +140,12 @@ class _Reader:
                 present += 1
         if present > 1:
             text = f"must not contain more than one topology annotation: [{', '.join(names)}]"
-            self._where.error("kueue/one-annotation", text, "keep the one that you mean")
+            self._where.error("kueue/one-annotation", text, "keep only one of them")
 
     def _check_unconstrained(self) -> bool:
-        """Note a value that is no boolean, or false; whether Kueue refuses it."""
+        """Note a value that is not a boolean, or is false. Returns whether Kueue rejects it."""
         field = self._at(UNCONSTRAINED)
-        rule, fix = "kueue/unconstrained", 'write "true", or remove it'
+        rule, fix = "kueue/unconstrained", 'set "true", or remove it'
         if self._strings:
             if not isinstance(field.value, str):
                 field.text()
@@ -156,29 +156,29 @@ class _Reader:
             is_false = field.value in _FALSE
         else:
             is_false = bool(field) and not field.flag(default=True)
-            fix = "write true, or remove it"
+            fix = "set true, or remove it"
         has_level = self._at(REQUIRED) or self._at(PREFERRED)
         if not is_false or has_level:
             return False
         if self._at(SLICE_REQUIRED) or self._at(SLICE_LAYERS):
             # Slices alone have the highest level, whatever this says.
-            field.warn(rule, f"{VERSION} ignores it beside slices; later versions refuse it", fix)
+            field.warn(rule, f"{VERSION} ignores it with slices; later versions reject it", fix)
             return False
-        text = f"{VERSION} takes it for a request without a level and never admits it"
-        field.error(rule, f"{text}; later versions refuse it", fix)
+        text = f"{VERSION} reads it as a request without a level and never admits it"
+        field.error(rule, f"{text}; later versions reject it", fix)
         return True
 
     def _check_spreading(self) -> None:
-        """Doubt what only later versions read."""
+        """Record doubts about fields that only later versions read."""
         field = self._where / SPREADING
         if field:
             self._doubts.append(
-                f"{field.path}: {VERSION} ignores it, and a later one may refuse domains by it "
+                f"{field.path}: {VERSION} ignores it; later versions may exclude domains by it "
                 "(TASTopologySpreading), which is not checked"
             )
 
     def _named(self, field: Field) -> RequestedLevel | None:
-        """The label key that it names; None where there is none, or no label key."""
+        """The label key that it names; None if missing or invalid."""
         rule = "kueue/label-name"
         key = field.text()
         if key is None:
@@ -214,14 +214,14 @@ class _Reader:
         return name
 
     def _one_layer(self) -> tuple[Slices, ...]:
-        """Slices of one level and size; none where either is missing or invalid."""
+        """Slices of one level and size; empty if either is missing or invalid."""
         level = self._at(SLICE_REQUIRED)
         size = self._at(SLICE_SIZE)
         rule = "kueue/slice-size"
         name = self._names[SLICE_REQUIRED]
         if level and not size:
             text = f"must be set when '{name}' is specified"
-            size.error(rule, text, "say how many pods share a domain")
+            size.error(rule, text, "set how many pods share a domain")
         if size and not level:
             text = f"may not be set when '{name}' is not specified"
             size.error(rule, text, f"set {name}, or remove it")
@@ -232,10 +232,10 @@ class _Reader:
         return (Slices(named, pods),)
 
     def _size(self, field: Field) -> int:
-        """A slice size; 0 where there is none, or an invalid one."""
+        """A slice size; 0 if missing or invalid."""
         if not field:
             return 0
-        rule, fix = "kueue/slice-size", "say how many pods share a domain"
+        rule, fix = "kueue/slice-size", "set how many pods share a domain"
         number = field.value
         if self._strings:
             text = field.text()
@@ -257,7 +257,7 @@ class _Reader:
         return number
 
     def _layers(self) -> tuple[Slices, ...]:
-        """Slices in slices; none where one of them is invalid."""
+        """Nested slices; empty if one of them is invalid."""
         layers = self._at(SLICE_LAYERS)
         for key in (SLICE_REQUIRED, SLICE_SIZE):
             if self._at(key):
@@ -266,8 +266,8 @@ class _Reader:
         parsed = self._parsed(layers)
         if any(layer / "sizes" for layer in parsed):
             self._doubts.append(
-                f"{layers.path}: sizes lists a size for each domain, which {VERSION} does not read "
-                "and which is not checked"
+                f"{layers.path}: sizes lists a size for each domain, which {VERSION} ignores and "
+                "which is not checked"
             )
             return ()
         slices = self._valid_layers(parsed)
@@ -297,7 +297,7 @@ class _Reader:
         return slices
 
     def _check_layer_size(self, field: Field, size: int, above: Sequence[int]) -> None:
-        """Note a size that does not divide the one around it, or is more than there are pods."""
+        """Note a size that does not divide the one around it, or exceeds the number of pods."""
         text = ""
         if not above:
             if size > self._set.count:
@@ -308,7 +308,7 @@ class _Reader:
             field.error(_LAYERS_RULE, text, "change one of them")
 
     def _parsed(self, layers: Field) -> list[Field]:
-        """The layers; in an annotation they are JSON, and their path is that of the annotation."""
+        """The layers. In an annotation they are JSON, with the path of the annotation."""
         parsed = layers
         if self._strings:
             text = layers.text()
@@ -316,7 +316,7 @@ class _Reader:
                 value = json.loads(text) if text else None
             except (ValueError, RecursionError) as error:
                 message = f"must be a valid JSON array: {error}"
-                fix = 'write [{"topology": "<label key>", "size": <pods>}, ...]'
+                fix = 'use [{"topology": "<label key>", "size": <pods>}, ...]'
                 layers.error(_LAYERS_RULE, message, fix)
                 return []
             parsed = Field(value, layers.path, layers.findings)
@@ -331,7 +331,7 @@ class _Reader:
 
 
 def _not_a_label_key(key: str) -> str:
-    """What Kubernetes says against a label key; empty: nothing."""
+    """Kubernetes' error for a label key; empty if it is valid."""
     prefix, slash, name = key.rpartition("/")
     if len(name) > _MAX_NAME:
         return f"name part must be no more than {_MAX_NAME} bytes"
@@ -350,7 +350,7 @@ def _not_a_label_key(key: str) -> str:
 
 
 def _check_repeated(field: Field, key: str, index_of: Mapping[str, int]) -> None:
-    """Note a level that another layer names already."""
+    """Note a level that another layer already names."""
     first = index_of.get(key)
     if first is not None:
         message = f"Duplicate value: {key} (also at index {first})"
@@ -369,7 +369,7 @@ def _grouped(requests: Iterable[PodSetRequest]) -> dict[str, list[PodSetRequest]
 def check_groups(requests: Iterable[PodSetRequest], *, by_webhook: bool) -> None:
     """Note what is wrong with the groups that pod sets form, of a leader and its workers.
 
-    `by_webhook`: whether the webhook of the workload's kind refuses what is no such group.
+    `by_webhook`: whether the webhook of the workload's kind rejects other groups.
     """
     for name, members in _grouped(requests).items():
         if len(members) == _PAIR:
@@ -383,7 +383,7 @@ def check_groups(requests: Iterable[PodSetRequest], *, by_webhook: bool) -> None
 
 
 def doubted_groups(requests: Iterable[PodSetRequest]) -> list[str]:
-    """Groups that no webhook refuses, and that are no leader with its workers.
+    """Groups that no webhook rejects, but that are not a leader with its workers.
 
     A group of one pod set is placed as if it were in none.
     """
@@ -402,7 +402,7 @@ def doubted_groups(requests: Iterable[PodSetRequest]) -> list[str]:
 
 def _note_no_pair(name: str, members: Sequence[PodSetRequest]) -> None:
     text = f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)"
-    fix = f"let two pod sets have the group name {name!r}"
+    fix = f"use the group name {name!r} on exactly two pod sets"
     for request in members:
         _group_name(request).error("kueue/group-pair", text, fix)
 
@@ -425,11 +425,11 @@ def _check_has_leader(one: PodSetRequest, other: PodSetRequest) -> None:
     )
     for request in (one, other):
         field = _group_name(request)
-        field.error("kueue/group-leader", text, "one of the two is the leader, a single pod")
+        field.error("kueue/group-leader", text, "one of the two must be the leader, a single pod")
 
 
 def _check_same_nodes(one: PodSetRequest, other: PodSetRequest) -> None:
-    """Note a leader that asks for other nodes than its workers."""
+    """Note a leader that selects other nodes than its workers."""
     leader, workers = one.pod_set, other.pod_set
     if leader.count >= workers.count:
         leader, workers = workers, leader
@@ -440,7 +440,7 @@ def _check_same_nodes(one: PodSetRequest, other: PodSetRequest) -> None:
         "Kueue 0.19 looks for the leader's node by the node selector, "
         "affinity and tolerations of the workers, "
         "and these differ",
-        f"write the same as in {(workers.template / 'spec').path}",
+        f"set the same as in {(workers.template / 'spec').path}",
     )
 
 
@@ -450,7 +450,7 @@ def _note_level_unlike(name: str, request: PodSetRequest, partner: PodSetRequest
         "kueue/group-levels",
         f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with "
         f"'{partner.where.path}' in group '{name}'",
-        "write the same annotation on both",
+        "set the same annotation on both",
     )
 
 

@@ -1,8 +1,8 @@
-"""What Kueue counts against quota of what pods request: `resources` of its manager's Configuration.
+"""Which requests of pods Kueue counts against quota: `resources` of its manager's Configuration.
 
 Rules: Kueue 0.19 (pkg/workload/workload.go: dropExcludedResources, applyResourceTransformations;
-pkg/scheduler/flavorassigner: quotaCheckStrategy). Room on nodes is what the pods request all the
-same.
+pkg/scheduler/flavorassigner: quotaCheckStrategy). Room on nodes still depends on the pods' real
+requests.
 """
 
 from collections.abc import Sequence
@@ -22,29 +22,29 @@ _MINUS: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """What is counted for one resource: its outputs, for each unit of it."""
+    """The outputs that are counted for each unit of one resource."""
 
     resource: str
     outputs: tuple[tuple[str, Fraction], ...]
     is_replaced: bool = False
-    """Whether the resource itself counts no longer."""
+    """Whether the resource itself is no longer counted."""
     multiplied_by: str = ""
-    """Another resource of the pod, whose amount multiplies the outputs; empty: none."""
+    """Another resource of the pod, whose amount multiplies the outputs; empty if none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRules:
-    """What of a pod's requests counts against quota."""
+    """Which requests of a pod count against quota."""
 
     excluded_prefixes: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
     ignores_undeclared: bool = False
     """`quotaCheckStrategy: IgnoreUndeclared`: what no quota covers is not checked."""
     is_known: bool = False
-    """Whether the Configuration was read; False: these are Kueue's defaults."""
+    """Whether the Configuration was read; False for Kueue's defaults."""
 
     def counted(self, requests: Sequence[tuple[str, int]]) -> dict[str, int]:
-        """What counts of the requests of a pod, in the units of `amount`."""
+        """The counted requests of a pod, in the units of `amount`."""
         kept = {}
         for resource, requested in requests:
             if not resource.startswith(self.excluded_prefixes):
@@ -70,13 +70,13 @@ class ResourceRules:
 
 
 DEFAULT_RULES: Final = ResourceRules()
-"""Those of a Configuration that says nothing of resources."""
+"""The rules of a Configuration without `resources`."""
 
 
 def resource_rules(cluster: ClusterFacts) -> ResourceRules:
-    """The rules of the manager's Configuration, or Kueue's defaults where it was not read.
+    """The rules of the manager's Configuration, or Kueue's defaults if it was not read.
 
-    An earlier release may leave its own behind; of two that differ none is known to count.
+    An earlier release may leave its own behind; if two differ, neither is used.
     """
     read = []
     for document in cluster.objects.get(CONFIGURATION, ()):
@@ -107,7 +107,7 @@ def _read(resources: Field) -> ResourceRules:
 
 
 def _transformation(written: Field) -> Transformation | None:
-    """One transformation; None where it is malformed, as Kueue does not start with it."""
+    """One transformation; None if it is malformed, because Kueue does not start with it."""
     resource = (written / "input").text()
     if resource is None:
         return None
@@ -126,7 +126,7 @@ def _transformation(written: Field) -> Transformation | None:
 
 
 def _quantity(written: Field) -> Fraction | None:
-    """A quantity, which may be negative, to a thousandth; None where it is malformed."""
+    """A quantity, which may be negative, to a thousandth; None if malformed."""
     value = written.value
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         return None

@@ -1,9 +1,9 @@
 """How Kueue admits a workload.
 
-A flavor for each resource by quota, then nodes of its topology, and the next flavor. Source: Kueue
-0.19 (pkg/scheduler/flavorassigner, podset_reducer.go, cluster_queue.go) with its default feature
-gates, without victims to preempt. A workload that finds no room in one flavor is tried in the next
-one that has quota.
+It chooses a flavor for each resource by quota, then nodes of its topology, else the next flavor.
+Source: Kueue 0.19 (pkg/scheduler/flavorassigner, podset_reducer.go, cluster_queue.go) with its
+default feature gates, without victims to preempt. A workload without room in one flavor is tried in
+the next one with quota.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -40,14 +40,16 @@ from toposcope.text import plural
 _Key = TypeVar("_Key")
 
 _MOST_EVALUATIONS: Final = 200_000
-"""How often a node may be looked at for a pod set. Copies beyond that are left to the search for
-room, which knows equal pods."""
+"""How many nodes may be tried for a pod set.
+
+Further copies are left to the search for room, which handles identical pods.
+"""
 
 _MOST_ORDERED: Final = 4
-"""Pod sets that are tried in every order."""
+"""The most pod sets that are tried in every order."""
 _ORDER_UNKNOWN: Final = (
-    f"{VERSION} takes the pod sets of a pod group in the order of a hash that is not known, "
-    "and whether it finds room for all of them depends on it"
+    f"{VERSION} places the pod sets of a pod group in the order of an unknown hash, and whether "
+    "all of them fit depends on that order"
 )
 _CONFIGURATION: Final = (
     "Kueue's Configuration was not read (resources.transformations, excludeResourcePrefixes, "
@@ -56,7 +58,7 @@ _CONFIGURATION: Final = (
 
 
 class _Mode(IntEnum):
-    """How a request meets the quota of a flavor, the best first."""
+    """How a request fits the quota of a flavor, best first."""
 
     FIT = 0
     BORROWS = 1
@@ -71,11 +73,11 @@ class _Refusal:
     text: str
     no_flavor: bool = False
     is_certain: bool = True
-    """False: what was not read may allow it."""
+    """False if something unread may allow it."""
 
 
 _Tried = list[dict[str, int]]
-"""By pod set and resource: the number of the flavor that was assigned last; -1 after the last one.
+"""The index of the flavor that was assigned last, by pod set and resource; -1 after the last one.
 """
 
 
@@ -90,16 +92,16 @@ class KueueAdmission:
     held: Held
     """What admitted workloads hold; a node's `free` is already without what they hold there."""
     own: frozenset[tuple[str, str]] = frozenset()
-    """The Workloads that are this one, already admitted: what they hold is free."""
+    """The admitted Workloads of this document: what they hold is free for it."""
     copies: int = 1
-    """How many workloads of this kind are admitted one after the other."""
+    """How many identical workloads are admitted one after the other."""
     rules: ResourceRules = DEFAULT_RULES
-    """What counts against quota."""
+    """The requests that count against quota."""
     is_order_known: bool = True
-    """Whether Kueue takes the pod sets in this order."""
+    """Whether Kueue uses this order of pod sets."""
 
     def decide(self, nodes: Sequence[OfferedNode], *, emptied: bool = False) -> Decision:
-        """What Kueue does with all copies, in whatever order it takes the pod sets."""
+        """Kueue's decision on all copies, for every possible order of the pod sets."""
         if self.is_order_known:
             return self._decide_in_order(nodes, emptied=emptied)
         if len(self.pod_sets) > _MOST_ORDERED:
@@ -140,7 +142,7 @@ class KueueAdmission:
         return with_places(decision, admitted, nodes)
 
     def _refused(self, refusal: _Refusal, copy: int) -> Decision:
-        """The decision where a copy is not admitted, after so many that were."""
+        """The decision if a copy is not admitted, after `copy` that were."""
         text = refusal.text
         if copy:
             text = f"after {copy} of {self.copies} copies: {text}"
@@ -169,23 +171,23 @@ class _Cycle:
     """By pod set and resource."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     busy: _Refusal | None = None
-    """What lacks now and may be there later."""
+    """What is missing now and may be available later."""
     result: "AdmittedCopy | _Refusal" = _Refusal("")
 
     def use(self, member: int, flavor: Flavor, resource: str, amount: int) -> None:
-        """Have a pod set take so much of a resource from a flavor."""
+        """Charge an amount of a resource to a flavor for a pod set."""
         self.flavors[member][resource] = flavor
         _add(self.usage, {(flavor.name, resource): amount})
 
 
 @dataclass(frozen=True, slots=True)
 class _FlavorQuota:
-    """Whether a flavor has quota for what is requested of it."""
+    """Whether a flavor has quota for a request."""
 
     flavor: Flavor
     mode: _Mode = _Mode.FIT
     lacks: str = ""
-    """What lacks, where it is busy or never enough."""
+    """What is missing, if the quota is in use or too small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ class _Choice:
 
     flavor: Flavor
     number: int
-    """The number of the last flavor that was looked at; -1 after the last one."""
+    """The index of the last flavor that was tried; -1 after the last one."""
     busy: _Refusal | None = None
 
 
@@ -207,7 +209,7 @@ class _GroupRequest:
     amounts: Mapping[str, int]
     """By resource."""
     first: int
-    """The number of the first flavor to try."""
+    """The index of the first flavor to try."""
 
 
 class _Trial:
@@ -230,10 +232,10 @@ class _Trial:
         self._last: dict[FlavorResource, int] = {}
         """What the last copy used."""
         self.notes: list[str] = []
-        """On copies that are admitted with fewer pods."""
+        """Notes on copies that are admitted with fewer pods."""
 
     def admit(self) -> AdmittedCopy | _Refusal:
-        """Admit one copy; flavor after flavor, as long as one is left to try."""
+        """Admit one copy, trying flavors as long as one is left."""
         pod_sets = self._admission.pod_sets
         counts = [pod_set.pods.count for pod_set in pod_sets]
         flavors = sum(len(group.flavors) for group in self._queue.groups)
@@ -255,7 +257,7 @@ class _Trial:
         return _most_telling(refusals)
 
     def _reduced(self, counts: Sequence[int], tried: _Tried) -> AdmittedCopy | _Refusal | None:
-        """Admit it with as many pods as fit, where it allows fewer; None: that does not help."""
+        """Admit it with as many pods as fit, if it allows fewer; None if that does not help."""
         fewer = self._most_that_fit(counts, tried)
         if fewer is None:
             return None
@@ -271,7 +273,7 @@ class _Trial:
         return result
 
     def _most_that_fit(self, counts: Sequence[int], tried: _Tried) -> list[int] | None:
-        """The pods of each pod set, found by bisection as Kueue does; None: not even the least."""
+        """The pods of each pod set, found by bisection as in Kueue; None if none fit."""
         spare = self._spare(counts)
         total = sum(spare)
         if not total:
@@ -301,7 +303,7 @@ class _Trial:
         return spare
 
     def _would_fit(self, counts: Sequence[int], tried: _Tried) -> bool:
-        """Whether so many pods are admitted; nothing stays assigned."""
+        """Whether these pods would be admitted. Nothing stays assigned."""
         used = dict(self._used)
         result = self._attempt(counts, tried).result
         if isinstance(result, _Refusal):
@@ -350,7 +352,7 @@ class _Trial:
         return pod_set.explicit or self._queue.only_topologies
 
     def lacks_quota(self, copies: int) -> str:
-        """What more copies like the last one lack in its flavor, where the queue has no other."""
+        """What further identical copies lack in the queue's only flavor."""
         if not copies or len(self._queue.flavors) != 1:
             return ""
         quotas = self._queue.available
@@ -391,7 +393,7 @@ class _Trial:
         return None
 
     def _choose_flavors(self, cycle: _Cycle, members: Sequence[int]) -> _Refusal | None:
-        """Give these pod sets the same flavors; the refusal where there are none."""
+        """Assign these pod sets the same flavors. Returns the refusal if there are none."""
         total: dict[str, int] = {}
         for member in members:
             requests = self._requests(member, cycle.counts[member])
@@ -404,9 +406,9 @@ class _Trial:
         return None
 
     def _give(self, cycle: _Cycle, member: int, choices: Mapping[str, _Choice]) -> None:
-        """Give a pod set the flavors of what it requests.
+        """Assign a pod set the flavors of its requests.
 
-        A member of a group that requests nothing gets those with a topology.
+        A member of a group without requests gets those with a topology.
         """
         requests = self._requests(member, cycle.counts[member])
         next_tried = cycle.next_tried[member]
@@ -538,7 +540,7 @@ class _Trial:
         )
 
     def _mismatch(self, flavor: Flavor, asked: _GroupRequest) -> str:
-        """Why Kueue passes the flavor over for these pod sets, in its words where it has some."""
+        """Why Kueue skips the flavor for these pod sets, in its words if it has some."""
         for member in asked.members:
             pod_set = self._admission.pod_sets[member]
             mismatch = self._topology_mismatch(flavor, asked.group, pod_set)
@@ -634,7 +636,7 @@ class _Trial:
         return leaves
 
     def _leaf_per_domain(self, nodes: Iterable[OfferedNode], levels: Sequence[str]) -> list[Leaf]:
-        """The lowest domains as a whole, whatever taints and labels their nodes have."""
+        """The lowest domains as single leaves, ignoring taints and labels of their nodes."""
         free_in: dict[Path, dict[str, int]] = {}
         for node in nodes:
             labels = node.labels
@@ -651,7 +653,7 @@ class _Trial:
         return [Leaf(path, free, _any_pods) for path, free in free_in.items()]
 
     def _take_held(self, free_in: Mapping[Path, dict[str, int]]) -> None:
-        """Take what other admitted workloads hold from what is free in the domains."""
+        """Subtract what other admitted workloads hold in the domains."""
         for workload, held_in in self._admission.held.items():
             if workload in self._admission.own:
                 continue
@@ -691,7 +693,7 @@ def _is_exhausted(tried: _Tried) -> bool:
 
 
 def _most_telling(refusals: Sequence[_Refusal]) -> _Refusal:
-    """A lack of room is worth more words than a flavor that was none from the start."""
+    """The most informative refusal: a lack of room before an unsuitable flavor."""
     for refusal in refusals:
         if not refusal.no_flavor:
             return refusal
@@ -701,8 +703,8 @@ def _most_telling(refusals: Sequence[_Refusal]) -> _Refusal:
 def _less_than_a_slice(pod_set: OrderedPods, count: int) -> _Refusal:
     return _Refusal(
         f"{VERSION} would admit pod set {pod_set.pods.name} with {count} pods, "
-        "which is less than a slice, "
-        "and its own API refuses that: raise job-min-parallelism to the slice size",
+        "which is less than a slice, so its own API rejects it: raise job-min-parallelism to the "
+        "slice size",
         no_flavor=True,
     )
 
@@ -734,7 +736,7 @@ def _in_flavor(pod_set: OrderedPods, count: int, flavor: Flavor) -> OrderedPods:
 
 
 def _node_mismatch(flavor: Flavor, pod_set: OrderedPods) -> str:
-    """What the flavor's taints and labels say against the pods; empty: nothing."""
+    """The mismatch of the flavor's taints and labels with the pods; empty if none."""
     own = pod_set.pods.node_filter
     tolerations = (*own.tolerations, *flavor.nodes.tolerations)
     for taint in flavor.taints:
@@ -761,10 +763,7 @@ def _any_pods(_: NodeFilter) -> bool:
 
 
 def _about(node_filter: NodeFilter, labels: Mapping[str, str]) -> NodeFilter:
-    """The part of a filter that is about these labels.
-
-    A term that says nothing of them makes all of the terms match.
-    """
+    """The part of a filter about these labels. A term without them makes all of the terms match."""
     selector = []
     for key, value in node_filter.selector:
         if key in labels:
@@ -785,11 +784,11 @@ def _no_room(result: Unassigned, pod_sets: Sequence[OrderedPods]) -> str:
         text = f"{VERSION} finds no nodes for pod set {result.pod_set}: {room}"
         least = pod_sets[0].least
         if least:
-            text += f", and at least {least} have to start (job-min-parallelism)"
+            text += f", and at least {least} must start (job-min-parallelism)"
         return text
     if result.fits >= result.wanted:
         room = "no domain has room for it with its leader"
     return (
-        f"{VERSION} assigns pod sets one after the other and takes none back: "
-        f"when it comes to pod set {result.pod_set} {room}"
+        f"{VERSION} assigns pod sets one after the other without backtracking: at pod set "
+        f"{result.pod_set} {room}"
     )

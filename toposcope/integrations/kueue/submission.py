@@ -1,4 +1,4 @@
-"""What Kueue refuses of a job as a whole, before its queue counts.
+"""What Kueue rejects in a job as a whole, before its queue matters.
 
 Rules and messages: Kueue 0.19 (pkg/controller/jobframework/validation.go, the webhooks of
 pkg/controller/jobs/job, rayjob and raycluster, MaxPodSets).
@@ -16,7 +16,7 @@ _RAY_JOB: Final = ("ray.io", "RayJob")
 _ELASTIC: Final = frozenset(
     [_JOB, ("ray.io", "RayCluster"), _RAY_JOB, ("ray.io", "RayService")],
 )
-"""What may be an elastic job."""
+"""The kinds that may be elastic jobs."""
 _PAIRS_CHECKED: Final = frozenset(
     [
         JOBSET,
@@ -27,7 +27,7 @@ _PAIRS_CHECKED: Final = frozenset(
         ("ray.io", "RayService"),
     ]
 )
-"""The kinds whose webhook wants a group of pod sets to be a leader and its workers."""
+"""The kinds whose webhook requires a group of pod sets to be a leader and its workers."""
 _MOST_POD_SETS: Final = 18
 _MOST_POD_SETS_BEFORE: Final = 8
 """The same before Kueue 0.19."""
@@ -35,24 +35,24 @@ _HEAD: Final = "head"
 
 
 def checks_pairs(root: Field) -> bool:
-    """Whether the webhook of this kind looks at the groups of pod sets."""
+    """Whether the webhook of this kind checks the groups of pod sets."""
     return kind_of(root.value) in _PAIRS_CHECKED
 
 
 def is_elastic(root: Field) -> bool:
-    """Whether it is an elastic job, whose Workload is replaced where it grows."""
+    """Whether it is an elastic job, whose Workload is replaced when it grows."""
     annotation = root / "metadata" / "annotations" / api.ELASTIC
     return annotation.text() == "true"
 
 
 def is_left_alone(root: Field) -> bool:
-    """Whether Kueue leaves it to somebody else: a RayJob on a cluster that exists."""
+    """Whether Kueue does not manage it: a RayJob on an existing cluster."""
     selector = root / "spec" / "clusterSelector"
     return kind_of(root.value) == _RAY_JOB and bool(selector.value)
 
 
 def held_back_by(root: Field) -> str:
-    """What keeps the workload out of its queue for now; empty: nothing."""
+    """What keeps the workload out of its queue for now; empty if nothing."""
     gates = (root / "metadata" / "annotations" / api.GATED_BY).text()
     if gates:
         return f"Kueue admits it only after its annotation {api.GATED_BY} ({gates}) is removed"
@@ -63,7 +63,7 @@ def held_back_by(root: Field) -> str:
 
 
 def check_submission(root: Field, structure: Structure) -> bool:
-    """Note why Kueue refuses the object, if it does; whether it does."""
+    """Note why Kueue rejects the object. Returns whether it does."""
     before = len(root.findings)
     _check_pod_sets(root, structure)
     if is_elastic(root):
@@ -78,17 +78,17 @@ def _check_pod_sets(root: Field, structure: Structure) -> None:
     spec = root / "spec"
     if count > _MOST_POD_SETS:
         text = f"it has {count} pod sets, and a Workload must have at most {_MOST_POD_SETS} items"
-        spec.error("kueue/pod-sets", text, "merge roles that are alike, or make several jobs")
+        spec.error("kueue/pod-sets", text, "merge similar roles, or create several jobs")
     elif count > _MOST_POD_SETS_BEFORE:
         text = (
             f"it has {count} pod sets, and before Kueue 0.19 a Workload has at most "
             f"{_MOST_POD_SETS_BEFORE}"
         )
-        spec.warn("kueue/pod-sets", text, "update Kueue, or merge roles that are alike")
+        spec.warn("kueue/pod-sets", text, "update Kueue, or merge similar roles")
 
 
 def _check_elastic(root: Field, structure: Structure) -> None:
-    """Note what an elastic job may not ask for."""
+    """Note what an elastic job may not request."""
     annotations = root / "metadata" / "annotations"
     elastic = annotations / api.ELASTIC
     rule = "kueue/elastic-job"
@@ -108,13 +108,13 @@ def _check_elastic(root: Field, structure: Structure) -> None:
     for pod_set in structure.sets:
         for key, mode in ((api.REQUIRED, "required"), (api.PREFERRED, "preferred")):
             text = f"{mode} topology is not supported with elastic jobs"
-            fix = f"ask for {api.UNCONSTRAINED}, or remove {api.ELASTIC}"
+            fix = f"use {api.UNCONSTRAINED}, or remove {api.ELASTIC}"
             if pod_set.annotations / key:
                 (pod_set.annotations / key).error(rule, text, fix)
 
 
 def _check_ray(root: Field) -> None:
-    """Note what Kueue does not take of KubeRay's objects."""
+    """Note what Kueue rejects in KubeRay's objects."""
     cluster = ray_cluster(root)
     if cluster is None:
         return

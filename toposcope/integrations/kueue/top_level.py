@@ -1,6 +1,6 @@
 """Nodes whose name is also the value of the topology's top level.
 
-Kueue 0.14 to 0.19.0 keeps both in one table, and leaves such a node out of every placement
+Kueue 0.14 to 0.19.0 keeps both in one table, and ignores such a node in every placement
 (kueue#14009; fixed in 0.19.1 and in later patches of 0.18 and 0.17).
 """
 
@@ -18,7 +18,7 @@ _MOST_NAMED: Final = 3
 
 
 def named_like_their_domain(topology: TopologyLevels, view: ClusterView) -> Iterator[Finding]:
-    """The finding that nodes of a topology are named like their domain of the top level."""
+    """A finding if nodes of a topology have the name of their top-level domain."""
     keys = topology.keys
     if len(keys) < 2 or keys[-1] != HOSTNAME:  # noqa: PLR2004 - a level above the host
         return
@@ -36,12 +36,12 @@ def named_like_their_domain(topology: TopologyLevels, view: ClusterView) -> Iter
         severity="warning",
         field="",
         message=(
-            f"Kueue 0.14 to 0.19.0 leaves out {len(names)} {nodes} ({listing(names, _MOST_NAMED)}) "
+            f"Kueue 0.14 to 0.19.0 ignores {len(names)} {nodes} ({listing(names, _MOST_NAMED)}) "
             f"whose {HOSTNAME} is also the value of {top}, the top level of Topology "
             f"{topology.name} (kueue#14009)"
         ),
         fix=(
-            f"update Kueue to 0.19.1 or the newest patch of 0.18 or 0.17, or take {top} out of the "
-            "Topology"
+            f"update Kueue to 0.19.1 or the newest patch of 0.18 or 0.17, or remove {top} from "
+            "the Topology"
         ),
     )

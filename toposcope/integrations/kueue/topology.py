@@ -23,7 +23,8 @@ from toposcope.integrations.kueue.api import GROUP, TOPOLOGIES, VERSION
 VERSIONS: Final = TOPOLOGIES.versions
 _MAX_LEVELS_V1ALPHA1: Final = 8
 _IMMUTABLE_VERSIONS: Final = VERSIONS[1:]
-"""The versions of the API in which levels never change; in the newest one they do since Kueue 0.20.
+"""The versions of the API with immutable levels; in the newest one they can change since Kueue
+0.20.
 """
 
 
@@ -33,8 +34,8 @@ def write(topology: TopologyLevels, version: str = VERSIONS[0]) -> dict[str, Any
     count = len(levels)
     if version == VERSIONS[-1] and count > _MAX_LEVELS_V1ALPHA1:
         raise ExportError(
-            f"there are {count} levels, and Kueue's v1alpha1 takes {_MAX_LEVELS_V1ALPHA1}; "
-            "use --without or v1beta2"
+            f"there are {count} levels, and Kueue's v1alpha1 allows {_MAX_LEVELS_V1ALPHA1}; use "
+            "--without or v1beta2"
         )
     entries = [{"nodeLabel": level.key} for level in levels]
     return topology_object(
@@ -64,7 +65,9 @@ def _note_changed_levels(root: Field, keys: Sequence[str], before: Sequence[str]
     version = str((root / "apiVersion").value).rpartition("/")[2]
     are_of_hosts = list(keys[-1:]) == list(before[-1:]) == [HOSTNAME]
     if are_of_hosts and version not in _IMMUTABLE_VERSIONS:
-        text = f"Kueue before 0.20 refuses it: field is immutable; later ones keep {HOSTNAME} last"
+        text = (
+            f"Kueue before 0.20 rejects it: field is immutable; later versions keep {HOSTNAME} last"
+        )
         levels.warn(rule, text, f"before 0.20 {RECREATE}")
         return
     levels.error(rule, "field is immutable", RECREATE)
@@ -82,7 +85,7 @@ def _read_flavor(root: Field, cluster: ClusterFacts, before: Field | None) -> Re
 
 
 def _check_flavor_topology(root: Field, topology: str, cluster: ClusterFacts) -> None:
-    """Whether a flavor that names a topology has node labels, and the topology exists."""
+    """Check that a flavor with a topology has node labels and that the topology exists."""
     spec = root / "spec"
     node_labels = spec / "nodeLabels"
     if not node_labels.texts():
@@ -100,17 +103,17 @@ def _check_flavor_topology(root: Field, topology: str, cluster: ClusterFacts) ->
 
 
 def _check_flavor_unchanged(spec: Field, before: Field) -> None:
-    """Note changes that Kueue refuses where the flavor had a topology."""
+    """Note changes that Kueue rejects if the flavor had a topology."""
     if not before / "topologyName":
         return
-    rule, fix = "kueue/flavor-immutable", "make a new ResourceFlavor"
+    rule, fix = "kueue/flavor-immutable", "create a new ResourceFlavor"
     topology = spec / "topologyName"
     if topology.value != (before / "topologyName").value:
         topology.error(rule, "topologyName is immutable when topologyName is set", fix)
     for name in ("nodeLabels", "tolerations"):
         field = spec / name
         if field.value != (before / name).value:
-            text = f"Kueue before 0.20 refuses it: {name} are immutable when topologyName is set"
+            text = f"Kueue before 0.20 rejects it: {name} are immutable when topologyName is set"
             field.warn(rule, text, f"before 0.20 {fix}")
 
 

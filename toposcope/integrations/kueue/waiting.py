@@ -1,6 +1,7 @@
 """Why a workload waits for Kueue.
 
-Its queue leads to a flavor with a topology, the queues are active, and Kueue says why it waits.
+Checks that its queue has a flavor with a topology and that the queues are active, and reads Kueue's
+own reason.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,13 +48,13 @@ _GATES: Final = {
 
 
 def _check(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
-    """From the workload's queue name to the flavors of its ClusterQueue."""
+    """Follow the workload's queue name to the flavors of its ClusterQueue."""
     if not any(demand.system == "Kueue" for demand in workload.workloads):
         return
     name = queue_name(workload)
     if name is None:
         yield features.unknown(
-            "the workload names no queue, so the flavors that Kueue would use are unknown"
+            "the workload sets no queue name, so the flavors that Kueue would use are unknown"
         )
         return
     namespace = workload.namespace
@@ -110,7 +111,7 @@ def _check_flavors(
     why = workload.store.why_unknown(FLAVORS)
     if why:
         return features.unknown(
-            f"cannot tell whether the flavors of ClusterQueue {name} have a topology: {why}"
+            f"cannot check whether the flavors of ClusterQueue {name} have a topology: {why}"
         )
     offered = []
     for flavor in flavors:
@@ -122,7 +123,7 @@ def _check_flavors(
             offered.append(f"{flavor} (topology {topology})")
     if offered:
         return features.passed(f"ClusterQueue {name} offers {', '.join(offered)}")
-    there_are = ", ".join(flavors) or "the queue has none"
+    there_are = ", ".join(flavors) or "the queue has no flavors"
     return features.failed(
         f"no flavor of ClusterQueue {name} has a topology, so Kueue cannot keep its pods together",
         f"set spec.topologyName on a ResourceFlavor ({there_are})",

@@ -58,15 +58,17 @@ FLAVORS_UNKNOWN: Final = (
     "the queue's flavors are not known: their nodes, taints and quota are not checked"
 )
 _QUEUE_FIRST: Final = "levels and room are not checked until the queue is fixed"
-_REFUSED: Final = "Kueue refuses the workload as it is, whatever room there is"
-_LEFT_ALONE: Final = "Kueue leaves a RayJob with a clusterSelector alone: it runs on that cluster"
+_REFUSED: Final = "Kueue rejects the workload as written, even on an empty cluster"
+_LEFT_ALONE: Final = (
+    "Kueue does not manage a RayJob with a clusterSelector: it runs on that cluster"
+)
 _FLAVORS_APART: Final = (
-    "no topology has all of these levels, and which flavor each pod set gets is not known"
+    "no topology has all of these levels, and it is unknown which flavor each pod set gets"
 )
 _MOST_DIGITS: Final = 9
-"""The digits of a number of pods."""
+"""The longest number of pods that is read, in digits."""
 _UNLIMITED: Final = 1 << 62
-"""More quota than there can be."""
+"""More quota than any cluster has."""
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -117,7 +119,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 def _checked(submitted: "_Submitted", notes: list[str], *, is_refused: bool) -> Reading:
-    """The reading of what is submitted, where Kueue may refuse it or do what is not modelled."""
+    """The reading of a submitted workload, with what Kueue may reject or do differently."""
     requests = submitted.requests
     by_webhook = checks_pairs(submitted.root)
     check_groups(requests, by_webhook=by_webhook)
@@ -135,7 +137,7 @@ def _checked(submitted: "_Submitted", notes: list[str], *, is_refused: bool) -> 
 
 
 def _doubted(reading: Reading, doubts: Iterable[str]) -> Reading:
-    """The reading, which is not sure to lead to a placement for these reasons."""
+    """The reading, marked as uncertain for these reasons."""
     doubt = "; ".join(doubts)
     workload = reading.workload
     if not doubt or workload is None:
@@ -161,7 +163,7 @@ class _Place:
 
     flavor: Flavor
     topology: TopologyLevels | None = None
-    """None: it has none that counts."""
+    """None if it has none that counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +313,7 @@ def _in_queue(submitted: _Submitted, queue: Queue, notes: list[str]) -> Reading:
 
 
 def _without_topology(queue: Queue) -> list[_Place]:
-    """The flavors on which Kueue assigns no nodes."""
+    """The flavors without a topology, on which Kueue assigns no nodes."""
     places = []
     for flavor in queue.flavors:
         if flavor.topology is None:
@@ -356,7 +358,7 @@ def _of_any_queue(
 
 
 def _any_queue(flavor: Flavor, requests: list[PodSetRequest]) -> Queue:
-    """A queue that stands for an unknown one: its flavor has more quota than there can be."""
+    """A placeholder for an unknown queue: its flavor has more quota than any cluster."""
     quota: dict[tuple[str, str], int] = {}
     for request in requests:
         for resource, _ in request.pod_set.pods.requests:
@@ -378,15 +380,15 @@ class _FlavorsOfQueue:
 
     places: list[_KnownPlace]
     are_apart: bool = False
-    """Whether there are none, and each pod set may get one of its own."""
+    """Whether no flavor has all levels, but each pod set may get a flavor of its own."""
 
 
 def _flavors(
     requests: list[PodSetRequest], queue: Queue, cluster: ClusterFacts, notes: list[str]
 ) -> _FlavorsOfQueue:
-    """The flavors whose topologies have every level that is named, in order.
+    """The flavors whose topologies have every requested level, in order.
 
-    What keeps others out is noted.
+    Notes why others are excluded.
     """
     if not queue.has_topologies:
         _note_no_topology(requests, queue)
@@ -404,7 +406,7 @@ def _flavors(
 def _complete(
     requests: Iterable[PodSetRequest], places: Sequence[_KnownPlace]
 ) -> list[_KnownPlace]:
-    """The flavors that have every level; a level that none has is noted."""
+    """The flavors that have every level. Notes each level that no flavor has."""
     named = [asked.level for asked in _asked_levels(requests)]
     for level in named:
         _check_level(level, places)
@@ -420,9 +422,9 @@ def _topologies_of(places: Iterable[_KnownPlace]) -> list[TopologyLevels]:
 
 
 def _have_flavors(requests: Iterable[PodSetRequest], topologies: Iterable[TopologyLevels]) -> bool:
-    """Whether each pod set has a topology with all levels that it names, in the right order.
+    """Whether each pod set has a topology with all of its levels in the right order.
 
-    False where none names a level.
+    False if no pod set requests a level.
     """
     requests = list(requests)
     if not any(_asked_levels(requests)):
@@ -441,7 +443,7 @@ def _have_flavors(requests: Iterable[PodSetRequest], topologies: Iterable[Topolo
 def _known_places(
     flavors: Iterable[Flavor], cluster: ClusterFacts, notes: list[str]
 ) -> list[_KnownPlace]:
-    """The flavors whose topologies are known; those of other topologies are noted."""
+    """The flavors whose topologies are known. Notes the others."""
     places = []
     unknown: dict[str, None] = {}
     for flavor in flavors:
@@ -454,7 +456,7 @@ def _known_places(
         else:
             places.append(_KnownPlace(flavor, topology))
     for name in unknown:
-        notes.append(f"the levels of Topology {name} are not known: its flavor is left out")
+        notes.append(f"the levels of Topology {name} are unknown, so its flavor is left out")
     return places
 
 
@@ -493,7 +495,7 @@ def _note_no_topology(requests: list[PodSetRequest], queue: Queue) -> None:
 
 
 def _workload(root: Field) -> tuple[Structure, list[PodSetRequest]]:
-    """A Kueue Workload names its pod sets itself."""
+    """Read a Kueue Workload, which lists its pod sets itself."""
     requests = []
     written_sets = root / "spec" / "podSets"
     for written in written_sets.items():
@@ -508,7 +510,7 @@ def _workload(root: Field) -> tuple[Structure, list[PodSetRequest]]:
 
 
 def _check_places(root: Field, structure: Structure, *, queued: bool) -> None:
-    """Whether there is a queue, and whether the annotations are where Kueue reads them."""
+    """Check that there is a queue, and that the annotations are where Kueue reads them."""
     kind = kind_of(root.value)[1]
     if not queued:
         _warn_no_queue(root, kind)
@@ -524,16 +526,16 @@ def _warn_no_queue(root: Field, kind: str) -> None:
     label = root / "metadata" / "labels" / api.QUEUE_NAME
     label.warn(
         "kueue/queue-name",
-        "without a queue Kueue leaves the workload alone, and its annotations have no effect",
+        "Kueue does not manage a workload without a queue, so its annotations have no effect",
         f"label the {kind} with {api.QUEUE_NAME} "
         "(not needed where Kueue manages jobs without a queue name)",
     )
 
 
 def _check_own_annotations(root: Field, kind: str, pod_sets: Sequence[PodSet]) -> None:
-    """Warn of annotations of the workload that belong into its pod template.
+    """Warn about annotations of the workload that belong in its pod template.
 
-    One that all pod templates repeat has its effect there.
+    An annotation that all pod templates repeat takes effect there.
     """
     for key in api.ANNOTATIONS:
         annotation = root / "metadata" / "annotations" / key
@@ -551,14 +553,13 @@ def _check_own_annotations(root: Field, kind: str, pod_sets: Sequence[PodSet]) -
 
 
 def _check_alone(pod_set: PodSet, kind: str) -> None:
-    """Note annotations that have no effect, because Kueue admits each pod by itself."""
+    """Note annotations that have no effect because Kueue admits each pod separately."""
     for key in (api.REQUIRED, api.PREFERRED):
         annotation = pod_set.annotations / key
         if annotation:
             annotation.warn(
                 "kueue/each-pod-alone",
-                f"Kueue admits each pod of a {kind} by itself, "
-                "so this keeps no two of them together",
+                f"Kueue admits each pod of a {kind} separately, so this keeps no pods together",
                 "use a StatefulSet, Job or LeaderWorkerSet for pods that belong together",
             )
 
@@ -582,14 +583,14 @@ def _check_remainders(requests: Iterable[PodSetRequest]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _AskedLevel:
-    """A level that is named, for the whole set or for its slices."""
+    """A requested level, of the whole set or of its slices."""
 
     level: RequestedLevel
     of_slices: bool = False
 
 
 def _asked_levels(requests: Iterable[PodSetRequest]) -> Iterator[_AskedLevel]:
-    """Every level that is named."""
+    """Every requested level."""
     for request in requests:
         if request.level:
             yield _AskedLevel(request.level)
@@ -600,16 +601,16 @@ def _asked_levels(requests: Iterable[PodSetRequest]) -> Iterator[_AskedLevel]:
 def _candidates(
     requests: list[PodSetRequest], cluster: ClusterFacts, notes: list[str]
 ) -> list[TopologyLevels]:
-    """The topologies that have every level that is named, in the right order."""
+    """The topologies that have every requested level, in the right order."""
     asked = list(_asked_levels(requests))
     if not asked:
         return []
     topologies = list(cluster.topologies.values())
     if not topologies:
         if cluster.knows_topologies:
-            text = "there is no Topology that a ResourceFlavor could name"
+            text = "there is no Kueue Topology, so no ResourceFlavor can use one"
             asked[0].level.field.error("kueue/topology-exists", text, cluster.missing(""))
-        notes.append("no topology is known: levels and room are not checked")
+        notes.append("no topology is known, so levels and room are not checked")
         return []
 
     missing = _check_levels(asked, topologies)
@@ -627,7 +628,7 @@ def _candidates(
 
 
 def _check_levels(asked: Iterable[_AskedLevel], topologies: Sequence[TopologyLevels]) -> bool:
-    """Note the levels that no topology has; whether there are any."""
+    """Note the levels that no topology has. Returns whether there are any."""
     missing = False
     for named in asked:
         key = named.level.key
@@ -652,10 +653,7 @@ def _warn_no_common_topology(named: Sequence[RequestedLevel]) -> None:
 
 
 def _ordered(requests: list[PodSetRequest], complete: list[TopologyLevels]) -> list[TopologyLevels]:
-    """The topologies whose order the requests keep to.
-
-    Where there is none, an error says what is wrong.
-    """
+    """The topologies whose order the requests follow. If there is none, records an error."""
     ordered = []
     for topology in complete:
         if not any(_disorder(request, topology) for request in requests):
@@ -677,7 +675,7 @@ class _Disorder:
     outer: RequestedLevel
 
     def note(self) -> None:
-        """Say so where the inner one is named."""
+        """Record the error at the field of the inner level."""
         inner, outer = self.inner.key, self.outer.key
         self.inner.field.error(
             "kueue/slice-level",
@@ -687,7 +685,7 @@ class _Disorder:
 
 
 def _disorder(request: PodSetRequest, topology: TopologyLevels) -> _Disorder | None:
-    """Two levels of a request in the wrong order; layers of slices may not even be equal."""
+    """Two levels of a request in the wrong order. Layers of slices must not be equal either."""
     outer = request.level
     may_be_equal = True
     for slices in request.slices:
@@ -720,7 +718,7 @@ def _on(flavor: Flavor, pod_set: PodSet) -> PodSet:
 
 
 def _least(root: Field, pod_set: PodSet) -> int | None:
-    """The fewest pods that the set may be admitted with; None: all of them."""
+    """The fewest pods that the set may be admitted with, or None if all are needed."""
     kind = kind_of(root.value)
     if kind == api.WORKLOADS.key:
         for written in (root / "spec" / "podSets").items():
@@ -742,7 +740,7 @@ def _min_parallelism(annotation: Field, count: int) -> int | None:
     least = whole_number(text) if len(text) < _MOST_DIGITS else 0
     if 0 < least < count:
         return least
-    fix = "write how many pods would do, in quotes"
+    fix = "set the fewest pods that the job can run with, in quotes"
     annotation.error("kueue/min-parallelism", f"should be between 0 and {count - 1}", fix)
     return None
 

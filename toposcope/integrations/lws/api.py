@@ -21,11 +21,14 @@ EXCLUSIVE: Final = _PREFIX + "exclusive-topology"
 SUBGROUP_EXCLUSIVE: Final = _PREFIX + "subgroup-exclusive-topology"
 SET_OF: Final = _PREFIX + "name"
 GROUP_INDEX: Final = _PREFIX + "group-index"
-"""Labels of a pod: its set, and which of its groups."""
+"""Labels of a pod: its LeaderWorkerSet, and the index of its group."""
 GROUP_KEY: Final = _PREFIX + "group-key"
 """Label of a pod in an exclusive group: its anti-affinity is against pods with this label."""
 SUBGROUP_KEY: Final = _PREFIX + "subgroup-key"
 """The same for an exclusive sub-group."""
+SUBGROUP_INDEX: Final = _PREFIX + "subgroup-index"
+SIZE: Final = _PREFIX + "size"
+"""Annotation of a pod: how many pods its group has."""
 
 
 def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRequest]:

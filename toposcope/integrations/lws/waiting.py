@@ -53,7 +53,7 @@ class _LeaderWorkerSet(Waiting):
 
 
 def _leader(workload: WaitingWorkload, pod: ViewedPod) -> ViewedPod | None:
-    """The leader of the pod's group; None: it has no node."""
+    """The leader of the pod's group, or None while it has no node."""
     for mate in workload.placed:
         is_of_group = mate.labels.get(GROUP_INDEX) == pod.labels.get(GROUP_INDEX)
         if is_of_group and mate.labels.get(_WORKER_INDEX) == "0":

@@ -24,10 +24,10 @@ from toposcope.integrations.lws.api import (
 )
 
 LEADER_EXCLUDED: Final = "LeaderExcluded"
-"""The `subGroupPolicyType` in which the leader is in no sub-group."""
+"""The `subGroupPolicyType` that keeps the leader out of the sub-groups."""
 _SIZE_RULE: Final = "leaderworkerset/subgroup-size"
 _NO_LABEL: Final = "node does not have topology label: "
-"""LeaderWorkerSet's controller means to print the key here and prints nothing."""
+"""LeaderWorkerSet's controller means to print the key after this, but prints nothing."""
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
@@ -111,7 +111,10 @@ def _can_be_exclusive(
         return False
 
     if sub_level == group_level:
-        text = f"sub-groups cannot have a {sub_level.domain} each and share the one of their group"
+        text = (
+            f"sub-groups cannot each have their own {sub_level.domain} and share the "
+            f"{sub_level.domain} of their group"
+        )
         fix = "name a narrower label here, or remove exclusive-topology"
         annotation.error("leaderworkerset/subgroup-level", text, fix)
         return False
@@ -130,7 +133,7 @@ def sub_group_policy(root: Field) -> Field:
 def sub_groups(
     structure: Structure, size: int, *, leader_excluded: bool
 ) -> tuple[tuple[tuple[Pods, ...], int], ...]:
-    """The sub-groups of one group: their pods, and how many are alike.
+    """The sub-groups of one group: their pods, and how many sub-groups are identical.
 
     The leader belongs to the first one, as an extra pod where size - 1 is divisible; or to none
     (`LeaderExcluded`). Source: SubGroupPolicy in the LeaderWorkerSet API; one scheduler
@@ -154,7 +157,7 @@ def sub_groups(
 
 
 class _Occupied:
-    """Domains that hold groups already: pods stay off them."""
+    """Domains that already hold groups, so other groups avoid them."""
 
     def __init__(self, cluster: ClusterFacts, namespace: str) -> None:
         self._cluster = cluster
@@ -164,7 +167,7 @@ class _Occupied:
         self.holders: list[Holder] = []
 
     def add(self, level: Level | None, pod_label: str) -> None:
-        """Keep off the domains of a level that hold pods with the label."""
+        """Avoid the domains of a level that hold pods with the label."""
         if level is None:
             return
 
@@ -183,7 +186,7 @@ class _Occupied:
         )
 
     def kept_off(self, pods: Sequence[Pods]) -> tuple[Pods, ...]:
-        """The pods, on other nodes than those."""
+        """The pods, excluded from the nodes of these domains."""
         kept = []
         for kind in pods:
             restricted = kind
@@ -194,7 +197,7 @@ class _Occupied:
 
 
 def _group(asked: _Asked, occupied: _Occupied) -> Group:
-    """The group of a set, as many times as there are replicas, off the domains of others."""
+    """The group of a set, once for each replica, outside the domains of others."""
     structure = asked.structure
     occupied.add(asked.group_level, GROUP_KEY)
     occupied.add(asked.sub_level, SUBGROUP_KEY)
@@ -242,7 +245,7 @@ def _with_sub_groups(group: Group, asked: _Asked, occupied: _Occupied, sub_level
 
 
 def _sub_group_size(root: Field, before: Field | None) -> int:
-    """How many pods a sub-group has; 0 where there are none, or where the number is invalid."""
+    """How many pods a sub-group has; 0 if there are none or the number is invalid."""
     policy = sub_group_policy(root)
     field = policy / "subGroupSize"
     if before is not None:
@@ -253,7 +256,7 @@ def _sub_group_size(root: Field, before: Field | None) -> int:
     value = field.value
     if isinstance(value, int) and not isinstance(value, bool) and value < 1:
         text = "subGroupSize must be equal or greater than 1"
-        field.error(_SIZE_RULE, text, "write how many pods share a domain")
+        field.error(_SIZE_RULE, text, "set the number of pods that share a domain")
         return 0
 
     size = field.number(0)
@@ -267,7 +270,7 @@ def _sub_group_size(root: Field, before: Field | None) -> int:
 
 
 def _check_divisible(policy: Field, size: int, total: int) -> None:
-    """Check that groups of so many pods can be cut into sub-groups of this size."""
+    """Check that groups of `total` pods can be split into sub-groups of this size."""
     field = policy / "subGroupSize"
     fix = f"of {total} pods, one of them the leader"
     workers = total - 1

@@ -30,7 +30,7 @@ def _write(node: ExportedNode, options: ExportOptions) -> ExportedFile:
     except MatrixError as error:
         raise ExportError(f"node {node.name}: {error}") from error
 
-    notes = [f"not known: {fact}" for fact in file.unknown]
+    notes = [f"unknown: {fact}" for fact in file.unknown]
     return ExportedFile(file.text, tuple(notes))
 
 

@@ -1,8 +1,8 @@
 """NCCL's topology XML of one node, as `NCCL_TOPO_FILE` takes it.
 
-It is made from what the node's agent wrote down. The form is that of NCCL's own dump
+It is built from the annotation that the node's agent publishes. The form is that of NCCL's own dump
 (`NCCL_TOPO_DUMP_FILE`; src/graph/xml.cc and topo.cc of NCCL). NCCL fills in what a file leaves out
-from the machine it runs on, so nothing is guessed here: what is not known is left out, and listed.
+from the machine it runs on, so nothing is guessed here: unknown facts are left out and listed.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -26,9 +26,9 @@ _SWITCH_CLASS: Final = "0x068000"
 _HIDDEN_SWITCH: Final = "fffffff:ff:ff.0"
 """What NCCL writes for an NVSwitch whose address the GPU does not report."""
 _ARCHITECTURES: Final = {"amd64": "x86_64", "arm64": "arm64", "ppc64le": "ppc64"}
-"""Kubernetes' names to NCCL's."""
+"""Kubernetes' names of CPU architectures, with NCCL's."""
 SPEEDS: Final = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe", 6: "64.0 GT/s PCIe"}
-"""PCIe generation to the link speed as Linux and NCCL write it."""
+"""The link speed of each PCIe generation, as Linux and NCCL write it."""
 _WORD_BITS: Final = 32
 _WORD_MASK: Final = 0xFFFFFFFF
 _MAX_ATTRIBUTE: Final = 254
@@ -44,27 +44,27 @@ _ALWAYS_UNKNOWN: Final = (
     ),
     "speed, port and GUID of NICs, PCI vendor and device numbers (NCCL asks the machine)",
     (
-        "addresses of PCI switches: those at ffff:ff:* are made up, "
-        "in the places where the matrix shows that switches are"
+        "addresses of PCI switches: those at ffff:ff:* are placeholders for the switches that "
+        "the matrix implies"
     ),
-    "whether two GPUs that NVLink connects also share a PCI switch, unless a NIC near both tells",
-    "PHB apart from NODE: NCCL has one CPU for both",
+    "whether two GPUs connected by NVLink also share a PCI switch, unless a NIC near both shows it",
+    "PHB as distinct from NODE: NCCL has one CPU for both",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class NcclTopology:
-    """The file, and what is not known of the node."""
+    """The file, and what is unknown about the node."""
 
     text: str
     unknown: tuple[str, ...]
-    """One sentence each; they stand in the file too."""
+    """One phrase each; the file lists them too."""
 
 
 def write(
     node: str, matrix: NodeMatrix, interconnect: str | None, arch: str | None, pcie: int | None
 ) -> NcclTopology:
-    """The topology of a node. Raises ExportError when its matrix is not known.
+    """The topology of a node. Raises ExportError when its matrix is unknown.
 
     `interconnect` is the label that says whether NVLinks end in switches, `arch` Kubernetes' name
     of the CPU architecture, `pcie` the PCIe generation of all links, which the annotation does not
@@ -72,15 +72,14 @@ def write(
     """
     if matrix.links is None:
         raise ExportError(
-            f"node {node}: the matrix was too large for the annotation; there is nothing to write"
+            f"node {node}: its topology matrix was too large for the annotation, so there is no "
+            "topology to write"
         )
     _check_addresses(node, matrix.devices)
 
     unknown = _unknown(interconnect, arch, pcie)
     if any(device.kind == _DATA_DIRECT for device in matrix.devices):
-        unknown += (
-            "Data Direct functions of NICs: they are left out (NCCL asks the driver for them)",
-        )
+        unknown += ("Data Direct functions of NICs: left out (NCCL asks the driver for them)",)
 
     root = ET.Element("system", version="1")
     root.append(ET.Comment(_comment(node, unknown)))
@@ -117,14 +116,14 @@ def _unknown(interconnect: str | None, arch: str | None, pcie: int | None) -> tu
         )
     if interconnect is None:
         unknown.append(
-            "whether NVLinks end in NVSwitches (no label gpu.topology/interconnect): "
-            "they are left out"
+            "whether NVLinks end in NVSwitches (no label gpu.topology/interconnect): NVLinks are "
+            "left out"
         )
     return tuple(unknown)
 
 
 def _comment(node: str, unknown: Sequence[str]) -> str:
-    lines = [f" {node}, from the annotation gpu.topology/matrix. Not known from it:"]
+    lines = [f" {node}, from the annotation gpu.topology/matrix. Unknown:"]
     for fact in unknown:
         lines.append(f"- {fact}")
     text = "\n  ".join(lines)
@@ -138,13 +137,13 @@ class DeviceGroup:
     """Devices below one port of a CPU, by their position in the matrix."""
 
     numa: int
-    """-1: not known, as NCCL writes it."""
+    """-1, as NCCL writes it, if unknown."""
     switches: tuple[tuple[int, ...], ...]
     """The devices that share a switch; several such switches hang from one above them."""
 
 
 def groups_of(devices: Sequence[MatrixDevice], links: LinkMatrix) -> list[DeviceGroup]:
-    """The devices by the switches that they share (PIX) and those above these (PXB)."""
+    """The devices by the switches that they share (PIX) and by the switches above those (PXB)."""
     groups = []
     everything = range(len(devices))
     for members in _joined(everything, links, {PIX, PXB}):
@@ -158,9 +157,9 @@ def groups_of(devices: Sequence[MatrixDevice], links: LinkMatrix) -> list[Device
 
 
 def _numa_of(devices: Iterable[MatrixDevice]) -> int:
-    """The NUMA node of devices behind the same switch, -1 if none tells it.
+    """The NUMA node of devices behind the same switch, -1 if no device reports it.
 
-    Firmware may not tell it of each card.
+    Firmware may not report it for each card.
     """
     for device in devices:
         if device.numa is not None:
@@ -220,7 +219,7 @@ class _Writer:
                     self._group(cpu, group)
 
     def _cpus(self, numa: int) -> str:
-        """The kernel's list of the CPUs of a NUMA node; empty if no device tells it."""
+        """The kernel's list of the CPUs of a NUMA node; empty if no device reports it."""
         for device in self._devices:
             if device.numa == numa and device.cpus:
                 return device.cpus
@@ -291,7 +290,7 @@ def _nvlink(gpu: ET.Element, target: str, count: int, target_class: str) -> None
 
 
 def cpu_mask(cpus: str) -> str | None:
-    """The kernel's list of CPUs as a mask, `0-3,32` as `00000001,0000000f`; None: it is no list."""
+    """The kernel's list of CPUs as a mask, `0-3,32` as `00000001,0000000f`; None if malformed."""
     mask = 0
     try:
         for cpu in parse_list(cpus):

@@ -20,7 +20,7 @@ from toposcope.integrations.osmo.topology import (
 
 
 class _OsmoConfiguration(Configuration):
-    """Pools, of whose topology keys OSMO makes Topologies, and the schedulers of backends."""
+    """Pools, whose topology keys become Topologies, and the schedulers of backends."""
 
     plain_field = "topology_keys"
     plain_title = "OSMO's topology_keys"
@@ -44,9 +44,9 @@ class _OsmoConfiguration(Configuration):
 
 
 def _with_pool(cluster: ClusterFacts, pool: TopologyLevels) -> ClusterFacts:
-    """The facts with a pool's names for the levels of its Topology.
+    """The facts, with a pool's names for the levels of its Topology.
 
-    Topology keys without a pool stand for a Topology themselves.
+    Topology keys without a Topology are used as one.
     """
     if not pool.name:
         topology = replace(pool, name=topology_of(""))

@@ -1,10 +1,10 @@
-"""The PodGroup of one OSMO task group: what was asked for, and where OSMO's tree differs.
+"""One OSMO task group: what it requests, and where the PodGroup that OSMO creates differs.
 
 OSMO sorts a task's
 requirements by the pool's order and makes a path of groups of them, so a group is the same one only
 below the same groups. Source: OSMO's PodGroupTopologyBuilder (2026-08). It takes the first
 requirement of a group for all, keeps only the last of a chain of single groups, joins the names of
-a path with `-`, and has no place for tasks without requirements.
+a path with `-`, and cannot express tasks without requirements.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ class TopologyRequirement:
     group: str
     required: bool
     level: Level | None
-    """None: the pool does not have the key, or is not known."""
+    """None if the pool does not have the key, or is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Branch:
     requirements: list[TopologyRequirement] = field(default_factory=list)
     """One of each of its tasks."""
     tasks: list[OsmoTask] = field(default_factory=list)
-    """The tasks that ask for nothing narrower."""
+    """The tasks that request nothing narrower."""
     below: dict[str, "Branch"] = field(default_factory=dict)
 
     @property
@@ -59,14 +59,14 @@ class Branch:
 
     @property
     def only_child(self) -> "Branch | None":
-        """The group below, when there is just one."""
+        """The group below, if there is exactly one."""
         if len(self.below) != 1:
             return None
         (child,) = self.below.values()
         return child
 
     def walk(self) -> Iterator["Branch"]:
-        """This one and all below it."""
+        """This group and all below it."""
         yield self
         for branch in self.below.values():
             yield from branch.walk()
@@ -93,7 +93,7 @@ def tree_of(tasks: Sequence[OsmoTask], pool: TopologyLevels) -> Branch:
 
 
 def group_of(branch: Branch, name: str) -> Group:
-    """What is asked for: a group that is required for one of its tasks stays together."""
+    """What the tasks request: a group stays together if one of its tasks requires it."""
     level = branch.requirements[0].level if branch.requirements else None
     below = []
     for child in branch.below.values():
@@ -114,9 +114,9 @@ def group_of(branch: Branch, name: str) -> Group:
 
 
 def check_differences(tasks: Field, name: str, root: Branch) -> None:
-    """Note where OSMO's PodGroup says something else.
+    """Note where OSMO's PodGroup differs from the request.
 
-    `tasks` is where the task group `name` stands.
+    `tasks` is the field of task group `name`.
     """
     for branch in root.walk():
         _check_mixed(branch)
@@ -128,8 +128,8 @@ def check_differences(tasks: Field, name: str, root: Branch) -> None:
         paths = f"{'/'.join(group.path)} and {'/'.join(other.path)}"
         other.requirements[0].field.error(
             "osmo/group-collision",
-            f"groups {paths} are both called {'-'.join(group.path)!r} by "
-            "OSMO, which fails with IndexError or takes them for one",
+            f"groups {paths} both get the name {'-'.join(group.path)!r} in OSMO, which fails with "
+            "IndexError or merges them",
             "choose group names without '-'",
         )
 
@@ -146,21 +146,21 @@ def _check_mixed(branch: Branch) -> None:
     first.field.warn(
         "osmo/mixed-requirement",
         f"group {first.group!r} is both required and preferred; "
-        f"OSMO uses the first of its tasks: {used}",
+        f"OSMO follows the first of its tasks: {used}",
         "write the same requirementType in every resource of the group",
     )
 
 
 def _warn_of_lost(branch: Branch, kept: Branch, name: str) -> None:
-    """Note at the first task that requires the group that OSMO keeps another one instead."""
+    """Note, at the first task that requires the group, that OSMO keeps another group instead."""
     lost_key = branch.requirements[0].key
     kept_key = kept.requirements[0].key
     required = next(requirement for requirement in branch.requirements if requirement.required)
     required.field.warn(
         "osmo/required-lost",
-        f"required {lost_key!r} is lost for tasks of {name!r}: "
-        f"OSMO writes only preferred {kept_key!r} into the PodGroup",
-        f"make {kept_key!r} required too, or leave it out",
+        f"OSMO drops required {lost_key!r} for tasks of {name!r}: it writes only preferred "
+        f"{kept_key!r} into the PodGroup",
+        f"make {kept_key!r} required too, or remove it",
     )
 
 
@@ -168,13 +168,13 @@ def _warn_without_requirements(tasks: Field, root: Branch) -> None:
     names = ", ".join([task.name for task in root.tasks])
     where = "may be placed anywhere"
     if root.only_child:
-        where = "are put under the constraint of the others"
-    fix = "give every task of the group a topology, or put these into a group of their own"
+        where = "get the constraint of the others"
+    fix = "give every task of the group a topology, or move these tasks to a group of their own"
     tasks.warn("osmo/without-requirements", f"tasks without topology {where}: {names}", fix)
 
 
 def lost(root: Branch) -> Iterator[tuple[Branch, Branch]]:
-    """Required groups of which nothing is left, each with the preferred one kept instead.
+    """Required groups that OSMO drops, each with the preferred group that it keeps instead.
 
     From the root down a chain of single groups
     becomes one constraint on the whole PodGroup: its last one. A chain that begins at a branching
@@ -208,7 +208,7 @@ def _chain(start: Branch) -> list[Branch]:
 
 
 def _collisions(root: Branch) -> Iterator[tuple[Branch, Branch]]:
-    """Different groups that get one name."""
+    """Different groups that get the same name."""
     by_name: dict[str, Branch] = {}
     for branch in root.walk():
         other = by_name.setdefault("-".join(branch.path), branch)

@@ -1,4 +1,4 @@
-"""Fills in one template, in a process of its own: whatever the template does ends with it.
+"""Fills in one template, in a process of its own: nothing that the template does outlives it.
 
 The parent sends the template and its values as JSON on standard input, and reads the text, or why
 there is none, from standard output. Time and memory are limited before the template is read; the
@@ -14,23 +14,23 @@ from typing import Any, Final
 _CPU_SECONDS: Final = 3
 _MEMORY_BYTES: Final = 512 << 20
 _MOST_CHARACTERS: Final = 4 << 20
-"""A text that is longer is no workflow that OSMO takes."""
+"""OSMO accepts no longer workflow."""
 
 
 def main() -> None:
-    """Answer one question."""
+    """Render the template on standard input, and print the answer."""
     _limit(resource.RLIMIT_CPU, _CPU_SECONDS)
     _limit(resource.RLIMIT_AS, _MEMORY_BYTES)
     question = json.load(sys.stdin)
     try:
         answer = _answer(question["template"], question["values"], question["mark"])
     except (MemoryError, RecursionError):
-        answer = {"error": "takes too much memory"}
+        answer = {"error": "uses too much memory"}
     json.dump(answer, sys.stdout)
 
 
 def _limit(kind: int, most: int) -> None:
-    """Set a limit of this process, unless there is a lower one."""
+    """Set a limit of this process, unless a lower one is set."""
     _, hard = resource.getrlimit(kind)
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
@@ -38,9 +38,9 @@ def _limit(kind: int, most: int) -> None:
 
 
 def _answer(template: str, values: dict[str, Any], mark: str) -> dict[str, Any]:
-    """The text, or why there is none; `missing` are the names that have no value.
+    """The text, or why there is none; `missing` are the names without a value.
 
-    A name that is only written into the text gets a mark there.
+    A name that is only printed into the text leaves a mark there.
     """
     try:
         import jinja2  # noqa: PLC0415 - after the limits
@@ -64,7 +64,7 @@ def _answer(template: str, values: dict[str, Any], mark: str) -> dict[str, Any]:
 
 
 def _missing_as(mark: str) -> Any:
-    """The type of a name without a value: its mark where it is written, else an error."""
+    """The type of a name without a value: it prints as its mark, and any other use is an error."""
     from jinja2 import StrictUndefined  # noqa: PLC0415 - after the limits
     from jinja2.utils import missing  # noqa: PLC0415 - same
 
@@ -77,12 +77,12 @@ def _missing_as(mark: str) -> Any:
 
 
 def _joined(pieces: Any) -> dict[str, Any]:
-    """The text, unless it is too long."""
+    """The text. Raises an error if it is too long."""
     taken: list[str] = []
     length = 0
     for piece in pieces:
         taken.append(piece)
         length += len(piece)
         if length > _MOST_CHARACTERS:
-            return {"error": f"makes more than {_MOST_CHARACTERS >> 20} MiB of text"}
+            return {"error": f"renders to more than {_MOST_CHARACTERS >> 20} MiB of text"}
     return {"text": "".join(taken)}

@@ -1,4 +1,4 @@
-"""The scheduler that keeps OSMO's tasks together: KAI. Only this file of OSMO's names it."""
+"""The scheduler that keeps OSMO's tasks together: KAI. No other file of OSMO names it."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from toposcope.integrations.kai import api
 
 TITLE: Final = "KAI"
 TYPE: Final = "kai"
-"""What a backend's `scheduler_settings` call it."""
+"""Its name in a backend's `scheduler_settings`."""
 TOPOLOGIES: Final = api.TOPOLOGIES
-"""What it reads the levels from: OSMO makes one of each pool."""
+"""The resource that it reads the levels from: OSMO creates one for each pool."""
 TOPOLOGY_RULE: Final = "osmo/kai-topology"

@@ -1,11 +1,11 @@
 """Workflows as templates: OSMO fills in `default-values` when one is submitted.
 
-Rules: OSMO 2026-08 (src/lib/utils/workflow.py, TemplateSpec): the sections are cut apart at the
-names that begin a line, the workflow is rendered with Jinja, where a name without a value is an
-error, and OSMO's own words in braces (`{{output}}`) stay as they are for the time of running.
+Rules: OSMO 2026-08 (src/lib/utils/workflow.py, TemplateSpec): a name at the beginning of a line
+starts a section, the workflow is rendered with Jinja, where a name without a value is an error, and
+OSMO's own words in braces (`{{output}}`) stay until the workflow runs.
 
-Values may also come with `osmo workflow submit --set`. Where one that is missing places no task,
-such as the address of an output, a mark stands for it.
+Values may also come with `osmo workflow submit --set`. A missing value that places no task, such as
+the address of an output, is replaced by a mark.
 """
 
 import json
@@ -31,7 +31,7 @@ _AT_RUNTIME: Final = re.compile(
 _MARK: Final = "NO-VALUE-FOR-"
 _MARKED: Final = re.compile(_MARK + r"([A-Za-z0-9_]{1,100})")
 _SECONDS: Final = 10.0
-"""How long a template may take with the start of its process."""
+"""How long a template may take, including the start of its process."""
 _RENDER: Final = "toposcope.integrations.osmo.render"
 
 
@@ -41,14 +41,14 @@ class _Template:
 
     workflow: str
     line: int
-    """Where the workflow begins, from 0."""
+    """The line at which the workflow begins, from 0."""
     values: str
 
 
 def expanded(text: bytes) -> bytes | None:
-    """The workflow as OSMO fills it in; None: it is no template of a workflow.
+    """The workflow as OSMO fills it in; None if this is not a workflow template.
 
-    Raises UnreadableDocumentError, where a value is missing with its name.
+    Raises UnreadableDocumentError, which names a missing value.
     """
     if not _may_be_one(text):
         return None
@@ -75,7 +75,7 @@ def expanded(text: bytes) -> bytes | None:
 
 
 def without_value(value: Any) -> list[str]:
-    """The names that have no value, whose marks are in a value of a workflow."""
+    """The names without a value whose marks are in a value of a workflow."""
     names: set[str] = set()
     pending = [value]
     while pending:
@@ -108,14 +108,14 @@ def _check_placing(filled_in: str) -> None:
 
 
 def _may_be_one(text: bytes) -> bool:
-    """Whether it has anything to fill in; cheap, for files of any kind."""
+    """Whether the text may have anything to fill in. A cheap test, for files of any kind."""
     if b"workflow:" not in text:
         return False
     return b"default-values:" in text or any(marker.encode() in text for marker in _MARKERS)
 
 
 def _cut(text: str) -> _Template | None:
-    """The sections of a template; None: it is no workflow, or has nothing to fill in."""
+    """The sections of a template; None if it is not a workflow or has nothing to fill in."""
     sections: dict[str, list[str]] = {}
     lines_of: list[str] = []
     starts: dict[str, int] = {}
@@ -157,7 +157,7 @@ def _values_of(template: _Template) -> dict[str, Any]:
 
 
 def _rendered(template: str, values: dict[str, Any]) -> dict[str, Any]:
-    """What the process that renders answers."""
+    """The answer of the process that renders the template."""
     program = f"import sys; sys.path[:] = {sys.path!r}; from {_RENDER} import main; main()"
     question = json.dumps({"template": template, "values": values, "mark": _MARK})
     try:
@@ -169,13 +169,13 @@ def _rendered(template: str, values: dict[str, Any]) -> dict[str, Any]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"takes longer than {_SECONDS:g} s"}
+        return {"error": f"takes longer than {_SECONDS:g} s to render"}
     except OSError as error:
         return {"error": f"cannot be rendered: {error.strerror}"}
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        return {"error": "takes too much time or memory"}
+        return {"error": "uses too much time or memory"}
     return answer
 
 
@@ -192,7 +192,7 @@ def _refusal(answer: dict[str, Any], template: _Template) -> UnreadableDocumentE
 
 
 def _without(names: Iterable[str]) -> UnreadableDocumentError:
-    """The refusal of a template that cannot be placed without these values."""
+    """The error for a template that cannot be placed without these values."""
     listed = ", ".join(names)
     return UnreadableDocumentError(
         f"this OSMO template has no value for {listed}: add it to {_VALUES}, or check what "

@@ -1,9 +1,9 @@
-"""OSMO's pools and backends: topology keys, and what an administrator should know about them.
+"""OSMO's pools and backends: topology keys, and what is wrong with them.
 
-They come as JSON or
-YAML, as `osmo config show POOL` prints and `osmo config update POOL` takes them: all pools under
-`pools`, an object of pools by name, or one pool. None of them is an object of the Kubernetes API.
-OSMO makes the scheduler's Topology of a pool's `topology_keys`, in their order.
+They come as JSON or YAML, as printed by `osmo config show POOL` and accepted by `osmo config update
+POOL`: all pools under `pools`, an object of pools by name, or one pool. None of them is an object
+of the Kubernetes API. OSMO makes the scheduler's Topology of a pool's `topology_keys`, in their
+order.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ from toposcope.integrations.framework.topologies import HOSTNAME_LAST, check_ord
 from toposcope.integrations.osmo import scheduler
 
 UNNAMED: Final = "cluster"
-"""A pool's name is not its topology's: this one stands for it."""
+"""The name used here for a pool's topology, which has a name of its own."""
 _KEYS: Final = "topology_keys"
 _SETTINGS: Final = "scheduler_settings"
 _MADE: Final = "osmo-pool"
@@ -47,8 +47,8 @@ def write(topology: TopologyLevels) -> dict[str, Any]:
 
 
 def read(document: Any) -> TopologyLevels:
-    """A pool's configuration, or that part of it. Raises UnreadableDocumentError."""
-    pool = decoded(document, _Pool, "pool of OSMO's with topology_keys")
+    """A pool's configuration, or its `topology_keys`. Raises UnreadableDocumentError."""
+    pool = decoded(document, _Pool, "OSMO pool with topology_keys")
     return TopologyLevels(
         UNNAMED, tuple(Level(entry.key, entry.label) for entry in pool.topology_keys)
     )
@@ -70,15 +70,15 @@ def pools_of(document: Mapping[str, Any]) -> Iterator[TopologyLevels]:
 
 
 def topology_of(pool: str) -> str:
-    """What the Topology is called that OSMO makes of a pool.
+    """The name of the Topology that OSMO creates for a pool.
 
-    Its real name has the backend's namespace in it, too.
+    Its real name also contains the backend's namespace.
     """
     return f"{_MADE}-{pool}-topology" if pool else f"{_MADE}-topology"
 
 
 def is_topology_of(name: str, pool: str | None) -> bool:
-    """Whether a Topology is OSMO's, of this pool; None: of any."""
+    """Whether OSMO created a Topology for this pool; for any pool if None."""
     suffix = f"-{pool}-topology" if pool else "-topology"
     return name.startswith(f"{_MADE}-") and name.endswith(suffix)
 
@@ -96,7 +96,7 @@ def schedulers_of(document: Mapping[str, Any]) -> dict[str, str]:
 def _named(root: Field, plural: str, having: str) -> Iterator[tuple[str, Field]]:
     """Objects with the property `having`, by name.
 
-    They are the document itself, the items of `plural`, or the document's own properties.
+    The document itself, the items of `plural`, or the document's own properties.
     """
     if having in root.value:
         yield (root / "name").text() or "", root
@@ -133,7 +133,7 @@ def _claims(document: Mapping[str, Any]) -> bool:
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
-    del before  # keys can be changed; OSMO makes the Topology anew
+    del before  # keys can be changed; OSMO creates the Topology again
     for name, pool in _named(root, "pools", _KEYS):
         _check_pool(name, pool, cluster)
     return Reading(subject="OSMO pools and backends")
@@ -155,23 +155,22 @@ def _check_pool(name: str, pool: Field, cluster: ClusterFacts) -> None:
             (entry / "label").error("osmo/pool-order", HOSTNAME_LAST, "move it to the end")
     labels = [(entry, (entry / "label").text() or "") for entry in entries]
     fix = "list the keys from coarse to fine"
-    check_order(labels, cluster, "osmo/pool-order", end="; OSMO takes the order as it is", fix=fix)
+    check_order(labels, cluster, "osmo/pool-order", end="; OSMO uses the order as written", fix=fix)
 
     if len(entries) > MAX_LEVELS:
         text = (
-            f"{scheduler.TITLE}'s Topology, which OSMO makes of these keys, "
-            f"takes {MAX_LEVELS} levels; "
-            f"here are {len(entries)}"
+            f"{scheduler.TITLE}'s Topology, which OSMO creates from these keys, allows "
+            f"{MAX_LEVELS} levels; the pool has {len(entries)}"
         )
-        keys.error("osmo/pool-keys", text, "leave out keys that no workflow uses")
+        keys.error("osmo/pool-keys", text, "remove the keys that no workflow uses")
 
     for entry, label in labels:
         if cluster.lacks_label(label):
             (entry / "label").warn(
                 "osmo/pool-label",
                 f"no node carries the label {label!r}; "
-                f"{scheduler.TITLE} leaves out nodes that lack a key of the pool, so no "
-                "workflow with topology starts",
+                f"{scheduler.TITLE} ignores nodes without all labels of the pool, so no workflow "
+                "with a topology starts",
                 did_you_mean(label, cluster.node_labels),
             )
 
@@ -213,7 +212,7 @@ def _check_unique(entries: list[Field]) -> None:
 
 
 def _repeated(entries: Iterable[Field], name: str) -> Iterator[tuple[Field, str]]:
-    """The entries that have the same value as one before them."""
+    """The entries that repeat the value of an earlier one."""
     seen: set[str] = set()
     for entry in entries:
         field = entry / name

@@ -1,4 +1,4 @@
-"""OSMO: what its workflows need of the pool that they name."""
+"""OSMO: what its workflows need from their pool."""
 
 from typing import Final
 

@@ -1,10 +1,9 @@
-"""OSMO's workflows: what the resource of each task asks of the topology of a pool.
+"""OSMO's workflows: what the resource of each task requests from the topology of a pool.
 
-Rules and messages: OSMO 2026-08 (pydantic's words for the shape of a document, then those of the
-submission and of the builder of PodGroups; the builder's own complaint about an unknown key is
-never reached, as the submission is first). Each group of tasks is a PodGroup, placed by itself when
-the tasks that it waits for are done. The keys of the pool come from its configuration, checked in
-the same run (`pool`).
+Rules and messages: OSMO 2026-08 (first pydantic's, on the form of the document, then those of the
+submission and of the PodGroup builder; the builder never reports an unknown key, because the
+submission does). Each group of tasks is a PodGroup, placed on its own when the tasks that it waits
+for are done. The keys of the pool come from its configuration, checked in the same run (`pool`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +35,7 @@ from toposcope.integrations.osmo.template import without_value
 from toposcope.integrations.osmo.topology import is_topology_of, topology_of
 
 _DEFAULT: Final = "default"
-"""The resource of a task that names none, and the group of a requirement that names none."""
+"""The resource of a task, and the group of a requirement, that name none."""
 _TYPES: Final = ("required", "preferred")
 _FIELDS: Final = ("key", "group", "requirementType")
 _RESOURCES: Final = {
@@ -46,21 +45,21 @@ _RESOURCES: Final = {
     "gpu": ALLOCATABLE_GPUS,
 }
 _ANY_NODES: Final = (
-    "which nodes the platforms of the pool may use is set in OSMO's pod templates and not known "
-    "here: all nodes count"
+    "OSMO's pod templates may restrict the pool's platforms to some nodes; they are unknown "
+    "here, so all nodes count"
 )
 _BY_ITSELF: Final = (
-    "OSMO places each group of tasks by itself; of several groups this is the hardest one to place"
+    "OSMO places each group of tasks separately; this is the group that is hardest to place"
 )
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """A workflow is no object of the Kubernetes API; its one property tells it."""
+    """Whether it is a workflow, which is not a Kubernetes object and has one property."""
     return "kind" not in document and isinstance(document.get("workflow"), dict)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
-    del before  # a workflow is submitted anew
+    del before  # a workflow is never updated
     workloads = _Workflow(root, cluster).workloads()
     if not workloads:
         return Reading(None)
@@ -74,11 +73,12 @@ READERS: Final = (SYSTEM,)
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """What is known of the pool that a workflow is for."""
+    """What is known about the pool of a workflow."""
 
     levels: TopologyLevels | None = None
     stand_in: bool = False
-    """Whether these are the levels of the cluster's only topology, as the pool's are not known."""
+    """Whether these are the levels of the cluster's only topology, because the pool's are unknown.
+    """
 
     @property
     def configured(self) -> TopologyLevels | None:
@@ -88,11 +88,11 @@ class _Pool:
 
 @dataclass(frozen=True, slots=True)
 class _TaskGroup:
-    """Tasks that OSMO makes one PodGroup of."""
+    """Tasks that OSMO puts into one PodGroup."""
 
     name: str
     field: Field
-    """Where its tasks stand."""
+    """The field with its tasks."""
     tasks: tuple[Field, ...]
 
 
@@ -118,7 +118,7 @@ class _Workflow:
             self._pods[name] = _pods(name, field)
 
     def _find_made_topology(self) -> str | None:
-        """The name of the Topology that OSMO has made of the pool."""
+        """The name of the Topology that OSMO has created for the pool."""
         if self._pool.levels and self._pool.stand_in:
             return self._pool.levels.name
         for name in self._cluster.topologies:
@@ -171,7 +171,7 @@ class _Workflow:
         return groups
 
     def _check_made_topology(self) -> bool:
-        """Whether the pool's Topology has all levels asked for; true if not known."""
+        """Whether the pool's Topology has all requested levels; True if unknown."""
         if not self._has_requirements or not self._cluster.knows_topologies:
             return True
 
@@ -185,8 +185,8 @@ class _Workflow:
                 return True
             text = f"{scheduler.TITLE}'s Topology {self._made_topology} lacks {', '.join(missing)}"
             fix = (
-                "OSMO makes it anew when the pool's topology_keys change: "
-                "osmo config show POOL NAME"
+                "OSMO creates it again when the pool's topology_keys change: osmo config show "
+                "POOL NAME"
             )
 
         text += ", so it starts no task with a requirement"
@@ -196,11 +196,11 @@ class _Workflow:
     def _fix_of_missing_topology(self) -> str:
         cluster = self._cluster
         if cluster.read[cluster.reads].served:
-            return "OSMO makes it of the pool's topology_keys: osmo config show POOL NAME"
+            return "OSMO creates it from the pool's topology_keys: osmo config show POOL NAME"
         return cluster.missing("")
 
     def _missing_keys(self, made_topology: str) -> list[str]:
-        """The label keys that are asked for and no level of the Topology has."""
+        """The requested label keys that are no level of the Topology."""
         topology = self._cluster.topologies[made_topology]
         missing = set()
         for requirements in self._requirements.values():
@@ -213,11 +213,11 @@ class _Workflow:
     def _advise_pool(self) -> None:
         pool, pools = self._flow / "pool", self._cluster.pools
         if pools:
-            text = "which of the pools given is meant is not known"
+            text = "it is unknown which of the given pools the workflow is for"
             pool.advise("osmo/pool-unknown", text, did_you_mean(str(pool.value), pools))
             return
         fix = "give its configuration with -f too: osmo config show POOL NAME > pool.json"
-        self._flow.advise("osmo/pool-unknown", "the topology keys of the pool are not known", fix)
+        self._flow.advise("osmo/pool-unknown", "the topology keys of the pool are unknown", fix)
 
     def _workload(
         self,
@@ -227,7 +227,7 @@ class _Workflow:
         alone: bool,
         topology_ready: bool,
     ) -> Workload:
-        """The workload of one group; `alone`: the workflow has no other."""
+        """The workload of one group; `alone` if it is the workflow's only group."""
         same_keys = _check_same_keys(group.field, tasks)
         asks = any(task.requirements for task in tasks)
         readable = same_keys and _have_levels(tasks)
@@ -262,8 +262,8 @@ class _Workflow:
             notes.append(_ANY_NODES)
         if self._pool.levels and self._pool.stand_in and asks:
             notes.append(
-                f"the pool's keys are not known: the levels of topology {self._pool.levels.name!r} "
-                "stand in for them"
+                "the pool's keys are unknown, so the levels of topology "
+                f"{self._pool.levels.name!r} are assumed"
             )
         if not alone:
             notes.append(_BY_ITSELF)
@@ -272,7 +272,9 @@ class _Workflow:
         missing = without_value(self._flow.value)
         if missing:
             names = ", ".join(missing)
-            notes.append(f"to submit this template, --set {names} too; no task is placed by it")
+            notes.append(
+                f"to submit this template, also --set {names}, which does not affect placement"
+            )
         return tuple(notes)
 
     def _task(self, task: Field) -> OsmoTask:
@@ -286,7 +288,7 @@ class _Workflow:
                 fix = f"add a resource {name}, or name one for task {(task / 'name').text()}"
             resource.error("osmo/resource-found", text, fix)
         elif not self._resources and name != _DEFAULT:
-            text = f"resource {name!r} is not there: the workflow has no resources"
+            text = f"resource {name!r} does not exist: the workflow has no resources"
             resource.error("osmo/resource-found", text, "add it to workflow.resources")
 
         without_requests = Pods(name, 1, ())
@@ -309,7 +311,7 @@ class _Workflow:
                 continue
 
             if key in keys:
-                text = f"{key!r} is listed twice; OSMO makes a group within its group"
+                text = f"{key!r} is listed twice; OSMO creates a group within its group"
                 key_field.warn("osmo/key-twice", text, "name each key once")
             keys.add(key)
             requirements.append(self._requirement(entry, key, resource))
@@ -329,7 +331,7 @@ class _Workflow:
         )
 
     def _level(self, field: Field, key: str, resource: str) -> Level | None:
-        """The level of a topology key; None if the pool does not have it, or is not known."""
+        """The level of a topology key; None if the pool does not have it, or is unknown."""
         if self._pool.levels is None:
             return None
 
@@ -350,7 +352,7 @@ class _Workflow:
 
 
 def _have_levels(tasks: Sequence[OsmoTask]) -> bool:
-    """Whether it is known for each requirement which level it means."""
+    """Whether the level of each requirement is known."""
     for task in tasks:
         for requirement in task.requirements:
             if requirement.level is None:
@@ -370,7 +372,7 @@ def _check_fields(entry: Field) -> None:
 
 
 def _pool(flow: Field, cluster: ClusterFacts) -> _Pool:
-    """The pool; where none is given, the cluster's only topology has to stand in for it."""
+    """The pool. If none is given, uses the levels of the cluster's only topology."""
     name = (flow / "pool").text()
     pools = list(cluster.pools.values())
     if name is None and len(pools) == 1:
@@ -433,7 +435,7 @@ def _check_same_keys(field: Field, tasks: Sequence[OsmoTask]) -> bool:
         f"Found different key sets: {sorted(key_sets)}. "
         "Either all tasks should have topology requirements with the same "
         "keys, or no tasks should have topology requirements.",
-        "name the same keys in the resource of every task; "
-        "a group name of its own keeps a task apart",
+        "name the same keys in the resource of every task; to keep a task apart, give it a group "
+        "of its own",
     )
     return False

@@ -1,4 +1,4 @@
-"""Run:ai's scheduler is a build of KAI: what it has from that. Only this file of Run:ai's names it.
+"""Run:ai's scheduler is a build of KAI: what they share. No other file of Run:ai names KAI.
 
 It reads KAI's annotations itself.
 """
@@ -10,7 +10,7 @@ from toposcope.integrations.kai import api
 
 TITLE: Final = "KAI"
 TOPOLOGIES: Final = api.TOPOLOGIES
-"""What it reads the levels from: Run:ai makes one of each network topology."""
+"""The resource that it reads the levels from: Run:ai creates one for each network topology."""
 NODE_POOL: Final = api.NODE_POOL
 TOPOLOGY: Final = api.TOPOLOGY
 PLACEMENTS: Final = api.PLACEMENTS
@@ -19,11 +19,11 @@ SEGMENT_SIZE: Final = api.SEGMENT_SIZE
 SEGMENT_REQUIRED: Final = api.SEGMENT_REQUIRED
 SEGMENT_PREFERRED: Final = api.SEGMENT_PREFERRED
 NOT_HERE: Final = frozenset({"kai/scheduler-name", "kai/no-level"})
-"""Rules that do not hold where Run:ai sets the scheduler, and adds levels where there are none."""
+"""Rules that do not apply, because Run:ai sets the scheduler and adds missing levels."""
 
 
 def system() -> System:
-    """Who reads the annotations."""
+    """The system that reads the annotations."""
     from toposcope.integrations.kai import workload  # noqa: PLC0415 - only for workloads
 
     return workload.SYSTEM

@@ -1,7 +1,7 @@
 """Run:ai's network topologies, as its API takes and returns them.
 
 A network topology is a name and node labels, the farthest first. Every node pool has one. Run:ai
-makes its scheduler's Topology of it, so the rules of that hold too.
+creates its scheduler's Topology from it, so the rules of that apply too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def read(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
 
     Raises UnreadableDocumentError.
     """
-    topology = decoded(document, _Topology, "network topology of Run:ai's")
+    topology = decoded(document, _Topology, "Run:ai network topology")
     levels = named_levels(topology.levels, catalogue=catalogue)
     return TopologyLevels(topology.name, levels)
 
@@ -78,7 +78,7 @@ def levels_of(document: Mapping[str, Any], domain_of: Mapping[str, str]) -> Topo
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """Whether it has a name and levels: it is no object of the Kubernetes API."""
+    """Whether it has a name and levels. It is not a Kubernetes object."""
     if "kind" in document or "name" not in document:
         return False
     return isinstance(document.get("levels"), list)
@@ -90,14 +90,14 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     if not name.text():
         name.error("runai/topology-name", "a network topology needs a name", "name it")
     if not cluster_id.text():
-        text = "the API takes no topology without the cluster"
-        cluster_id.advise("runai/topology-cluster", text, "add the cluster's id")
+        text = "the API rejects a topology without clusterId"
+        cluster_id.advise("runai/topology-cluster", text, "set clusterId to the cluster's id")
 
     levels = root / "levels"
     keys = _keys(levels)
     if before is not None and keys != _keys(before / "levels"):
         text = f"levels are immutable in {TITLE}'s Topology"
-        fix = "make a new network topology and give that to the node pool"
+        fix = "create a new network topology and assign it to the node pool"
         levels.error("runai/topology-immutable", text, fix)
 
     check_count(levels, keys, _RULE, "the farthest first")
@@ -116,7 +116,7 @@ def _check_keys(levels: Field, keys: Sequence[str], cluster: ClusterFacts) -> No
         elif key in keys[:number]:
             level.error(_RULE, "nodeLabel must be unique", "name each label once")
         elif cluster.lacks_label(key):
-            text = f"no node carries the label {key!r}, so no node is in the topology"
+            text = f"no node carries the label {key!r}, so the topology has no nodes"
             fix = did_you_mean_key(key, cluster.topologies.values())
             level.warn("runai/topology-label", text, fix)
 

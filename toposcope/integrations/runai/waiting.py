@@ -1,4 +1,4 @@
-"""Run:ai: its workloads are scheduled by its scheduler's Topology."""
+"""Run:ai: its scheduler places workloads by its Topology."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 """Run:ai: its scheduler's annotations, and what it adds to distributed workloads without them.
 
-Those get a preferred placement at the lowest level of the node pool's network topology, from where
-the scheduler goes upward; each segment gets the same. A LeaderWorkerSet is placed replica by
+Those get a preferred placement at the lowest level of the node pool's network topology, and the
+scheduler falls back to broader levels; so does each segment. A LeaderWorkerSet is placed replica by
 replica. Source: Run:ai's documentation (workload-based and segment-based topology placement, 2.23
 to 3.0). Network topologies: `topology`.
 """
@@ -25,8 +25,7 @@ from toposcope.integrations.runai import scheduler
 
 SCHEDULER: Final = "runai-scheduler"
 _PROJECT: Final = "runai-"
-"""The namespace of a project is called `runai-<project>`; Run:ai sets the scheduler of every
-workload in it.
+"""Prefix of a project's namespace. Run:ai sets the scheduler of every workload in it.
 """
 _POOL_LABELS: Final = (scheduler.NODE_POOL, "runai/node-pool")
 _DISTRIBUTED: Final = frozenset({TRAINING_OPERATOR, "ray.io", JOBSET[0], LEADER_WORKER_SET[0]})
@@ -96,12 +95,12 @@ def _is_distributed(document: Mapping[str, Any], structure: Structure) -> bool:
 
 
 def _asks(annotations: Field) -> bool:
-    """Whether the workload asks for a placement itself."""
+    """Whether the workload's annotations request a placement."""
     return any((annotations / key).text() for key in scheduler.PLACEMENTS)
 
 
 def _topology(root: Field, cluster: ClusterFacts) -> TopologyLevels | None:
-    """The node pool's topology: the one that the workload names, else the only one there is."""
+    """The node pool's topology: the one that the workload names, else the only one."""
     annotations = root / "metadata" / "annotations"
     named = annotations / scheduler.TOPOLOGY
     name = named.text()
@@ -116,16 +115,15 @@ def _topology(root: Field, cluster: ClusterFacts) -> TopologyLevels | None:
         names = ", ".join(sorted(cluster.topologies))
         named.advise(
             "runai/topology-unknown",
-            "which topology the workload's node pool has is not known "
-            f"({names}), "
-            "so the placement that Run:ai prefers by itself is left out",
+            f"the topology of the workload's node pool is unknown ({names}), so Run:ai's default "
+            "preferred placement is left out",
             f"set {scheduler.TOPOLOGY} to the node pool's network topology",
         )
     return cluster.only_topology
 
 
 def _completed(document: Mapping[str, Any], topology: TopologyLevels) -> Mapping[str, Any]:
-    """The workload with the annotations that Run:ai adds; what it asks for by itself stays."""
+    """The workload with the annotations that Run:ai adds to its own."""
     if not topology.levels:
         return document
 
@@ -144,7 +142,7 @@ def _completed(document: Mapping[str, Any], topology: TopologyLevels) -> Mapping
 
 
 def _has_bare_segments(of_pods: Field, of_workload: Field) -> bool:
-    """Whether the pods come in segments for which no level is asked."""
+    """Whether the pods are in segments that request no level."""
     if not (of_pods / scheduler.SEGMENT_SIZE or of_workload / scheduler.SEGMENT_SIZE):
         return False
     for key in (scheduler.SEGMENT_REQUIRED, scheduler.SEGMENT_PREFERRED):
@@ -175,8 +173,8 @@ def _notes(root: Field, topology: TopologyLevels | None) -> list[str]:
 
     lowest = topology.levels[-1].domain
     note = (
-        f"Run:ai prefers the lowest level of topology {topology.name} by itself ({lowest}), "
-        "then goes upward"
+        f"Run:ai prefers the lowest level of topology {topology.name} by default ({lowest}), then "
+        "broader levels"
     )
     return [note]
 
@@ -192,15 +190,15 @@ def _check_one_pool(structure: Structure) -> None:
             first = name
         elif name != first:
             text = (
-                f"node pool {name!r} beside {first!r}: "
-                "topology-aware placement does not span node pools"
+                f"the pods use node pools {first!r} and {name!r}; topology-aware placement does "
+                "not span node pools"
             )
             fix = "choose one node pool for all pods of the workload"
             pool.error("runai/one-pool", text, fix)
 
 
 def _node_pools(structure: Structure) -> Iterator[Field]:
-    """The fields in which pods may say which node pool they are for."""
+    """The fields in which pods may select a node pool."""
     for pod_set in structure.sets:
         labels = pod_set.template / "metadata" / "labels"
         selector = pod_set.template / "spec" / "nodeSelector"

@@ -97,7 +97,7 @@ def _about(groups: Blocks) -> list[str]:
     domain = groups.level.domain
     sizes = ", ".join(map(str, groups.sizes))
     notes = [f"blocks are {domain} domains, planned in sizes of {sizes} nodes"]
-    why = "in no block: lacks a level or shares its domain with too few"
+    why = "in no block: lacks a level, or its domain has too few nodes"
     notes += _left_out(groups.left_out, why)
     return notes
 

@@ -1,7 +1,7 @@
 """Slurm's hostlist expressions: `node[001-018,020],login` for names that end in numbers.
 
-Source: slurm.conf(5), NodeName: brackets hold the number at the end of a name and nothing else; a
-range counts with as many digits as its first number.
+Source: slurm.conf(5), NodeName: brackets hold only the number at the end of a name; a range has as
+many digits as its first number.
 """
 
 import re
@@ -13,11 +13,11 @@ from toposcope.text import by_numbers
 
 _NUMBERED: Final = re.compile(r"(.*[^0-9])([0-9]{1,9})", re.ASCII)
 _LONGEST: Final = 60_000
-"""Names in one range: Slurm's parser takes 65,536."""
+"""Names in one range: Slurm's parser accepts 65,536."""
 
 
 def hostlist(names: Iterable[str]) -> str:
-    """All names as one expression, in natural order; each of them once."""
+    """All names as one expression, in natural order, without repeats."""
     ordered = sorted(set(names), key=by_numbers)
     parts = []
     for prefix, group in groupby(ordered, key=_prefix):
@@ -34,7 +34,7 @@ def hostlist(names: Iterable[str]) -> str:
 
 
 def _prefix(name: str) -> str | None:
-    """What stands before the number at the end; None where there is no number."""
+    """What precedes the number at the end; None if there is no number."""
     match = _NUMBERED.fullmatch(name)
     if match is None:
         return None
@@ -42,7 +42,7 @@ def _prefix(name: str) -> str | None:
 
 
 def _ranges(numbers: Iterable[str]) -> list[str]:
-    """Numbers as text, as `001-018` and `020`."""
+    """Numbers with leading zeros as ranges, such as `001-018` and `020`."""
     runs: list[list[str]] = []
     runs_by_next: dict[str, list[str]] = {}
     for number in sorted(numbers, key=lambda text: (int(text), len(text))):

@@ -1,9 +1,9 @@
-"""What Slurm calls a domain.
+"""The name of a domain in Slurm.
 
-How the domains of a level are named is decided for the level as a whole, from all nodes:
-`named_levels`. After that a name follows from the path alone: `name_of`. So whoever knows one
-node's labels can name its switch and its block, and `toposcope export` and the agent of each node
-use the same names. Without `Table`, because agents import this.
+`named_levels` chooses one style of names for a whole level, from all nodes. After that a name
+follows from the path alone: `name_of`. So a node's labels are enough to name its switch and its
+block, and `toposcope export` and the agent of each node use the same names. Does not import
+`Table`, because agents import this module.
 """
 
 import hashlib
@@ -19,21 +19,21 @@ MAX_NAME: Final = 64
 """Source: topology.conf(5), SwitchName."""
 _HASH_DIGITS: Final = 10
 ROOT: Final = "root"
-"""The switch above all others where there would be several."""
+"""The switch added above all others if there would be several at the top."""
 
 Path = tuple[str, ...]
-"""Domain values from the broadest level down: they identify a domain."""
+"""Domain values from the broadest level down, which identify a domain."""
 
 
 class Style(Enum):
-    """What a name is made of. Each style tells more domains apart than the one before."""
+    """What a name is made of. Each style distinguishes more domains than the one before."""
 
     VALUE = "value"
     """The domain's value: no other domain has it."""
     PATH = "path"
-    """The values of all levels down to the domain: the value is used twice."""
+    """The values of all levels down to the domain: the value alone is not unique."""
     HASH = "hash"
-    """The path and a hash of it: paths read alike."""
+    """The path and a hash of it: the path as text is not unique."""
 
 
 _NEXT: Final = {Style.VALUE: Style.PATH, Style.PATH: Style.HASH}
@@ -41,14 +41,13 @@ _NEXT: Final = {Style.VALUE: Style.PATH, Style.PATH: Style.HASH}
 
 @dataclass(frozen=True, slots=True)
 class NamedLevel:
-    """A level, and how all of its domains are named."""
+    """A level, and how its domains are named."""
 
     domain: str
     key: str
     style: Style = Style.VALUE
     prefixed: bool = False
-    """Whether names begin with the level's domain: a node outside of a domain, or one of several in
-    it, has the domain's name."""
+    """Whether names begin with the level's domain, to differ from the names of nodes."""
 
     def lone(self, value: str, node: str) -> bool:
         """Whether this is the domain of a node that is alone in it and gave it its name."""
@@ -60,19 +59,19 @@ class SlurmNames:
     """How the domains of one topology are named in Slurm's `-tree` and `-block` topologies."""
 
     tree: tuple[NamedLevel, ...]
-    """The levels that are switches, broadest first; with none of them all nodes hang from `ROOT`.
+    """The levels that are switches, broadest first. Without any, all nodes are below `ROOT`.
     """
     above: tuple[Level, ...] = ()
     """The levels above the blocks, broadest first."""
     block: NamedLevel | None = None
-    """The level whose domains are blocks; None: there are no blocks."""
+    """The level whose domains are blocks; None if there are no blocks."""
 
 
 def name_of(path: Path, level: NamedLevel, *, lone: bool) -> str:
     """The name of one domain.
 
     With `lone`, see `NamedLevel.lone`, its node has the name and the domain another. Label values
-    have no character that Slurm's lists give a meaning to. A name that is too long gets a hash.
+    contain no character that is special in Slurm's lists. A name that is too long gets a hash.
     """
     name = ".".join(path)
     if level.style is Style.VALUE:
@@ -87,7 +86,7 @@ def name_of(path: Path, level: NamedLevel, *, lone: bool) -> str:
 
 
 def _with_hash(name: str, path: Path) -> str:
-    """The name, shortened where that is needed, and a hash of the path."""
+    """The name, shortened if needed, and a hash of the path."""
     text = "\n".join(path)
     digest = hashlib.sha256(text.encode()).hexdigest()
     suffix = digest[:_HASH_DIGITS]
@@ -119,7 +118,7 @@ def names_of(domains: Mapping[Path, str | None], levels: Sequence[NamedLevel]) -
 def named_levels(
     levels: Sequence[Level], domains: Mapping[Path, str | None], taken: Collection[str]
 ) -> tuple[NamedLevel, ...]:
-    """How to name the domains of each level so that all names differ, also from those in `taken`.
+    """How to name the domains of each level so that all names are unique and none is in `taken`.
 
     `taken` are the nodes' names, `domains` is as in `names_of`.
     """
@@ -142,7 +141,7 @@ def named_levels(
 def _steps(
     domains: Mapping[Path, str | None], named: Sequence[NamedLevel], taken: Collection[str]
 ) -> dict[int, NamedLevel]:
-    """The next way to name its domains, for each level with a name that is not a domain's alone."""
+    """The next style for each level in which two domains have the same name."""
     names = names_of(domains, named)
     uses = Counter(names.values())
     steps = {}
@@ -165,9 +164,9 @@ def _steps(
 def units(
     topology: str, names: SlurmNames, node: str, value_of: Callable[[str], str | None]
 ) -> str | None:
-    """Slurm's `topology` of a node: its leaf switch and its block; None: it has neither.
+    """Slurm's `topology` of a node: its leaf switch and its block; None if it has neither.
 
-    `value_of` says the node's domain value by label key.
+    `value_of` returns the node's label value by key.
     """
     units_of_node = []
     tree = _path(names.tree, value_of)

@@ -1,6 +1,6 @@
 """Slurm's `topology.yaml` (25.05 and later) and `topology.conf`.
 
-They are for the plugins topology/tree and topology/block. Source: topology.yaml(5) and
+For the plugins topology/tree and topology/block. Source: topology.yaml(5) and
 topology.conf(5).
 """
 
@@ -26,7 +26,7 @@ from toposcope.integrations.slurm.names import (
 from toposcope.text import by_numbers, printable
 
 _MAX_DOUBLINGS: Final = 15
-"""Slurm has 16 sizes of blocks at most."""
+"""Slurm allows at most 16 block sizes."""
 _Order = list[tuple[tuple[str, ...], tuple[int, ...], str]]
 
 
@@ -63,19 +63,18 @@ class Blocks:
     level: Level
     blocks: tuple[Block, ...]
     sizes: tuple[int, ...]
-    """The sizes in nodes: the smallest block, then its doublings, each within one domain of the
-    level above."""
+    """Sizes in nodes: the smallest block, then its doublings, each within one domain above."""
     left_out: tuple[str, ...]
     """Nodes that are in no block."""
     too_small: tuple[str, ...] = ()
     """Blocks with too few nodes.
 
-    Slinky's annotation may name one, because an agent does not know which other nodes there are.
+    Slinky's annotation may name one, because an agent does not know the other nodes.
     """
 
 
 def inner_levels(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
-    """The levels with several nodes in a domain: a level of single nodes is no switch."""
+    """The levels with several nodes in a domain; other levels need no switch."""
     inner = []
     for level in levels:
         if not table.column(level.key).is_unique:
@@ -84,9 +83,9 @@ def inner_levels(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
 
 
 def tree(levels: Sequence[Level], table: Table) -> SwitchTree:
-    """The hierarchy as switches, with a root where there would be several.
+    """The hierarchy as switches, with a root if there would be several at the top.
 
-    Raises ExportError when there is no node.
+    Raises ExportError if there are no nodes.
     """
     inner = inner_levels(levels, table)
     members, left_out = _members(inner, table)
@@ -139,14 +138,12 @@ def _broadest_first(path: Path) -> tuple[int, _Order]:
 
 
 def block_level(levels: Sequence[Level], table: Table) -> int:
-    """The position of the level that blocks are made of: the narrowest that puts nodes together.
-
-    Raises ExportError.
-    """
+    """The index of the narrowest level with several nodes in a domain. Raises ExportError."""
     inner = inner_levels(levels, table)
     if not inner:
         raise ExportError(
-            "no level puts two nodes together, so there are no blocks; topology/tree needs none"
+            "no level has two nodes in a domain, so there are no blocks; use topology/tree, "
+            "which needs none"
         )
     return list(levels).index(inner[-1])
 
@@ -189,7 +186,7 @@ def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Bl
 
 
 def _by_size(members: Mapping[Path, Sequence[str]], least: int) -> tuple[list[Path], list[Path]]:
-    """The domains with at least so many nodes, and the others, both in natural order."""
+    """The domains with at least `size` nodes, and the others, both in natural order."""
     large = []
     small = []
     for path in sorted(members, key=_order):
@@ -202,7 +199,7 @@ def _by_size(members: Mapping[Path, Sequence[str]], least: int) -> tuple[list[Pa
 
 
 def _with_only_node(members: Mapping[Path, Sequence[str]]) -> dict[Path, str | None]:
-    """By domain: the node that is alone in it; None if there are several."""
+    """The only node of each domain; None if it has several."""
     domains: dict[Path, str | None] = {}
     for path, nodes in members.items():
         domains[path] = None
@@ -242,7 +239,7 @@ def _named_block(levels: Sequence[Level], table: Table) -> NamedLevel:
 
 
 def _domains(members: Mapping[Path, Sequence[str]]) -> dict[Path, str | None]:
-    """By domain of any level: the node that is alone in it; None if there are several."""
+    """The only node of each domain of any level; None if it has several."""
     nodes: dict[Path, list[str]] = {}
     for path, names in members.items():
         first_two = names[:2]  # enough to tell that no node is alone
@@ -275,8 +272,8 @@ def _members(levels: Sequence[Level], table: Table) -> tuple[dict[Path, list[str
 def _refuse_unfit(paths: Iterable[Path]) -> None:
     """Raise ExportError for values that no label can have.
 
-    In a line of topology.conf their blanks and `=` would add parameters. A saved file may hold
-    them, an API server does not.
+    In a line of topology.conf their blanks and `=` would add parameters. A saved file may contain
+    them; an API server does not.
     """
     unfit: set[str] = set()
     for path in paths:
@@ -288,14 +285,13 @@ def _refuse_unfit(paths: Iterable[Path]) -> None:
 
     shown = printable(min(unfit))
     raise ExportError(
-        f"{shown!r} cannot be the value of a label, "
-        "so no switch or block gets its name; correct "
-        "the node labels in the file"
+        f"{shown!r} is not a valid label value, so it cannot name a switch or block; correct the "
+        "node labels in the file"
     )
 
 
 def _sizes(base: int, paths: Sequence[Path]) -> tuple[int, ...]:
-    """The smallest size, then as many doublings as there are neighbours with one parent."""
+    """The smallest size, then its doublings as long as the neighbours in each have one parent."""
     sizes = [base]
     count = 2
     while len(sizes) < _MAX_DOUBLINGS:
@@ -307,7 +303,7 @@ def _sizes(base: int, paths: Sequence[Path]) -> tuple[int, ...]:
 
 
 def _have_one_parent(paths: Sequence[Path], count: int) -> bool:
-    """Whether each run of so many neighbours is within one domain above."""
+    """Whether each run of `count` neighbours is within one domain above."""
     for start in range(0, len(paths), count):
         neighbours = paths[start : start + count]
         parents = {path[:-1] for path in neighbours}
@@ -322,16 +318,16 @@ def _order(path: Path) -> _Order:
 
 def _no_nodes(levels: Sequence[Level]) -> str:
     if not levels:
-        return "there is no node; look with toposcope nodes"
+        return "there are no nodes; toposcope nodes lists them"
 
     names = ", ".join([level.domain for level in levels])
-    return f"no node carries all levels ({names}); toposcope levels shows which are missing where"
+    return f"no node carries all levels ({names}); toposcope levels shows which are missing"
 
 
 def topology_yaml(name: str, tree: SwitchTree, blocks: Blocks | None) -> list[dict[str, Any]]:
     """The document of `topology.yaml`.
 
-    The tree is the cluster's default; the blocks stand beside it if there are any.
+    The tree is the cluster's default topology; the blocks, if any, are a second one.
     """
     switches = [_switch(switch) for switch in tree.switches]
     documents: list[dict[str, Any]] = [

@@ -2,8 +2,8 @@
 
 A constraint names the highest tier that pods may spread over, by its number or by the name that
 HyperNodes give it. A name is a level's domain where Toposcope makes the HyperNodes, its label key
-where Volcano makes them from labels, and anything where others do: then it is no business of ours.
-A number counts where a ClusterTopology has HyperNodes.
+where Volcano makes them from labels, and anything if others create them, which Toposcope does not
+read. A number counts where a ClusterTopology has HyperNodes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,13 +19,13 @@ from toposcope.integrations.framework.level_requests import (
 )
 from toposcope.kube.discovery import Kind
 
-QUEUES: Final = Kind("scheduling.volcano.sh", "Queue", "queues", ("v1beta1",), namespaced=False)
+QUEUES: Final = Kind("scheduling.volcano.sh", "Queue", "queues", ("v1beta1",), is_namespaced=False)
 TIER: Final = "volcano.sh/tier/{}"
-"""A tier in the place of a level: no label key has two slashes."""
+"""A tier in place of a level's label key: no label key has two slashes."""
 GROUP_OF: Final = "scheduling.k8s.io/group-name"
 """Annotation of a pod: its PodGroup. Source: Volcano 1.15 (`KubeGroupNameAnnotationKey`)."""
 OF_NO_GROUP: Final = "podgroup-"
-"""How the names begin of PodGroups that Volcano makes for the pods of an owner that asks for none.
+"""Prefix of the names of PodGroups that Volcano creates for pods without one.
 """
 _ENDED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
 _KNOWN: Final = frozenset({*BUILT_IN.domains, *BUILT_IN.domain_of})
@@ -35,7 +35,7 @@ _TOPOLOGY: Final = {
 
 
 def _asked(phase: Field, groups: Iterable[Field]) -> Iterator[LevelRequest]:
-    """What groups ask for, unless they have ended. Raises ValueError."""
+    """The requests of groups that have not finished. Raises ValueError."""
     if phase.text() in _ENDED:
         return
     for group in groups:

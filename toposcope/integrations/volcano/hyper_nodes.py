@@ -1,10 +1,9 @@
 """HyperNodes: a topology as Volcano's scheduler reads it.
 
-There is an object for each domain of each level above the host. Tiers are numbers that hold for the
-whole cluster, 1 for the narrowest; jobs name a tier, or its `tierName`, which is the level's
-domain. Members are named one by one: a selector by labels makes the scheduler look at all nodes
-with every change of one, and keeps nodes that have left. Source: Volcano 1.15
-(pkg/scheduler/api/hyper_node_info.go).
+There is an object for each domain of each level above the host. Tiers are numbered for the whole
+cluster, from 1 for the narrowest; jobs name a tier, or its `tierName`, which is the level's domain.
+Members are listed by name: a label selector makes the scheduler match all nodes at each change of
+one, and keeps nodes that have left. Source: Volcano 1.15 (pkg/scheduler/api/hyper_node_info.go).
 """
 
 import hashlib
@@ -56,9 +55,9 @@ class HyperNode:
     """Their names, sorted: nodes at the narrowest level, else the HyperNodes below it."""
 
     def spec(self, *, named: bool, kept: Iterable[str] = ()) -> dict[str, Any]:
-        """The object's spec; `named`: with `tierName` (Volcano 1.14).
+        """The object's spec; with `tierName` (Volcano 1.14) if `named`.
 
-        `kept` are members beside its own.
+        `kept` are additional members.
         """
         names = {*self.members, *kept}
         members: list[dict[str, Any]] = []
@@ -79,7 +78,7 @@ def member(of: str, name: str) -> dict[str, Any]:
 
 
 def members_of(document: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """The type of the members of one of ours, and their names."""
+    """The type and the names of the members of a HyperNode that Toposcope created."""
     members = Field(document) / "spec" / "members"
     types: list[str] = []
     names: list[str] = []
@@ -97,7 +96,7 @@ def members_of(document: Mapping[str, Any]) -> tuple[str, list[str]]:
 def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
     """The levels that get HyperNodes.
 
-    Hosts get none, which are Volcano's leaves, nor do NVLink domains of one node each.
+    Hosts, which are Volcano's leaves, get none, nor do NVLink domains of one node each.
     """
     without = {HOSTNAME}
     nvlink_domains = nodes.column(NVLINK_DOMAIN)
@@ -107,10 +106,10 @@ def tiered(levels: Iterable[Level], nodes: Table) -> list[Level]:
 
 
 def tiers_of(topologies: Iterable[Sequence[str]]) -> dict[str, int]:
-    """The tier of each domain, one above all that stand below it in any topology.
+    """The tier of each domain, higher than those of all domains below it in any topology.
 
-    `topologies` list domains from broad to narrow. Where two of them have two domains in opposite
-    orders there are no tiers.
+    `topologies` list domains from broad to narrow. Empty if two of them have two domains in
+    opposite orders.
     """
     below: dict[str, set[str]] = {}
     for domains in topologies:
@@ -132,9 +131,9 @@ def tiers_of(topologies: Iterable[Sequence[str]]) -> dict[str, int]:
 def draw(
     topology: str, levels: Sequence[Level], nodes: Table, tiers: Mapping[str, int]
 ) -> dict[str, HyperNode]:
-    """The HyperNodes of one topology by name, the narrowest first.
+    """The HyperNodes of one topology by name, narrowest first.
 
-    A node that lacks one of the levels is in none.
+    A node without all levels is in none.
     """
     domains = _domains_by_path(levels, nodes)
     names: dict[_Path, str] = {}
@@ -167,14 +166,14 @@ def _narrowest_first(path: _Path) -> tuple[int, _Path]:
 
 @dataclass(slots=True)
 class _Domain:
-    """What a domain consists of: nodes at the narrowest level, else the domains below it."""
+    """The members of a domain: nodes at the narrowest level, else the domains below it."""
 
     nodes: set[str] = field(default_factory=set)
     below: set[_Path] = field(default_factory=set)
 
 
 def _domains_by_path(levels: Sequence[Level], nodes: Table) -> dict[_Path, _Domain]:
-    """The domains that nodes with all levels are in."""
+    """The domains of the nodes that have all levels."""
     columns = [nodes.values(level.key) for level in levels]
     paths = zip(*columns, strict=True)
     domains: dict[_Path, _Domain] = {}
@@ -198,7 +197,7 @@ def _domains_by_path(levels: Sequence[Level], nodes: Table) -> dict[_Path, _Doma
 
 
 def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
-    """A name that says which domain it is, and that a hash of the whole path makes unique."""
+    """A name that contains the domain's value and, to be unique, a hash of its path."""
     depth = len(path)
     value = path[-1]
     domain = levels[depth - 1].domain
@@ -219,7 +218,7 @@ def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
 
 
 def _legal(text: str) -> str:
-    """What of a text can be part of a name."""
+    """The characters of a text that are allowed in a name."""
     lower_case = text.lower()
     legal = _NOT_IN_A_NAME.sub("-", lower_case).strip("-")
     return legal[:_LONGEST_PART].strip("-")
@@ -227,16 +226,16 @@ def _legal(text: str) -> str:
 
 @dataclass
 class _Members:
-    """What the members of one HyperNode name themselves."""
+    """The direct members of one HyperNode."""
 
     nodes: set[str] = field(default_factory=set)
     children: list[str] = field(default_factory=list)
     known: bool = True
-    """Whether all of them can be told."""
+    """Whether all of them are known."""
 
     @property
     def names(self) -> Names | None:
-        """The nodes that it names itself; None where some cannot be told."""
+        """The nodes among its direct members; None if some are unknown."""
         if not self.known:
             return None
         return frozenset(self.nodes)
@@ -245,9 +244,9 @@ class _Members:
 def nodes_inside(
     documents: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Labelled]
 ) -> dict[str, Names | None]:
-    """The names of the nodes below each of any HyperNodes.
+    """The names of the nodes below each HyperNode.
 
-    Members that are not there count for nothing. None: a member is a regular expression that is not
+    Members that do not exist are ignored. None if a member is a regular expression that is not
     applied here (see `foreign_patterns`).
     """
     direct: dict[str, _Members] = {}
@@ -271,7 +270,7 @@ def nodes_inside(
 
 
 def _nodes_of_descendants(direct: Mapping[str, _Members]) -> dict[str, Names | None]:
-    """The nodes below each HyperNode where some hold each other."""
+    """The nodes below each HyperNode if some of them contain each other."""
     inside: dict[str, Names | None] = {}
     for name in direct:
         parts: list[Names | None] = []
@@ -283,7 +282,7 @@ def _nodes_of_descendants(direct: Mapping[str, _Members]) -> dict[str, Names | N
 
 
 def _joined(parts: Iterable[Names | None]) -> Names | None:
-    """All of these nodes; None where some cannot be told."""
+    """All of these nodes; None if some are unknown."""
     nodes: set[str] = set()
     for part in parts:
         if part is None:
@@ -315,7 +314,7 @@ def _members(
 
 
 def _add_matching(members: _Members, pattern: str, nodes: Iterable[str]) -> None:
-    """Add the nodes whose names match; where the pattern is not applied, they are not known."""
+    """Add the nodes whose names match. They are unknown if the pattern is not applied."""
     matcher = compiled(pattern)
     if matcher is None:
         members.known = False
@@ -334,7 +333,7 @@ def _labelled(nodes: Mapping[str, Labelled], selector: Any) -> Iterator[str]:
 
 
 def _descendants(name: str, direct: Mapping[str, _Members]) -> set[str]:
-    """The HyperNode and those below it, also where they hold each other."""
+    """The HyperNode and those below it, even if they contain each other."""
     seen = {name}
     pending = [name]
     while pending:
@@ -352,9 +351,9 @@ def levels_of_tiers(
     specs: Mapping[str, Field],
     inside: Mapping[str, Names | None],
 ) -> dict[int, Level | None]:
-    """The level of each tier whose HyperNodes have some of these `nodes`; None: of no level.
+    """The level of each tier whose HyperNodes have some of these `nodes`; None if it is no level.
 
-    A HyperNode whose nodes are not known may have some of them, and is the domain of no level.
+    A HyperNode whose nodes are unknown may have some of them, and is the domain of no level.
     `levels` are those that get HyperNodes; `specs` and `inside` say the spec and the nodes of each
     HyperNode that exists.
     """
@@ -370,7 +369,7 @@ def levels_of_tiers(
         for level in levels:
             if parts == drawn[level.domain]:
                 candidates.append(level)
-                # Where a block has one rack they are the same nodes: the higher tier is the block.
+                # A block of one rack has the same nodes as the rack: the higher tier is the block.
                 if level in above:
                     broader.append(level)
 
@@ -383,7 +382,7 @@ def levels_of_tiers(
 
 
 def _best(candidates: Sequence[Level], broader: Sequence[Level], name: str | None) -> Level | None:
-    """The level that is named, else the narrowest that is broader, else any; None: none."""
+    """The level of this name, else the narrowest broader one, else any; None if there is none."""
     for level in candidates:
         if name in (level.domain, level.key):
             return level
@@ -411,7 +410,7 @@ def _names_by_tier(
 
 
 def _drawn_domains(levels: Sequence[Level], nodes: Table) -> dict[str, set[Names | None]]:
-    """The nodes of each domain as it would be drawn, by the domain of its level."""
+    """The nodes of each domain that would become a HyperNode, by the domain name of its level."""
     domains: dict[str, set[Names | None]] = {}
     for level in levels:
         domains[level.domain] = set()

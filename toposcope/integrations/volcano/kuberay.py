@@ -1,8 +1,8 @@
-"""Ray clusters that Volcano places: KubeRay makes one PodGroup of each.
+"""Ray clusters that Volcano places: KubeRay creates one PodGroup for each.
 
 It copies labels of the RayCluster or RayJob into the PodGroup. The gang is the head and all
-workers, or, where Ray's autoscaler decides, so many pods as the head and `minReplicas` are. The
-submitter of a RayJob is in no gang. Source: KubeRay 1.6 (controllers/ray/batchscheduler/volcano).
+workers, or, with Ray's autoscaler, as many pods as the head and `minReplicas` make. The submitter
+of a RayJob is not in the gang. Source: KubeRay 1.6 (controllers/ray/batchscheduler/volcano).
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ _SCHEDULER: Final = "volcano"
 
 
 def is_placed_by_volcano(root: Field) -> bool:
-    """Whether it is a Ray cluster whose labels or pods name Volcano."""
+    """Whether this is a Ray cluster whose labels or pods name Volcano."""
     group, _ = kind_of(root.value)
     if group != _GROUP:
         return False
@@ -36,7 +36,7 @@ def queue_of(root: Field) -> Field:
 
 
 def tasks_of_cluster(root: Field, structure: Structure) -> Tasks:
-    """Head and workers; any of them count where there may be more than the gang needs."""
+    """Head and workers. If there may be more pods than the gang needs, any of them count."""
     tasks = []
     for pod_set in structure.sets:
         tasks.append(VolcanoTask(pod_set.template, pod_set, least=pod_set.count, after=()))

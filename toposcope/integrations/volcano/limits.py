@@ -1,9 +1,8 @@
 """The tier that pods of one group may spread over at most, as a workload writes it.
 
 Rules and messages: Volcano 1.15 (webhooks of jobs and podgroups, plugin network-topology-aware). A
-hard constraint keeps pods below one HyperNode of the allowed tier or a lower one; what no HyperNode
-can be, such as a tier above all of them, is the whole cluster. A soft one binds no pod, whatever
-else it says.
+hard constraint keeps pods below one HyperNode of the allowed tier or a lower one; a tier above all
+HyperNodes means the whole cluster. A soft constraint restricts no pod.
 """
 
 from collections.abc import Sequence
@@ -22,15 +21,15 @@ WRONG_LEVEL: Final = frozenset({"volcano/topology-exists", "volcano/level-exists
 MODE_LABEL: Final = "volcano.sh/network-topology-mode"
 TIER_LABEL: Final = "volcano.sh/network-topology-highest-tier-allowed"
 LABEL_RULE: Final = "volcano/label"
-"""The rule about labels of which KubeRay can make no PodGroup."""
+"""The rule about labels that keep KubeRay from creating a PodGroup."""
 _MODES: Final = ("hard", "soft")
 _ADD_MODE: Final = f"add the label {MODE_LABEL}: hard"
-_NO_TIER: Final = "names no tier: the pods may go anywhere (Volcano 1.14 and later)"
+_NO_TIER: Final = "sets no tier, so the pods may go anywhere (Volcano 1.14 and later)"
 _BOTH: Final = (
     "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
 )
 _AUTO: Final = (
-    f"have Toposcope make them: spec.publish.{HYPER_NODES.option}: Auto in a ClusterTopology"
+    f"let Toposcope create them: set spec.publish.{HYPER_NODES.option}: Auto in a ClusterTopology"
 )
 
 
@@ -42,7 +41,7 @@ class Limit:
     name: str
 
     def level(self, topology: TopologyLevels) -> Level | None:
-        """The level of one topology that it stands for; None: none of its levels."""
+        """The level of a topology that it means; None if it is none of them."""
         if self.tier is None:
             return _level_named(self.name, topology)
         tiers = _tiers_of(topology)
@@ -53,7 +52,7 @@ class Limit:
 
 
 def _tiers_of(topology: TopologyLevels) -> dict[int, Level | None]:
-    """The level of each tier that has HyperNodes of this topology; None: it is no level."""
+    """The level of each tier that has HyperNodes of this topology; None if it is no level."""
     tiers: dict[int, Level | None] = {}
     for alias, key in topology.aliases:
         if not alias.startswith(NAMED):
@@ -62,7 +61,7 @@ def _tiers_of(topology: TopologyLevels) -> dict[int, Level | None]:
 
 
 def _level_named(name: str, topology: TopologyLevels) -> Level | None:
-    """The level of the tier of this name; where no HyperNodes are known, that of the domain."""
+    """The level of the tier of this name; if no HyperNodes are known, the level of the domain."""
     if topology.source != HYPER_NODES.kind:
         return topology.level(name)
     keys = dict(topology.aliases)
@@ -84,20 +83,19 @@ def _names_of_tiers(topology: TopologyLevels) -> Sequence[str]:
 
 
 def limit_of(group: Field, cluster: ClusterFacts) -> Limit | None:
-    """The constraint of a Job, a PodGroup or a part of one; None where pods may go anywhere.
+    """The constraint of a Job, a PodGroup or a part of one; None if pods may go anywhere.
 
-    What a webhook refuses becomes a finding, and what the scheduler makes of a tier that no
-    HyperNode has.
+    Records a finding for what a webhook rejects and for a tier that no HyperNode has.
     """
     topology = group / "networkTopology"
     number = topology / "highestTierAllowed"
     name = topology / "highestTierName"
-    limit = _written_limit(topology)
+    limit = written_limit(topology)
     return _known_limit(limit, _Places(topology, number, name), cluster)
 
 
-def _written_limit(topology: Field) -> Limit | None:
-    """A hard constraint as it is written; None where there is none, or a soft one."""
+def written_limit(topology: Field) -> Limit | None:
+    """The hard constraint that `networkTopology` writes; None if there is none or it is soft."""
     number = topology / "highestTierAllowed"
     name = topology / "highestTierName"
     if number and name.text():
@@ -109,17 +107,17 @@ def _written_limit(topology: Field) -> Limit | None:
     if number:
         limit = replace(limit, tier=number.number(1))
     if limit.tier is None and not limit.name:
-        fix = "write highestTierAllowed or highestTierName"
+        fix = "set highestTierAllowed or highestTierName"
         topology.warn("volcano/no-tier", _NO_TIER, fix)
         return None
     return limit
 
 
 def limit_of_labels(labels: Field, cluster: ClusterFacts) -> Limit | None:
-    """The constraint in the labels that KubeRay copies into a PodGroup; None: pods go anywhere.
+    """The constraint in the labels that KubeRay copies into a PodGroup; None if there is none.
 
-    Source: KubeRay 1.6 (controllers/ray/batchscheduler/volcano). It makes no PodGroup of labels
-    that are malformed.
+    Source: KubeRay 1.6 (controllers/ray/batchscheduler/volcano). It creates no PodGroup if the
+    labels are malformed.
     """
     mode = labels / MODE_LABEL
     tier = labels / TIER_LABEL
@@ -129,12 +127,15 @@ def limit_of_labels(labels: Field, cluster: ClusterFacts) -> Limit | None:
             tier.warn("volcano/no-mode", f"has no effect without {MODE_LABEL}", _ADD_MODE)
         return None
     if mode.text() not in _MODES:
-        text = f"{mode.text()!r} is none of {', '.join(_MODES)}: KubeRay cannot make a PodGroup"
+        text = (
+            f"{mode.text()!r} is not one of {', '.join(_MODES)}, so KubeRay cannot create a "
+            "PodGroup"
+        )
         mode.error(LABEL_RULE, text, did_you_mean(mode.text() or "", _MODES))
         return None
     if number and not number.isdecimal():
-        text = f"{number!r} is not a whole number: KubeRay makes no PodGroup, and no pod starts"
-        tier.error(LABEL_RULE, text, "write the number of a tier, in quotes")
+        text = f"{number!r} is not a whole number, so KubeRay creates no PodGroup and no pod starts"
+        tier.error(LABEL_RULE, text, "set the number of a tier, in quotes")
         return None
     if mode.text() == "soft":
         return None
@@ -147,7 +148,7 @@ def limit_of_labels(labels: Field, cluster: ClusterFacts) -> Limit | None:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where a constraint is written."""
+    """The fields in which a constraint is set."""
 
     whole: Field
     tier: Field
@@ -155,7 +156,7 @@ class _Places:
 
 
 def _known_limit(limit: Limit | None, written: _Places, cluster: ClusterFacts) -> Limit | None:
-    """The constraint, unless HyperNodes are known and it holds no pods together."""
+    """The constraint, or None if the known HyperNodes make it ineffective."""
     if limit is None or HYPER_NODES.option not in cluster.read:
         return limit
     if _check_tier(written, limit, cluster):
@@ -164,14 +165,14 @@ def _known_limit(limit: Limit | None, written: _Places, cluster: ClusterFacts) -
 
 
 def _check_tier(written: _Places, limit: Limit, cluster: ClusterFacts) -> bool:
-    """Note a tier that no HyperNode has; whether the constraint holds pods together."""
+    """Note a tier that no HyperNode has. Returns whether the constraint is effective."""
     tiers: set[int] = set()
     for topology in cluster.topologies.values():
         tiers.update(_tiers_of(topology))
     if not tiers:
         text = (
-            "there is no HyperNode, and without any the whole cluster counts as one: "
-            "the pods may go anywhere"
+            "there are no HyperNodes, so the whole cluster counts as one and the pods may go "
+            "anywhere"
         )
         fix = cluster.missing("") or _AUTO
         written.whole.error("volcano/topology-exists", text, fix)
@@ -184,28 +185,27 @@ def _check_tier(written: _Places, limit: Limit, cluster: ClusterFacts) -> bool:
     lowest = min(tiers)
     highest = max(tiers)
     if limit.tier < lowest:
-        text = f"no HyperNode has tier {limit.tier} or a lower one, so that no place is ever found"
+        text = f"no HyperNode has tier {limit.tier} or lower, so the pods can never be placed"
         written.tier.error("volcano/level-exists", text, f"the lowest tier is {lowest}")
     if limit.tier > highest:
         text = (
-            f"is above all HyperNodes, the highest of which have tier {highest}: "
-            "the pods may go anywhere"
+            f"is above the highest tier of the HyperNodes ({highest}), so the pods may go anywhere"
         )
-        written.tier.warn("volcano/tier-above-all", text, "name a tier that there is")
+        written.tier.warn("volcano/tier-above-all", text, "use a tier that exists")
         return False
     return True
 
 
 def _check_name(field: Field, name: str, cluster: ClusterFacts) -> None:
-    """Note a name of a tier that no level has."""
+    """Note a tier name that no level has."""
     names: list[str] = []
     for topology in cluster.topologies.values():
         if _level_named(name, topology) is not None:
             return
         names += _names_of_tiers(topology)
     text = (
-        f"failed to find hypernode tier name {name}: so the scheduler logs, "
-        "and places the pods anywhere"
+        f"failed to find hypernode tier name {name}: the scheduler logs this and places the pods "
+        "anywhere"
     )
     fix = did_you_mean(name, names)
     field.error("volcano/level-exists", text, fix)

@@ -1,4 +1,4 @@
-"""HyperNodes as levels: which tier is which level of a ClusterTopology."""
+"""Maps tiers of HyperNodes to the levels of ClusterTopologies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,9 +31,9 @@ class _Placement(Placement):
     def topologies(
         self, resources: Sequence[ViewedResource], known: KnownLevels
     ) -> dict[str, TopologyLevels]:
-        """The ClusterTopologies whose nodes HyperNodes have, with the levels that these are.
+        """The ClusterTopologies that HyperNodes cover, with the level of each tier.
 
-        Where HyperNodes are domains of no level they make a topology of their own.
+        HyperNodes that are domains of no level form a topology of their own.
         """
         documents: dict[str, Mapping[str, Any]] = {}
         for resource in resources:
@@ -69,13 +69,13 @@ class _Placement(Placement):
         return topologies
 
     def decide(self, verdict: Verdict, question: PlacementQuestion) -> Verdict:
-        """What the queue leaves, and what the form of the tree makes of it."""
+        """Decide by the queue's remaining capability, then by the form of the tree."""
         if question.workload.system != NAME:
             return verdict
         return _in_queue(_in_tree(verdict, question), question)
 
     def kept(self, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The fields of a queue that count."""
+        """The fields of a queue that a snapshot keeps."""
         return kept(document)
 
     def stand_ins(self, known: KnownLevels) -> Mapping[str, TopologyLevels]:
@@ -99,7 +99,7 @@ class _Placement(Placement):
 
 
 def _in_tree(verdict: Verdict, question: PlacementQuestion) -> Verdict:
-    """Nothing is placed by HyperNodes that form no tree, and some nodes may not be known."""
+    """The verdict if HyperNodes form no tree, which blocks placement, or have unknown nodes."""
     name = question.workload.topology
     if name is None:
         return verdict
@@ -115,7 +115,7 @@ def _in_tree(verdict: Verdict, question: PlacementQuestion) -> Verdict:
 
 
 def _in_queue(verdict: Verdict, question: PlacementQuestion) -> Verdict:
-    """The verdict where the capability of the queue counts."""
+    """The verdict with respect to the queue's capability."""
     workload = question.workload
     beyond = excess(workload.queue, workload.groups, question.cluster, question.own)
     if beyond is None:
@@ -129,7 +129,7 @@ def _in_queue(verdict: Verdict, question: PlacementQuestion) -> Verdict:
 
 
 def _keys_by_tier(tiers: Mapping[int, Level | None], forest: Forest) -> Aliases:
-    """Tier, or its name, and label key of its level; no key where it is the tier of no level."""
+    """Each tier, by number and name, with the label key of its level; no key if it is no level."""
     aliases = []
     keys: dict[int, str] = {}
     for tier, level in tiers.items():
@@ -144,7 +144,7 @@ def _keys_by_tier(tiers: Mapping[int, Level | None], forest: Forest) -> Aliases:
 
 
 def _aliases(topology: TopologyLevels, tiers: Mapping[str, int]) -> Aliases:
-    """Tier and label key of each level; where the tier is not known, the narrowest has 1."""
+    """Tier and label key of each level; if tiers are unknown, the narrowest level has 1."""
     aliases = []
     tier_by_position = len(topology.levels)
     for level in topology.levels:

@@ -1,10 +1,10 @@
-"""Volcano's HyperNodes (v1.12 and later) in the cluster, where spec.publish.volcano is Auto.
+"""Writes Volcano's HyperNodes (v1.12 and later) if spec.publish.volcano is Auto.
 
 A ClusterTopology becomes a tree of many objects. Names come from the whole path of a domain, so
-that no HyperNode ever has two parents: for that the scheduler stops all jobs with a topology. New
-ones are written from the narrowest up, old ones deleted from the broadest down. A domain without
-nodes keeps its HyperNode, and its place in the tree, for the grace period; one whose nodes are in
-another now goes at once.
+that no HyperNode ever has two parents, which would stop all jobs with a topology. New ones are
+created from the narrowest up, old ones deleted from the broadest down. A domain without nodes keeps
+its HyperNode, and its place in the tree, for the grace period; if its nodes are now in another
+domain, the HyperNode is deleted at once.
 """
 
 import math
@@ -46,20 +46,20 @@ from toposcope.kube.runtime import REAL, Runtime
 from toposcope.text import plural
 
 _PATIENCE_SECONDS: Final = 2.0
-"""How long one pass writes; the next goes on."""
+"""How long one pass writes. The next pass continues."""
 _TIER_NAME: Final = "tierName"
 Document = Mapping[str, Any]
 
 
 class HyperNodePlans:
-    """What HyperNodes there should be, and what is remembered of those that there are.
+    """The HyperNodes that should exist, and what is remembered of those that do.
 
-    They are drawn in each pass while its nodes are at hand. Losing the memory only delays a
+    They are computed in each pass, while its nodes are in memory. Losing the memory only delays a
     deletion.
     """
 
     def __init__(self, *, at_once: bool = False) -> None:
-        """`at_once`: everything is written in one pass, however long it takes."""
+        """With `at_once` everything is written in one pass, however long it takes."""
         self.patience = math.inf if at_once else _PATIENCE_SECONDS
         self._orders: dict[str, list[str]] = {}
         """The domains of each published topology by its uid, broadest first."""
@@ -68,10 +68,10 @@ class HyperNodePlans:
         self.unplanned: defaultdict[str, Timers[str]] = defaultdict(Timers)
         """HyperNodes without a domain by name, by the uid of the topology."""
         self.tier_names = True
-        """Whether the cluster's Volcano knows `tierName`, as far as is known."""
+        """Whether the cluster's Volcano has `tierName`, as far as is known."""
 
     def begin(self, topologies: Sequence[Topology], nodes: Table) -> LevelNames:
-        """Look at all ClusterTopologies; the tiers of those that are published."""
+        """Set the tiers of all ClusterTopologies that are published."""
         self.drawn.clear()
         self._orders.clear()
         published: list[Topology] = []
@@ -92,7 +92,7 @@ class HyperNodePlans:
         self._orders[topology.uid] = [level.domain for level in levels]
 
     def _tiers(self, topology: Topology, tiers: Mapping[str, int]) -> dict[str, str]:
-        """The domain of each tier, as a request names it."""
+        """The domain of each tier, by the name that requests use."""
         domains = self._orders[topology.uid]
         named = {}
         tier_by_position = len(domains)
@@ -104,7 +104,7 @@ class HyperNodePlans:
         return named
 
     def draw(self, topology: Topology, levels: Sequence[Level] | None, nodes: Table) -> None:
-        """Work out the HyperNodes of one topology, whose `levels` are to be published."""
+        """Compute the HyperNodes of one topology, which publishes `levels`."""
         uid = topology.uid
         if not levels or uid not in self._orders:
             return
@@ -125,7 +125,7 @@ class _Kept:
 
     names: frozenset[str]
     seconds: float | None
-    """Until one of them may go; None: no time is known."""
+    """Seconds until one of them may be deleted; None if unknown."""
 
 
 class VolcanoPublisher:
@@ -152,8 +152,8 @@ class VolcanoPublisher:
         Raises KubeError when the server does not answer.
         """
         target = HYPER_NODES.target(topology.name)
-        if topology.divided and topology.status.get("segments"):
-            waiting = self._retract(topology, "because those of its segments take its place")
+        if topology.is_divided and topology.status.get("segments"):
+            waiting = self._retract(topology, "because the HyperNodes of its segments replace them")
             if waiting:
                 return waiting
             return target.in_sync("the ClusterTopologies of its segments have HyperNodes")
@@ -168,7 +168,10 @@ class VolcanoPublisher:
             return target.failed(error)
 
     def retract(self, topology: Topology) -> Published | None:
-        """Delete the HyperNodes that are ours; None when none is left. Raises KubeError."""
+        """Delete the HyperNodes that Toposcope manages.
+
+        Returns None when none is left. Raises KubeError.
+        """
         why = f"because spec.publish.{self.name} is Never"
         return self._retract(topology, why)
 
@@ -219,7 +222,7 @@ class VolcanoPublisher:
 
         for name in kept.names:
             del unplanned[name]
-        waiting = self._delete(topology, unplanned, "because its domain has no nodes")
+        waiting = self._delete(topology, unplanned, "because no node is left in its domain")
         if waiting:
             return waiting
         summary = _summary(plan, len(kept.names))
@@ -229,7 +232,7 @@ class VolcanoPublisher:
     def _kept(
         self, unplanned: Mapping[str, Document], plan: Mapping[str, HyperNode], topology: Topology
     ) -> _Kept:
-        """The HyperNodes of ours without a domain that stay for now."""
+        """The managed HyperNodes without a domain that stay for now."""
         timers = self._plans.unplanned[topology.uid]
         now = self._runtime.monotonic()
         timers.keep_only(unplanned)
@@ -241,15 +244,15 @@ class VolcanoPublisher:
                 has_moved = kept.isdisjoint(members)
             else:
                 has_moved = not planned_nodes.isdisjoint(members)
-            is_overdue = timers.is_overdue(name, now, topology.grace)
+            is_overdue = timers.is_overdue(name, now, topology.grace_seconds)
             if has_moved:
                 continue
-            if topology.retain or not is_overdue:
+            if topology.is_retaining or not is_overdue:
                 kept.add(name)
 
         if not kept:
             return _Kept(frozenset(), None)
-        seconds = timers.next_deadline(topology.grace, now)
+        seconds = timers.next_deadline(topology.grace_seconds, now)
         return _Kept(frozenset(kept), seconds)
 
     def _write_plan(
@@ -260,7 +263,7 @@ class VolcanoPublisher:
         ours: Mapping[str, Document],
         kept: frozenset[str],
     ) -> Published | None:
-        """Write what differs from the plan, for some seconds; None: all is written."""
+        """Write what differs from the plan, for some seconds. Returns None when all is written."""
         began = self._runtime.monotonic()
         for written, (name, planned) in enumerate(plan.items()):
             existing = ours.get(name)
@@ -277,7 +280,7 @@ class VolcanoPublisher:
     def _spec(
         self, planned: HyperNode, existing: Document | None, kept: frozenset[str]
     ) -> dict[str, Any]:
-        """What a HyperNode should be: it keeps the members without a domain that stay for now."""
+        """The spec of a HyperNode. It keeps the members without a domain that stay for now."""
         kept_members: frozenset[str] = frozenset()
         if existing is not None:
             _, members = members_of(existing)
@@ -335,7 +338,7 @@ class VolcanoPublisher:
 
 
 def _planned_nodes(plan: Mapping[str, HyperNode]) -> set[str]:
-    """The nodes that some HyperNode is to have."""
+    """The nodes that some HyperNode should have."""
     nodes: set[str] = set()
     for planned in plan.values():
         if planned.of == "Node":
@@ -352,7 +355,7 @@ def _tier(named: tuple[str, Document]) -> int:
 
 
 def _summary(plan: Mapping[str, HyperNode], kept: int) -> str:
-    """How many HyperNodes there are, and what each tier is."""
+    """The number of HyperNodes, and the domain of each tier."""
     tiers: set[tuple[int, str]] = set()
     for planned in plan.values():
         tier = planned.tier, planned.domain

@@ -1,8 +1,8 @@
-"""Volcano's queues: whether one takes a Job, and what its capability leaves.
+"""Volcano's queues: whether one accepts a Job, and how much of its capability is left.
 
 Rules and messages: Volcano 1.15 (webhook of jobs; plugins proportion and capacity). A capability
-bounds what all pods of a queue, and of those below it, hold together. Shares by weight, `deserved`
-and `guarantee` depend on what other queues want at the moment, and are not read.
+limits what all pods of a queue and of the queues below it hold. Shares by weight, `deserved` and
+`guarantee` depend on what other queues want at the moment, and are not read.
 """
 
 from collections import Counter
@@ -23,13 +23,13 @@ _ROOT: Final = "root"
 _OPEN: Final = "Open"
 _RULE: Final = "volcano/queue"
 _MOST_QUEUES: Final = 64
-"""Queues above one another; a longer way up is a circle."""
+"""The deepest nesting of queues; a longer path is a cycle."""
 
 _Queues = Mapping[str, Field]
 
 
 def _queues(cluster: ClusterFacts) -> _Queues | None:
-    """The queues by name; None: not known."""
+    """The queues by name; None if unknown."""
     documents = cluster.objects.get(QUEUES.key)
     if documents is None:
         return None
@@ -41,7 +41,7 @@ def _queues(cluster: ClusterFacts) -> _Queues | None:
 
 
 def check_queue(field: Field, name: str, cluster: ClusterFacts) -> None:
-    """Note that the webhook refuses a Job of this queue."""
+    """Note why the webhook rejects a Job in this queue."""
     queues = _queues(cluster)
     if queues is None:
         return
@@ -73,7 +73,7 @@ def _children(name: str, queues: _Queues) -> Iterator[str]:
 
 
 def note_on_queue(name: str, cluster: ClusterFacts) -> str:
-    """What is not read of the queue; empty: nothing that matters."""
+    """What is not checked of the queue; empty if nothing matters."""
     queues = _queues(cluster)
     if queues is None:
         return f"Volcano queue quota ({name}) is not checked"
@@ -81,13 +81,13 @@ def note_on_queue(name: str, cluster: ClusterFacts) -> str:
     if not others:
         return ""
     return (
-        f"what other Volcano queues leave to {name} by weight, deserved and guarantee "
+        f"the share that weight, deserved and guarantee of other Volcano queues leave to {name} "
         "is not checked"
     )
 
 
 def unread_of(name: str, field: str, cluster: ClusterFacts) -> tuple[UnreadField, ...]:
-    """What a queue, or one above it, says of nodes, which is not read.
+    """The node affinity of a queue or one above it, which is not checked.
 
     `field` is where the workload names its queue.
     """
@@ -96,7 +96,7 @@ def unread_of(name: str, field: str, cluster: ClusterFacts) -> tuple[UnreadField
     for queue in _upwards(name, queues):
         affinity = queues[queue] / "spec" / "affinity"
         if affinity.value:
-            why = f"queue {queue} sets {affinity.path}: its pods run on groups of nodes"
+            why = f"queue {queue} sets {affinity.path}, which restricts its pods to groups of nodes"
             unread.append(UnreadField(field, why))
     return tuple(unread)
 
@@ -113,7 +113,7 @@ class CapabilityExcess:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether an empty queue would be too small, too."""
+        """Whether the queue would be too small even when empty."""
         return self.wanted > self.most
 
     def __str__(self) -> str:
@@ -129,9 +129,9 @@ class CapabilityExcess:
 def excess(
     name: str, groups: Iterable[Group], cluster: ClusterFacts, own: Mapping[str, int]
 ) -> CapabilityExcess | None:
-    """What is beyond the capability of a queue or one above it; None: nothing, or not known.
+    """What exceeds the capability of a queue or one above it; None if nothing is known to.
 
-    `own` is what pods of this very workload hold already.
+    `own` is what pods of this workload already hold.
     """
     queues = _queues(cluster)
     if queues is None:
@@ -164,7 +164,7 @@ def _upwards(name: str, queues: _Queues) -> Sequence[str]:
 def _beyond(
     name: str, queue: Field, wanted: Mapping[str, int], own: Mapping[str, int]
 ) -> Iterator[CapabilityExcess]:
-    """The resources of which one queue has too little left."""
+    """The resources that one queue lacks."""
     capability = amounts_of(queue / "spec" / "capability")
     allocated = amounts_of(queue / "status" / "allocated")
     for resource, most in sorted(capability.items()):
@@ -175,7 +175,7 @@ def _beyond(
 
 
 def kept(queue: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of a queue that count."""
+    """The fields of a queue that a snapshot keeps."""
     root = Field(queue)
     spec = root / "spec"
     status = root / "status"

@@ -1,8 +1,8 @@
-"""The tasks of a Volcano Job: their pods, how many must start together, and in which order.
+"""The tasks of a Volcano Job: their pods, how many must start together, and in what order.
 
 Rules and messages: Volcano 1.15 (webhooks of jobs, the job controller, the gang plugin). Where
-`minAvailable` of the Job is below the sum of those of its tasks, any of its pods count; else each
-task needs its own number.
+`minAvailable` of the Job is below the sum of those of its tasks, any of its pods count toward it;
+otherwise each task needs its own minimum.
 """
 
 from collections import Counter
@@ -21,9 +21,9 @@ _MIN_AVAILABLE: Final = "volcano/min-available"
 _DEPENDS_ON: Final = "volcano/depends-on"
 _PARTITIONS: Final = "volcano/partitions"
 REFUSED: Final = frozenset({_MIN_AVAILABLE, _DEPENDS_ON, "volcano/tasks"})
-"""Rules about Jobs that never start, whatever room there is."""
+"""Rules about Jobs that never start, even on an empty cluster."""
 _ANYWHERE: Final = NodeFilter(tolerations=(Toleration(operator="Exists"),))
-"""Nodes that any pod may use, whatever it tolerates."""
+"""Nodes that any pod may use, whatever its tolerations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class VolcanoTask:
     field: Field
     pod_set: PodSet
     least: int
-    """How many of its pods must start together, where the Job wants that many of every task."""
+    """How many of its pods must start together, if the Job requires that of every task."""
     after: tuple[str, ...]
     """The tasks that must run before its pods are created."""
 
     @property
     def name(self) -> str:
-        """Its name, or its place in the Job."""
+        """Its name, or its position in the Job."""
         return self.pod_set.name
 
 
@@ -53,7 +53,7 @@ class Tasks:
 
     @property
     def first(self) -> tuple[VolcanoTask, ...]:
-        """Those whose pods are created at once."""
+        """The tasks whose pods are created at once."""
         return tuple(task for task in self.all if not task.after)
 
     @property
@@ -74,7 +74,7 @@ class Tasks:
 
 
 def tasks_of(root: Field) -> Tasks:
-    """The tasks of a Job; what its webhook refuses, or never starts, becomes a finding."""
+    """The tasks of a Job. Records findings for what its webhook rejects or what never starts."""
     spec = root / "spec"
     structure = structure_of(root) or Structure(())
     tasks = []
@@ -91,7 +91,7 @@ def tasks_of(root: Field) -> Tasks:
             "job 'minAvailable' should not be greater than total replicas in tasks: "
             f"{total} of {job.replicas}"
         )
-        field.error(_MIN_AVAILABLE, text, f"write at most {job.replicas}")
+        field.error(_MIN_AVAILABLE, text, f"set at most {job.replicas}")
     else:
         _check_order(spec, job)
     return job
@@ -107,7 +107,7 @@ def _after(task: Field) -> tuple[str, ...]:
 
 
 def _check_names(spec: Field, tasks: Sequence[VolcanoTask]) -> None:
-    """Note a Job without tasks, and two tasks of one name."""
+    """Note a Job without tasks, and two tasks with the same name."""
     if not tasks:
         text = "No task specified in job spec"
         (spec / "tasks").error("volcano/tasks", text, "add a task with a pod template")
@@ -120,7 +120,7 @@ def _check_names(spec: Field, tasks: Sequence[VolcanoTask]) -> None:
 
 
 def _check_order(spec: Field, job: Tasks) -> None:
-    """Note dependencies that never end, and a gang that waits for pods created later."""
+    """Note cyclic dependencies, and a gang that waits for pods created later."""
     stuck = _stuck(job.all)
     if stuck:
         _refuse_dependency(stuck[0], [task.name for task in job.all])
@@ -133,8 +133,8 @@ def _check_order(spec: Field, job: Tasks) -> None:
     later = next(task for task in job.all if task.after)
     names = ", ".join(later.after)
     text = (
-        f"is {job.total}, and only {first} pods are created before those of {later.name}, "
-        f"which wait for {names} to run: the gang never starts"
+        f"is {job.total}, but only {first} pods are created before those of {later.name}, which "
+        f"wait for {names} to run, so the gang never starts"
     )
     fix = f"set minAvailable to {first} or less, or remove dependsOn"
     (spec / "minAvailable").error(_DEPENDS_ON, text, fix)
@@ -158,25 +158,25 @@ def _stuck(tasks: Iterable[VolcanoTask]) -> list[VolcanoTask]:
 
 
 def _refuse_dependency(task: VolcanoTask, names: Sequence[str]) -> None:
-    """Note that a task depends on one that is not there, or in a circle."""
+    """Note that a task depends on one that does not exist, or is part of a cycle."""
     dependencies = task.field / "dependsOn"
     for name in task.after:
         if name not in names:
-            text = f"there is no task {name}: the pods of {task.name} are never created"
+            text = f"there is no task {name}, so the pods of {task.name} are never created"
             dependencies.error(_DEPENDS_ON, text, did_you_mean(name, names))
             return
     text = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
-    dependencies.error(_DEPENDS_ON, text, "take one of the dependencies out of the circle")
+    dependencies.error(_DEPENDS_ON, text, "remove one dependency of the cycle")
 
 
 def _least(task: Field, replicas: int) -> int:
-    """How many pods of a task must start together; notes numbers that its webhook refuses."""
+    """How many pods of a task must start together. Notes numbers that its webhook rejects."""
     field = task / "minAvailable"
     own = field.number(replicas)
     name = (task / "name").text() or task.path
     if own > replicas:
         text = f"'minAvailable' is greater than 'replicas' in task: {name}"
-        field.error(_MIN_AVAILABLE, text, f"write at most {replicas}")
+        field.error(_MIN_AVAILABLE, text, f"set at most {replicas}")
         own = replicas
 
     policy = task / "partitionPolicy"
@@ -188,15 +188,15 @@ def _least(task: Field, replicas: int) -> int:
     _check_partitions(task, replicas, total, size)
     if field and least and least != own:
         text = f"'MinAvailable' is not equal to MinPartitions*PartitionSize in task: {name}"
-        field.error(_PARTITIONS, text, f"write {least}, or leave it out")
+        field.error(_PARTITIONS, text, f"set {least}, or remove it")
     return least or own
 
 
 def _check_partitions(task: Field, replicas: int, total: int, size: int) -> None:
-    """Note partitions that are not as many pods as the task has."""
+    """Note partitions that do not add up to the task's replicas."""
     name = (task / "name").text() or task.path
     policy = task / "partitionPolicy"
-    fix = "say how many there are, and of how many pods"
+    fix = "set the number of partitions, and their size in pods"
     if total <= 0:
         field = policy / "totalPartitions"
         text = f"'TotalPartitions' must be greater than 0 in task: {name}"
@@ -213,7 +213,7 @@ def _check_partitions(task: Field, replicas: int, total: int, size: int) -> None
 
 
 def merged(kinds: Iterable[tuple[Pods, int]]) -> tuple[Pods, ...]:
-    """Pods of these kinds and numbers; those that are alike are counted together."""
+    """Pods of these kinds and numbers, with identical kinds merged."""
     counts = Counter[Pods]()
     for kind, count in kinds:
         counts[replace(kind, name="pods", count=1)] += count
@@ -225,10 +225,10 @@ def merged(kinds: Iterable[tuple[Pods, int]]) -> tuple[Pods, ...]:
 
 
 def least_demanding(kinds: Sequence[Pods], count: int) -> tuple[Pods, ...]:
-    """So many pods that surely find a place where any `count` of these do.
+    """`count` pods that fit wherever any `count` of these fit.
 
-    They are the smallest ones where each kind requests no more than the next one, and may use the
-    same nodes; else pods that request of each resource what some kind requests at least.
+    The smallest ones, if each kind requests no more than the next and may use the same nodes;
+    otherwise pods that request the minimum of each resource over all kinds.
     """
     ordered = sorted(kinds, key=_size)
     for small, large in pairwise(ordered):
@@ -238,10 +238,10 @@ def least_demanding(kinds: Sequence[Pods], count: int) -> tuple[Pods, ...]:
 
 
 def beside_all_others(kinds: Sequence[Pods]) -> tuple[Pods, ...]:
-    """The pods, each with what all pods of the other kinds together take of its resources.
+    """The pods, each enlarged by the requests of all pods of the other kinds.
 
-    Where these fit, the real ones fit in any order: on each node there is room for its share of
-    them even if all pods of the other kinds are there already.
+    If these fit, the real ones fit in any order: each node has room for its share even after all
+    pods of the other kinds.
     """
     enlarged = []
     for kind in kinds:
@@ -269,7 +269,7 @@ def _size(pods: Pods) -> tuple[int, ...]:
 
 
 def _is_within(small: Pods, large: Pods) -> bool:
-    """Whether a node that takes one of the large pods would take one of the small ones."""
+    """Whether a node with room for one of the large pods has room for one of the small ones."""
     if small.node_filter != large.node_filter or small.claims != large.claims:
         return False
     available = dict(large.requests)

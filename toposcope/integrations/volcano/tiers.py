@@ -1,9 +1,9 @@
-"""HyperNodes as levels of their own: what Volcano's scheduler makes of them, whoever made them.
+"""HyperNodes as levels of their own, as Volcano's scheduler reads them.
 
-A hard constraint of tier N keeps pods inside one HyperNode of tier N or below, and a larger one of
-these takes whatever a smaller one inside it does. So the domains of tier N are the HyperNodes of
-tier N or below that no other of these contains. Trees may be of any form: leaves of several tiers,
-nodes beside HyperNodes, nodes in no HyperNode. Source: Volcano 1.15 (hyperNodeGradientFn,
+A hard constraint of tier N keeps pods inside one HyperNode of tier N or below, and a larger one has
+room for whatever a smaller one inside it has. So the domains of tier N are the HyperNodes of tier N
+or below that no other such HyperNode contains. Trees may have any shape: leaves at several tiers,
+nodes beside HyperNodes, nodes outside of all. Source: Volcano 1.15 (hyperNodeGradientFn,
 pkg/scheduler/api/hyper_node_info.go).
 """
 
@@ -19,9 +19,9 @@ from toposcope.integrations.volcano.api import TIER
 from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES, Names
 
 ALL: Final = "HyperNodes"
-"""The name of the topology that all HyperNodes are together; no object can have it."""
+"""The name of the topology that consists of all HyperNodes. No object can have it."""
 NAMED: Final = "tierName "
-"""How an alias begins that is the name of a tier and not its number."""
+"""Prefix of an alias that is a tier's name and not its number."""
 Aliases = tuple[tuple[str, str], ...]
 
 
@@ -32,13 +32,13 @@ class Forest:
     specs: Mapping[str, Field]
     """The spec of each, by name."""
     inside: Mapping[str, Names | None]
-    """The nodes in each; None: not known."""
+    """The nodes in each; None if unknown."""
 
     @staticmethod
     def of(
         documents: Mapping[str, Mapping[str, Any]], inside: Mapping[str, Names | None]
     ) -> "Forest":
-        """The HyperNodes that these documents are."""
+        """The forest of the HyperNodes in these documents."""
         specs = {}
         for name, document in documents.items():
             specs[name] = Field(document) / "spec"
@@ -49,7 +49,7 @@ class Forest:
         return (self.specs[name] / "tier").number(0)
 
     def title(self, name: str) -> str:
-        """The `tierName` of a HyperNode; empty: it has none."""
+        """The `tierName` of a HyperNode; empty if it has none."""
         spec = self.specs[name]
         return (spec / "tierName").text() or ""
 
@@ -60,7 +60,7 @@ class Forest:
 
     @property
     def names_of_tiers(self) -> dict[str, int]:
-        """The tier of each `tierName`; where HyperNodes of several tiers share one, the highest."""
+        """The tier of each `tierName`; the highest if HyperNodes of several tiers share it."""
         tiers: dict[str, int] = {}
         for name in self.specs:
             title = self.title(name)
@@ -72,7 +72,7 @@ class Forest:
         return tiers
 
     def defect(self) -> str:
-        """Why Volcano holds back all jobs with a topology; empty: it does not."""
+        """Why Volcano schedules no jobs with a topology; empty if it does."""
         parents = Counter[str]()
         for spec in self.specs.values():
             children = set(_children(spec))
@@ -80,13 +80,13 @@ class Forest:
         for name in sorted(parents):
             if parents[name] > 1:
                 return (
-                    f"HyperNode {name} has {parents[name]} parents, and Volcano holds back "
-                    "all jobs with a topology: take it out of all but one"
+                    f"HyperNode {name} has {parents[name]} parents, so Volcano schedules no jobs "
+                    "with a topology: remove it from all but one"
                 )
         return self._circle()
 
     def _circle(self) -> str:
-        """What is wrong where HyperNodes contain each other; each has one parent at most."""
+        """The defect of HyperNodes that contain each other. Each must have at most one parent."""
         ends: set[str] = set()
         for start in sorted(self.specs):
             seen: dict[str, None] = {}
@@ -97,8 +97,8 @@ class Forest:
                     continue
                 if name in seen:
                     return (
-                        f"HyperNode {name} contains itself, and Volcano holds back "
-                        "all jobs with a topology: take it out of the HyperNodes below it"
+                        f"HyperNode {name} contains itself, so Volcano schedules no jobs with a "
+                        "topology: remove it from the HyperNodes below it"
                     )
                 seen[name] = None
                 pending += _children(self.specs[name])
@@ -106,10 +106,10 @@ class Forest:
         return ""
 
     def doubt(self) -> str:
-        """Why a domain may have more nodes than are known; empty: all are known."""
+        """Why a domain may have more nodes than are known; empty if all are known."""
         for name in sorted(self.specs):
             if self.inside[name] is None:
-                return f"which nodes the regexMatch of HyperNode {name} selects is not known"
+                return f"it is unknown which nodes the regexMatch of HyperNode {name} selects"
         for tier in self.tiers:
             shared = _shared_node(self._outermost(tier))
             if shared:
@@ -165,7 +165,7 @@ class Forest:
         )
 
     def _titles(self) -> dict[int, str]:
-        """What people call a domain of each tier: its `tierName`, where it has just one."""
+        """The display name of each tier's domains: its `tierName`, if it has exactly one."""
         names: dict[int, set[str]] = {}
         for name in self.specs:
             tier = self.tier(name)
@@ -201,7 +201,7 @@ def _children(spec: Field) -> Iterable[str]:
 
 
 def _shared_node(domains: Mapping[str, Names]) -> str:
-    """The sentence on two domains of one tier that share a node; empty: none do."""
+    """A note on two domains of one tier that share a node; empty if there are none."""
     holder: dict[str, str] = {}
     for name in sorted(domains):
         for node in sorted(domains[name]):

@@ -18,9 +18,9 @@ _SCHEDULER: Final = "Volcano"
 
 
 def _check(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
-    """Whether each HyperNode has one parent.
+    """Whether each HyperNode has at most one parent.
 
-    Else the scheduler holds back all jobs with a topology.
+    If not, Volcano schedules no jobs with a topology.
     """
     systems = {demand.system for demand in workload.workloads}
     if not workload.asks_for_levels or _SCHEDULER not in systems:
@@ -31,12 +31,12 @@ def _check(workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
         if parents[name] > 1:
             text = (
                 f"HyperNode {name} has {parents[name]} parents, "
-                "and Volcano holds back all jobs with a topology"
+                "so Volcano schedules no jobs with a topology"
             )
             look = shell("kubectl get {} -o yaml", HYPER_NODES.name)
-            yield features.failed(text, "take it out of all but one", commands=(look,))
+            yield features.failed(text, "remove it from all but one", commands=(look,))
             return
-    yield features.passed("each HyperNode has one parent at most")
+    yield features.passed("each HyperNode has at most one parent")
 
 
 def _parents_of_each(workload: features.WorkloadObjects) -> Counter[str]:

@@ -1,6 +1,6 @@
 """Volcano: what Jobs, PodGroups and Ray clusters ask for, by the tiers of HyperNodes.
 
-Rules and messages: Volcano 1.15 (action allocate). Where pods differ it takes them one by one.
+Rules and messages: Volcano 1.15 (action allocate). If pods differ, it places them one by one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,10 +52,10 @@ from toposcope.integrations.volcano.tasks import (
 
 NAME: Final = "Volcano"
 _HELD: Final = WRONG_LEVEL | REFUSED | {LABEL_RULE}
-"""Rules about workloads that never start, so that their room says nothing."""
+"""Rules about workloads that never start, so their room does not matter."""
 _ONE_BY_ONE: Final = (
-    "Volcano takes pods and parts that differ one by one and takes none back, "
-    "so it may miss a valid placement"
+    "Volcano places differing pods and parts one by one without backtracking, so it may miss a "
+    "valid placement"
 )
 _SOFT: Final = "Volcano's preference for the lowest tier (mode: soft) is not checked"
 
@@ -68,7 +68,7 @@ def _claims(document: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A task of a Job or a policy of a PodGroup."""
+    """A task of a Job, or a policy of a PodGroup."""
 
     field: Field
     limit: Limit | None
@@ -76,18 +76,18 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Gang:
-    """What becomes one PodGroup, with its constraints."""
+    """The pods of one PodGroup, with its constraints."""
 
     root: Field
     limit: Limit | None
     parts: tuple[_Part, ...]
     tasks: Tasks | None
-    """None: a PodGroup, whose pods are not known."""
+    """None for a PodGroup, whose pods are unknown."""
     later: tuple[Pods, ...] = ()
-    """Pods outside of the gang, which start when it runs."""
+    """Pods outside the gang, which start when it runs."""
     queue: str = DEFAULT
     queue_field: str = ""
-    """Where its document names that queue, or may."""
+    """The field that names that queue, or may."""
     unread: tuple[UnreadField, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -207,7 +207,7 @@ def _notes(queue: str, modes: Iterable[Field], cluster: ClusterFacts) -> tuple[s
 
 
 def _kept(group: Group, limit: Limit | None, topology: TopologyLevels | None) -> Group:
-    """The group with what is asked for it."""
+    """The group with its requests."""
     if limit is None or topology is None:
         return group
     return replace(group, required=limit.level(topology))
@@ -232,7 +232,7 @@ def _workload(gang: _Gang, topology: TopologyLevels | None) -> Workload:
     if any(finding.rule in _HELD for finding in gang.root.findings):
         return replace(workload, placeable=False)
     if gang.limits and topology is None:
-        return replace(workload, placeable=False, unknown="which level its tier is, is not known")
+        return replace(workload, placeable=False, unknown="the level of its tier is unknown")
     if gang.later:
         submitter = Group("submitter", gang.later)
         return replace(workload, groups=(*workload.groups, submitter))
@@ -250,12 +250,12 @@ def _of_pod_group(workload: Workload, gang: _Gang, topology: TopologyLevels | No
         workload,
         groups=(_kept(whole, gang.limit, topology),),
         placeable=False,
-        unknown="which pods it has is not read; check the Job that they come from",
+        unknown="its pods are unknown; check the Job that creates them",
     )
 
 
 def _of_tasks(workload: Workload, whole: Group, job: Tasks) -> Workload:
-    """The workload with its pods, and what is not certain about their order."""
+    """The workload with its pods, and what is uncertain about their order."""
     notes = (*_notes_on_room(job), *workload.notes)
     workload = replace(workload, groups=(whole,), notes=notes)
     if not job.is_certain:
@@ -268,18 +268,18 @@ def _of_tasks(workload: Workload, whole: Group, job: Tasks) -> Workload:
 
 
 def _in_any_order(workload: Workload, whole: Group, pods: tuple[Pods, ...], doubt: str) -> Workload:
-    """The workload that surely fits only where all these pods do, in whatever order they come."""
+    """The workload that surely fits only if all these pods fit in any order."""
     as_largest = replace(whole, pods=(largest(pods),))
     apart = replace(whole, pods=beside_all_others(pods))
     return replace(workload, doubt=doubt, certain=(as_largest,), certain_too=(apart,))
 
 
 def _of_any_pods(workload: Workload, whole: Group, job: Tasks) -> Workload:
-    """The workload where any `minAvailable` of its pods may start together.
+    """The workload in which any `minAvailable` of its pods may start together.
 
-    It does not fit where the least demanding ones do not, and surely fits where all of them do.
+    It does not fit if the least demanding ones do not, and surely fits if all of them do.
     """
-    doubt = f"which {job.total} of its {job.replicas} pods start together is not known"
+    doubt = f"which {job.total} of its {job.replicas} pods start together is unknown"
     if whole.groups:
         return replace(workload, placeable=False, unknown=doubt)
     kinds = []
@@ -292,7 +292,7 @@ def _of_any_pods(workload: Workload, whole: Group, job: Tasks) -> Workload:
 
 
 def _group_of(gang: _Gang, job: Tasks, topology: TopologyLevels | None) -> Group:
-    """What starts together: partitions that have a constraint of their own, and all other pods."""
+    """The pods that start together: partitions with a constraint of their own, and all others."""
     limits = {part.field.path: part.limit for part in gang.parts}
     partitions: list[Group] = []
     loose: list[tuple[Pods, int]] = []
@@ -320,7 +320,7 @@ def _group_of(gang: _Gang, job: Tasks, topology: TopologyLevels | None) -> Group
 
 
 def _partitions_of(task: VolcanoTask, count: int) -> Group:
-    """The partitions of a task that hold so many of its pods."""
+    """The partitions of a task that hold `count` of its pods."""
     policy = task.field / "partitionPolicy"
     size_field = policy / "partitionSize"
     size = size_field.number(1) or 1
@@ -332,4 +332,4 @@ def _partitions_of(task: VolcanoTask, count: int) -> Group:
 
 def _notes_on_room(job: Tasks) -> Iterator[str]:
     if job.is_certain and job.total < job.replicas:
-        yield f"room is for the {job.total} pods of minAvailable, of {job.replicas}"
+        yield f"room is counted for the {job.total} pods of minAvailable, of {job.replicas}"

@@ -38,7 +38,7 @@ _SYSTEM_OWNED = (
     "resourceVersion",
     "name",
 )
-_LONGEST_MANAGER = 128  # characters of a field manager's name
+_MOST_MANAGER_CHARACTERS = 128  # characters of a field manager's name
 
 _Handler = Callable[[HttpRequest, Route, ObjectView], Response]
 
@@ -70,7 +70,7 @@ class Api:
                 "creationTimestamp": self._now(),
                 **obj["metadata"],
             }
-            if resource.namespaced:
+            if resource.is_namespaced:
                 metadata.setdefault("namespace", "default")
             complete: Object = {**resource.zero, **obj, "metadata": metadata}
 
@@ -173,7 +173,7 @@ class Api:
 
         obj = _untyped(obj)
         unknown = _settle(resource, obj)
-        if resource.status and resource.plural != "nodes":
+        if resource.has_status and resource.plural != "nodes":
             obj.pop("status", None)
         named_route = replace(route, name=name)
         empty = {**resource.zero, "metadata": {}}
@@ -185,7 +185,7 @@ class Api:
 
     def _save_new(self, request: HttpRequest, route: Route, obj: Object) -> Stored:
         resource = route.resource
-        if resource.namespaced and not self._namespace_exists(route.namespace):
+        if resource.is_namespaced and not self._has_namespace(route.namespace):
             namespaces = self.catalog.find("", "v1", "namespaces")
             raise requests.not_found(namespaces, route.namespace)
 
@@ -195,7 +195,7 @@ class Api:
         metadata["name"] = route.name
         metadata["uid"] = self._new_uid()
         metadata["creationTimestamp"] = self._now()
-        if resource.namespaced:
+        if resource.is_namespaced:
             metadata["namespace"] = route.namespace
 
         for name, alias in resource.also.items():
@@ -205,7 +205,7 @@ class Api:
             metadata["generation"] = 1
         return self._save(request, route, obj)
 
-    def _namespace_exists(self, name: str) -> bool:
+    def _has_namespace(self, name: str) -> bool:
         if not name:
             return False
         key = ("", name)
@@ -222,7 +222,7 @@ class Api:
         uid = metadata.get("uid")
         _check_precondition(route, "UID", uid, live_uid)
 
-        needs_version = resource.custom or resource.plural in ("leases", CRDS.plural)
+        needs_version = resource.is_custom or resource.plural in ("leases", CRDS.plural)
         version = metadata.get("resourceVersion")
         if needs_version and not version:
             problem = "Invalid value: 0: must be specified for an update"
@@ -334,7 +334,7 @@ class Api:
         if metadata.get("finalizers"):
             marked = self._mark_deleted(request, route, live)
             return _respond(route, view, marked)
-        if not request.dry:
+        if not request.is_dry_run:
             self._remove(route.resource, live)
 
         details = requests.details(route.resource, route.name)
@@ -360,7 +360,7 @@ class Api:
             if selects is None or selects(item):
                 selected.append(item)
 
-        if not request.dry:
+        if not request.is_dry_run:
             for item in selected:
                 self._delete_item(request, route, item)
         metadata = {"resourceVersion": str(revision)}
@@ -408,14 +408,14 @@ class Api:
         resource = route.resource
         if live is not None and obj == live:
             return self._existing(route)
-        if resource.custom:
+        if resource.is_custom:
             _check_schema(route, obj)
         if resource is CRDS:
             complete_crd(obj, self._now())
-        if request.dry:
+        if request.is_dry_run:
             revision = int(live["metadata"]["resourceVersion"]) if live else 0
             return stored(obj, revision)
-        if live is not None and _may_go(obj["metadata"]):
+        if live is not None and _can_go(obj["metadata"]):
             self._remove(resource, obj)
             return stored(obj, self._store.revision)
         item = self._store.put(resource.storage, obj)
@@ -437,10 +437,10 @@ class Api:
         ignored: tuple[str, ...] = ()
         if route.subresource:
             ignored = ("spec", "metadata")
-        elif route.resource.status and route.resource is not CRDS:
+        elif route.resource.has_status and route.resource is not CRDS:
             ignored = ("status",)
         return fields.FieldWriter(
-            name=name[:_LONGEST_MANAGER],
+            name=name[:_MOST_MANAGER_CHARACTERS],
             version=route.resource.group_version,
             now=self._now(),
             subresource=route.subresource,
@@ -471,14 +471,14 @@ def _route(catalog: Catalog, parts: tuple[str, ...]) -> Route:
     if not rest:
         raise NoSuchPathError
     resource = catalog.find(group, version, rest[0])
-    if namespace and not resource.namespaced:
+    if namespace and not resource.is_namespaced:
         raise statuses.not_served()
     match rest[1:]:
         case []:
             return Route(resource, namespace, name="", subresource="")
         case [name]:
             return Route(resource, namespace, name, subresource="")
-        case [name, "status"] if resource.status:
+        case [name, "status"] if resource.has_status:
             return Route(resource, namespace, name, subresource="status")
     raise statuses.not_served()
 
@@ -502,7 +502,7 @@ def _check_schema(route: Route, obj: Object) -> None:
         raise requests.invalid(resource, route.name, problems)
 
 
-def _may_go(metadata: Mapping[str, Any]) -> bool:
+def _can_go(metadata: Mapping[str, Any]) -> bool:
     """Whether an object was deleted and nothing holds it any more."""
     return bool(metadata.get("deletionTimestamp")) and not metadata.get("finalizers")
 
@@ -510,7 +510,7 @@ def _may_go(metadata: Mapping[str, Any]) -> bool:
 def _respond(
     route: Route, view: ObjectView, item: Stored, *, code: int = 200, unknown: Iterable[str] = ()
 ) -> Response:
-    body = view.one(route.resource, item)
+    body = view.one_object(route.resource, item)
     return Response(
         code,
         chunks=[body, b"\n"],
@@ -518,10 +518,12 @@ def _respond(
     )
 
 
-def _check_precondition(route: Route, label: str, given: str | None, live: str) -> None:
-    if given in (None, live):
+def _check_precondition(route: Route, label: str, expected: str | None, live: str) -> None:
+    if expected in (None, live):
         return
-    why = f"Precondition failed: {label} in precondition: {given}, {label} in object meta: {live}"
+    why = (
+        f"Precondition failed: {label} in precondition: {expected}, {label} in object meta: {live}"
+    )
     raise requests.conflict(route.resource, route.name, why)
 
 
@@ -561,7 +563,7 @@ def _settle(resource: ServedResource, obj: Object) -> list[str]:
     for name, value in list(metadata.items()):
         if value in (None, {}, []):
             del metadata[name]
-    if not resource.custom:
+    if not resource.is_custom:
         return []
     return fields.settle(obj, resource.schema)
 
@@ -573,20 +575,20 @@ def _updated(route: Route, live: Object, obj: Object) -> Object:
     """
     resource = route.resource
     system: Object = live["metadata"]
-    given: Object = obj["metadata"]
-    _check_identity(route, system, given)
+    new_metadata: Object = obj["metadata"]
+    _check_identity(route, system, new_metadata)
     content = live if route.subresource else obj
     new = _without(content, "metadata", "status")
 
-    metadata = {**given, **_system_owned(system)}
-    if route.subresource and resource.custom:
+    metadata = {**new_metadata, **_system_owned(system)}
+    if route.subresource and resource.is_custom:
         metadata = dict(system)
     elif _counts_generations(resource):
         before = _without(live, "metadata", "status")
         if new != before:
             metadata["generation"] = system.get("generation", 0) + 1
 
-    has_main_status = not resource.status or resource is CRDS
+    has_main_status = not resource.has_status or resource is CRDS
     status_source = obj if route.subresource or has_main_status else live
     if "status" in status_source:
         new["status"] = status_source["status"]
@@ -598,7 +600,7 @@ def _system_owned(metadata: Object) -> Object:
 
 
 def _counts_generations(resource: ServedResource) -> bool:
-    return resource.custom or resource is CRDS
+    return resource.is_custom or resource is CRDS
 
 
 def _check_identity(route: Route, system: Object, metadata: Object) -> None:

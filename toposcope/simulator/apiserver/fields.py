@@ -63,18 +63,18 @@ class Schema:
     properties: "Mapping[str, Schema]" = field(default_factory=dict)
     values: "Schema | None" = None  # additionalProperties
     items: "Schema | None" = None
-    preserve: bool = False
-    atomic: bool = False
+    is_preserving: bool = False
+    is_atomic: bool = False
     list_type: str = "atomic"
     list_keys: tuple[str, ...] = ()
     rules: Mapping[str, Any] = field(default_factory=dict)
 
     def field(self, key: str) -> "Schema | None":
         """Schema of a map's entry, None when the schema does not know it."""
-        return self.properties.get(key) or self.values or (ANY if self.preserve else None)
+        return self.properties.get(key) or self.values or (ANY if self.is_preserving else None)
 
 
-ANY = Schema(preserve=True)
+ANY = Schema(is_preserving=True)
 
 
 def compile_schema(spec: Mapping[str, Any]) -> Schema:
@@ -89,8 +89,8 @@ def compile_schema(spec: Mapping[str, Any]) -> Schema:
         properties=properties,
         values=_additional_properties(spec.get("additionalProperties")),
         items=items,
-        preserve=bool(spec.get("x-kubernetes-preserve-unknown-fields")),
-        atomic=spec.get("x-kubernetes-map-type") == "atomic",
+        is_preserving=bool(spec.get("x-kubernetes-preserve-unknown-fields")),
+        is_atomic=spec.get("x-kubernetes-map-type") == "atomic",
         list_type=spec.get("x-kubernetes-list-type", "atomic"),
         list_keys=tuple(spec.get("x-kubernetes-list-map-keys", ())),
         rules=spec,
@@ -272,16 +272,16 @@ def printed(path: Path) -> str:
     """`.metadata.labels.a`, `.spec.levels[domain="rack"].key`: how conflicts name a field."""
     text = ""
     for element in path:
-        kind, _, rest = element.partition(":")
+        kind, _, content = element.partition(":")
         if kind == "k":
             keys = []
-            for key, value in msgspec.json.decode(rest).items():
+            for key, value in msgspec.json.decode(content).items():
                 keys.append(f"{key}={_shown(value)}")
             text += f"[{','.join(keys)}]"
         elif kind == "f":
-            text += f".{rest}"
+            text += f".{content}"
         else:
-            text += f"[={rest}]"
+            text += f"[={content}]"
     return text
 
 
@@ -307,7 +307,7 @@ def _children(value: Any, schema: Schema) -> dict[str, tuple[Any, Schema]] | Non
     if not value:
         return None
     children = {}
-    if isinstance(value, dict) and not schema.atomic:
+    if isinstance(value, dict) and not schema.is_atomic:
         for key, item in value.items():
             children[f"f:{key}"] = (item, schema.field(key) or ANY)
         return children
@@ -338,7 +338,7 @@ def leaves(value: Any, schema: Schema, path: Path = ()) -> dict[Path, Any]:
 def merge(live: Any, applied: Any, schema: Schema) -> Any:
     """Lay an applied value over the live one; the order of a list with keys is the applier's."""
     if isinstance(live, dict) and isinstance(applied, dict):
-        if schema.atomic:
+        if schema.is_atomic:
             return applied
         return _merge_maps(live, applied, schema)
 

@@ -25,9 +25,9 @@ _EQUALITY = re.compile(r"(?P<key>[^=!<>\s]+)\s*(?P<how>!=|==|=)\s*(?P<value>[^=!
 _SET = re.compile(r"(?P<key>[^=!<>\s]+)\s+(?P<how>in|notin)\s+\((?P<values>[^()]*)\)")
 _PRESENCE = re.compile(r"(?P<absent>!?)\s*(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)")
 # Lines are sent together up to this size; the real server's chunks end at line ends too.
-_CHUNK = 256 * 1024
+_CHUNK_BYTES = 256 * 1024
 # How long a watch lasts whose client names no time, in seconds.
-_MAX_WATCH = 1800
+_LONGEST_WATCH_SECONDS = 1800
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _EXPIRED_TOKEN = (
     "The provided continue parameter is too old to display a consistent list result. "  # noqa: S105 - no secret
@@ -55,8 +55,8 @@ def _requirements(selector: str) -> list[str]:
     """The parts between commas, but for those within parentheses."""
     parts = [""]
     for piece in selector.split(","):
-        within = parts[-1].count("(") > parts[-1].count(")")
-        if within:
+        is_within = parts[-1].count("(") > parts[-1].count(")")
+        if is_within:
             parts[-1] += f",{piece}"
         else:
             parts.append(piece)
@@ -73,16 +73,16 @@ def _label_test(text: str) -> Predicate:
     match = _PRESENCE.fullmatch(text)
     if match:
         key = match["key"]
-        absent = bool(match["absent"])
-        return lambda item: (key in item.labels) is not absent
+        is_absent = bool(match["absent"])
+        return lambda item: (key in item.labels) is not is_absent
     raise bad_request(f'unable to parse requirement: "{text}" is no requirement of a label')
 
 
 def _equality_test(match: re.Match[str]) -> Predicate:
     key = match["key"]
     value = match["value"]
-    equal = match["how"] != "!="
-    return lambda item: (item.labels.get(key) == value) is equal
+    is_equal = match["how"] != "!="
+    return lambda item: (item.labels.get(key) == value) is is_equal
 
 
 def _set_test(match: re.Match[str]) -> Predicate:
@@ -187,16 +187,16 @@ def open_watch(
         view=view,
         selects=predicate(route.resource, query),
         namespace=route.namespace,
-        initial_events=request.flag("sendInitialEvents"),
+        has_initial_events=request.flag("sendInitialEvents"),
         bookmark_interval=bookmark_interval if request.flag("allowWatchBookmarks") else inf,
-        timeout=request.number("timeoutSeconds") or _MAX_WATCH,
+        timeout=request.number("timeoutSeconds") or _LONGEST_WATCH_SECONDS,
     )
     revision = request.number("resourceVersion")
     storage = route.resource.storage
     with store.lock:
         initial = None
         try:
-            if watch.initial_events or not revision:
+            if watch.has_initial_events or not revision:
                 revision, initial = store.snapshot(storage)
             position = store.position(storage, revision)
         except StatusError as error:
@@ -209,7 +209,7 @@ def _error_line(error: StatusError) -> bytes:
 
 
 def _stream(chunks: Iterator[bytes]) -> Response:
-    return Response(200, chunks, stream=True)
+    return Response(200, chunks, is_stream=True)
 
 
 def _open_token(token: str) -> tuple[int, Key]:
@@ -238,7 +238,7 @@ class _Watch:
     view: ObjectView
     selects: Predicate | None
     namespace: str
-    initial_events: bool
+    has_initial_events: bool
     bookmark_interval: float
     timeout: float
 
@@ -252,7 +252,10 @@ class _Watch:
 
     def line(self, kind: str, item: Stored) -> bytes:
         """Write one event."""
-        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.view.one(self.resource, item))
+        return b'{"type":"%s","object":%s}\n' % (
+            kind.encode(),
+            self.view.one_object(self.resource, item),
+        )
 
     def bookmark(self, revision: int, annotations: Mapping[str, str] | None = None) -> bytes:
         """Write a bookmark: nothing up to `revision` is missing."""
@@ -323,7 +326,7 @@ def _initial_chunks(watch: _Watch, initial: Sequence[Stored], revision: int) -> 
     yield from _chunks(lines)
 
     wants_bookmarks = watch.bookmark_interval < inf
-    if watch.initial_events and wants_bookmarks:
+    if watch.has_initial_events and wants_bookmarks:
         annotations = {_INITIAL_EVENTS_END: "true"}
         yield watch.bookmark(revision, annotations)
 
@@ -349,7 +352,7 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
     for line in lines:
         gathered.append(line)
         size += len(line)
-        if size >= _CHUNK:
+        if size >= _CHUNK_BYTES:
             yield b"".join(gathered)
             gathered, size = [], 0
     if size:

@@ -30,7 +30,7 @@ class HttpRequest(msgspec.Struct, frozen=True):
         return self.query.get(name, "") in _YES
 
     @property
-    def dry(self) -> bool:
+    def is_dry_run(self) -> bool:
         """Whether nothing is to be stored."""
         return self.query.get("dryRun") == "All"
 
@@ -63,14 +63,14 @@ class HttpRequest(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Response:
-    """What to send: `chunks` are the body, sent as they come when `stream` is set."""
+    """What to send: `chunks` are the body, sent as they come when `is_stream` is set."""
 
     code: int
     chunks: Iterable[bytes]
     content_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    stream: bool = False
+    is_stream: bool = False
 
     @classmethod
     def of(cls, error: StatusError) -> Self:

@@ -82,7 +82,7 @@ class PrinterColumn:
     name: str
     type: str
     path: str
-    wide: bool = False
+    is_wide: bool = False
 
 
 NAME = PrinterColumn("Name", "string", ".metadata.name")
@@ -97,12 +97,12 @@ class ServedResource:
     version: str
     plural: str
     kind: str
-    namespaced: bool = False
+    is_namespaced: bool = False
     short_names: tuple[str, ...] = ()
     # An endpoint of its own for `status`, which the main endpoint then leaves alone.
-    status: bool = False
+    has_status: bool = False
     # CRDs only: schema-checked, pruned, counted in `metadata.generation`, listed with their type.
-    custom: bool = False
+    is_custom: bool = False
     schema: Schema = ANY
     columns: tuple[PrinterColumn, ...] = (AGE,)
     # What an object of this kind has at least.
@@ -138,10 +138,15 @@ class ServedResource:
 
 
 def _built_in(
-    *, columns: Iterable[tuple[str, str, str]] = (), short: str = "", **rest: Any
+    *,
+    columns: Iterable[tuple[str, str, str]] = (),
+    short: str = "",
+    namespaced: bool = False,
+    status: bool = False,
+    **fields: Any,
 ) -> ServedResource:
     """Describe a built-in kind, whose only version is v1."""
-    status = _struct(
+    status_schema = _struct(
         addresses=_keyed("type"),
         conditions=_keyed("type"),
     )
@@ -152,9 +157,11 @@ def _built_in(
     return ServedResource(
         version="v1",
         short_names=short_names,
-        schema=_object_schema(_struct(status=status)),
+        schema=_object_schema(_struct(status=status_schema)),
         columns=shown,
-        **rest,
+        is_namespaced=namespaced,
+        has_status=status,
+        **fields,
     )
 
 
@@ -222,10 +229,10 @@ def crd_resources(crd: Mapping[str, Any]) -> Iterator[ServedResource]:
             version=version["name"],
             plural=names["plural"],
             kind=names["kind"],
-            namespaced=spec["scope"] == "Namespaced",
+            is_namespaced=spec["scope"] == "Namespaced",
             short_names=tuple(names.get("shortNames", ())),
-            status="status" in subresources,
-            custom=True,
+            has_status="status" in subresources,
+            is_custom=True,
             schema=_object_schema(schema),
             columns=tuple(columns),
             selectable=tuple(selectable),
@@ -237,7 +244,7 @@ def _printer_column(spec: Mapping[str, Any]) -> PrinterColumn:
         name=spec["name"],
         type=spec["type"],
         path=spec["jsonPath"],
-        wide=spec.get("priority", 0) > 0,
+        is_wide=spec.get("priority", 0) > 0,
     )
 
 
@@ -268,7 +275,7 @@ class Catalog:
         served = self._served(group, version)
         if plural in served:
             return served[plural]
-        if any(resource.custom for resource in served.values()):
+        if any(resource.is_custom for resource in served.values()):
             raise NoSuchPathError
         raise not_served()
 
@@ -330,8 +337,8 @@ class Catalog:
             "resources": entries,
         }
 
-    def _openapi_document(self, rest: list[str]) -> Object | None:
-        match rest:
+    def _openapi_document(self, segments: list[str]) -> Object | None:
+        match segments:
             case []:
                 return self._openapi_roots()
             case ["api", version]:
@@ -379,7 +386,7 @@ class Catalog:
         paths, schemas = {}, {}
         reverse = ".".join(reversed(group.split(".")))
         for resource in self._served(group, version).values():
-            scope = "/namespaces/{namespace}" if resource.namespaced else ""
+            scope = "/namespaces/{namespace}" if resource.is_namespaced else ""
             kind = {
                 "group": group,
                 "version": version,
@@ -408,14 +415,14 @@ class Catalog:
 
 
 def _entries(resource: ServedResource) -> Iterator[Object]:
-    shared = {"namespaced": resource.namespaced, "kind": resource.kind}
+    shared = {"namespaced": resource.is_namespaced, "kind": resource.kind}
     names = {
         "name": resource.plural,
         "singularName": resource.kind.lower(),
         "shortNames": [*resource.short_names],
     }
     yield {**shared, **names, "verbs": _VERBS}
-    if resource.status:
+    if resource.has_status:
         yield {
             **shared,
             "name": f"{resource.plural}/status",

@@ -48,7 +48,7 @@ _MESSAGES = {
 @dataclass(slots=True)
 class _Rejection:
     code: int
-    left: int
+    rejections_left: int
     retry_after: int | None
     applies: Callable[[HttpRequest], bool]
 
@@ -116,8 +116,8 @@ class ServerFaults:
             rejection = next((r for r in self._rejections if r.applies(request)), None)
             if rejection is None:
                 return None
-            rejection.left -= 1
-            if not rejection.left:
+            rejection.rejections_left -= 1
+            if not rejection.rejections_left:
                 self._rejections.remove(rejection)
         reason, message = _MESSAGES.get(rejection.code, ("", "injected fault"))
         details: dict[str, object] = {}
@@ -232,7 +232,7 @@ class _HttpServer(ThreadingTCPServer):
     def __init__(self, port: int, api: Api, faults: ServerFaults, tls: Certificates | None) -> None:
         self.api = api
         self.faults = faults
-        self.stopping = False
+        self.is_stopping = False
         self._context = None
         if tls:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -256,7 +256,7 @@ class _HttpServer(ThreadingTCPServer):
                 )
                 with self._guard:
                     self._connections ^= {request, connection}
-            if not self.stopping:
+            if not self.is_stopping:
                 super().finish_request(connection, client_address)
         with self._guard:
             self._connections.discard(connection)
@@ -264,7 +264,7 @@ class _HttpServer(ThreadingTCPServer):
 
     def disconnect_all(self) -> None:
         """End every connection from this side."""
-        self.stopping = True
+        self.is_stopping = True
         with self._guard:
             for connection in self._connections:
                 with contextlib.suppress(OSError):
@@ -299,7 +299,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         for warning in response.warnings:
             self.send_header("Warning", f"299 - {msgspec.json.encode(warning).decode()}")
-        if response.stream:
+        if response.is_stream:
             self._stream(response)
         else:
             self._send(response)
@@ -325,7 +325,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         for chunk in response.chunks:
             faults.wait_while_frozen()
-            if self.server.stopping or (not chunk and self._client_gone()):
+            if self.server.is_stopping or (not chunk and self._is_client_gone()):
                 raise _DisconnectedError
             if faults.cuts != cuts:
                 broken = (chunk or b'{"type":"BOOKMARK","object":{}}\n')[:-5]
@@ -339,6 +339,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         self.wfile.flush()
 
-    def _client_gone(self) -> bool:
+    def _is_client_gone(self) -> bool:
         """Nobody sends anything during a watch: what can be read is the end of the connection."""
         return bool(select.select([self.connection], [], [], 0)[0])

@@ -63,7 +63,7 @@ class ObjectView(msgspec.Struct, frozen=True):
         """
         return cls(_form(accept), now)
 
-    def one(self, resource: ServedResource, item: Stored) -> bytes:
+    def one_object(self, resource: ServedResource, item: Stored) -> bytes:
         """Write one object, as GET and watch events carry it."""
         if self.form == "table":
             return b"".join(self.many(resource, [item], {"resourceVersion": str(item.revision)}))
@@ -90,10 +90,10 @@ class ObjectView(msgspec.Struct, frozen=True):
             head["kind"] = "PartialObjectMetadataList"
             head["apiVersion"] = "meta.k8s.io/v1"
         yield msgspec.json.encode(head)[:-1] + b',"items":['
-        is_typed = self.form == "metadata" or resource.custom
+        is_typed = self.form == "metadata" or resource.is_custom
         separator = b""
         for item in items:
-            body = self.one(resource, item) if is_typed else b"{" + item.body
+            body = self.one_object(resource, item) if is_typed else b"{" + item.body
             yield separator + body
             separator = b","
         yield b"]}"
@@ -131,7 +131,7 @@ def _definition(column: PrinterColumn) -> Object:
         "name": column.name,
         "type": column.type,
         "format": "name" if column is NAME else "",
-        "priority": int(column.wide),
+        "priority": int(column.is_wide),
     }
 
 
@@ -227,10 +227,10 @@ def _age(timestamp: str, now: datetime) -> str:
     seconds = max(0, int(elapsed.total_seconds()))
     units = (*_UNITS, _SECONDS)
     for unit, smaller in itertools.pairwise(units):
-        count, rest = divmod(seconds, unit.seconds)
+        count, seconds_left = divmod(seconds, unit.seconds)
         if count < unit.shown_from:
             continue
-        fraction = rest // smaller.seconds
+        fraction = seconds_left // smaller.seconds
         text = f"{count}{unit.name}"
         if fraction and count < _DETAILED[unit.name]:
             text += f"{fraction}{smaller.name}"

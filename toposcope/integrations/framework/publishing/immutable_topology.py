@@ -1,9 +1,8 @@
 """`Topology` objects that list node labels, and whose levels are immutable in most versions.
 
-There a change is a deletion and a creation, and in between workloads find no topology. So it waits
-until the same levels have been wanted for a while, is tried as a dry run first, and is not made
-while somebody holds the old object. Whether levels are immutable is found out by trying, not from a
-table of versions.
+A change is then a deletion and a creation, and in between workloads find no topology. So it waits
+until the levels have been stable for a while, is tried as a dry run first, and is postponed while
+another object uses the old one. Whether levels are immutable is tried, not looked up by version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +32,9 @@ Document = Mapping[str, Any]
 
 
 class Patience:
-    """How soon to look again at what somebody else has to do.
+    """How long to wait before the next look at something that others must do.
 
-    The pause is as long as it has taken so far, within limits.
+    The pause equals the time that it has taken so far, within limits.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -50,7 +49,7 @@ class Patience:
         return min(pause, _RAREST_SECONDS)
 
     def over(self, name: str) -> None:
-        """Note that nothing is waited for any more."""
+        """Forget the wait: nothing is pending any more."""
         self._since.pop(name, None)
 
 
@@ -65,7 +64,7 @@ class _Wanted:
 class ImmutableTopologyPublisher:
     """Keeps `Topology` objects of one API equal to levels.
 
-    `holders` names what must let go of an object before it can be deleted. The state, by name, only
+    `holders` lists what must release an object before it can be deleted. The state, by name, only
     saves requests: losing it costs a delay.
     """
 
@@ -84,7 +83,7 @@ class ImmutableTopologyPublisher:
         self._wanted: dict[str, _Wanted] = {}
 
     def publish(self, target: Target, topology: Topology, levels: Sequence[Level]) -> Published:
-        """Make the object have `levels`. Raises KubeError when the server does not answer."""
+        """Give the object these levels. Raises KubeError if the server does not answer."""
         try:
             existing = find(self._client, target.path)
             return self.keep(target, topology, levels, existing)
@@ -98,7 +97,7 @@ class ImmutableTopologyPublisher:
         levels: Sequence[Level],
         existing: Document | None,
     ) -> Published:
-        """Make the object, which is `existing` now, have `levels`.
+        """Give the object, now `existing`, these levels.
 
         Raises KubeError, ApiError only from reading.
         """
@@ -122,9 +121,9 @@ class ImmutableTopologyPublisher:
         return self._pursue(target, topology, wanted, existing)
 
     def retract(self, target: Target, topology: Topology) -> Published | None:
-        """Delete the object if it is ours; None when nothing of ours is left.
+        """Delete the object if Toposcope manages it.
 
-        Raises KubeError without an answer.
+        Returns None once it is gone. Raises KubeError.
         """
         self._wanted.pop(target.name, None)
         try:
@@ -133,7 +132,7 @@ class ImmutableTopologyPublisher:
             return target.failed(error)
 
     def _note(self, name: str, levels: Sequence[Level]) -> _Wanted:
-        """Note what is wanted of an object, and since when it has been the same."""
+        """Record the wanted levels of an object, and since when they have been the same."""
         keys = tuple(level.key for level in levels)
         before = self._wanted.get(name)
         if before is not None and before.keys == keys:
@@ -149,7 +148,7 @@ class ImmutableTopologyPublisher:
     def _pursue(
         self, target: Target, topology: Topology, wanted: _Wanted, existing: Document | None
     ) -> Published:
-        """Write when it is time; else report what it waits for."""
+        """Write if it is time; otherwise report what it waits for."""
         # A new object disturbs nobody; a manual edit is reverted as soon as it is seen.
         if existing is not None:
             seconds_left = wanted.since + self._delay - self._runtime.monotonic()
@@ -183,7 +182,7 @@ class ImmutableTopologyPublisher:
         return target.in_sync()
 
     def _changed_in_place(self, target: Target, body: Document, existing: Document) -> bool:
-        """Change the existing object; False where levels are immutable. Raises KubeError."""
+        """Change the existing object; False if its levels are immutable. Raises KubeError."""
         metadata = dict(body["metadata"])
         # The uid ties the force to the object that was read.
         metadata["uid"] = existing["metadata"]["uid"]
@@ -199,7 +198,7 @@ class ImmutableTopologyPublisher:
     def _remove(
         self, target: Target, body: Document, existing: Document, wanted: tuple[str, ...]
     ) -> Published | None:
-        """Delete the existing object to make way; what that waits for. Raises KubeError."""
+        """Delete the existing object. Returns what that waits for. Raises KubeError."""
         holders = self._holders(existing)
         if not holders:
             # Either levels are immutable, or these levels are refused: that must not cost the old
@@ -211,12 +210,12 @@ class ImmutableTopologyPublisher:
         lost = [key for key in level_keys(existing) if key not in wanted]
         if lost:
             without = ", ".join(lost)
-            why += f" (until then schedulers leave out nodes without {without}, at every level)"
+            why += f" (until then schedulers ignore nodes without {without}, at every level)"
         return objects.remove(self._client, target, existing, why, holders)
 
 
 def level_keys(document: Document) -> tuple[str, ...]:
-    """The node labels of a Topology; aliases that an administrator added are left alone."""
+    """The node labels of a Topology, without the aliases that an administrator may have added."""
     spec = document.get("spec") or {}
     levels = spec.get("levels") or ()
     keys = [level["nodeLabel"] for level in levels]

@@ -1,7 +1,4 @@
-"""What all publishers do at the API server.
-
-They ask what it serves, try to create a new object, and delete one that nobody holds.
-"""
+"""Requests that all publishers make: discovery, a trial creation, and a safe deletion."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -22,7 +19,7 @@ from toposcope.kube.requests import apply
 from toposcope.text import listing
 
 Holders = Callable[[Mapping[str, Any]], list[str]]
-"""Who must let go of an object before it can be deleted: `ResourceFlavor gpu`, `finalizer NAME`."""
+"""What must release an object before it can be deleted: `ResourceFlavor gpu`, `finalizer NAME`."""
 
 Document = Mapping[str, Any]
 
@@ -43,9 +40,9 @@ def served_resources(client: Caller, api_version: str) -> frozenset[str]:
 
 
 def try_create(client: Caller, target: Target, body: Document) -> None:
-    """Have the server validate a new object, under another name and as a dry run.
+    """Let the server validate a new object, by a dry run under another name.
 
-    Raises ApiError if it refuses.
+    Raises ApiError if it rejects it.
     """
     begin = target.name[:_MAX_NAME].rstrip("-.")
     metadata = dict(body["metadata"])
@@ -68,11 +65,9 @@ def try_create(client: Caller, target: Target, body: Document) -> None:
 def create_by_apply(client: Caller, target: Target, body: Document) -> None:
     """Create an object whose fields a later apply can remove.
 
-    Raises KubeError: a conflict where there is one by now.
-
-    An apply changes an object that somebody created since we looked, and where it has the same
-    levels meets no conflict even without force. A resourceVersion that no object has makes that a
-    conflict; it means nothing to a creation.
+    Raises KubeError, a conflict if the object already exists. A plain apply would change an object
+    created since the last read, without a conflict if it has the same levels. A resourceVersion
+    that no object has forces the conflict and does not affect a creation.
     """
     metadata = dict(body["metadata"])
     metadata["resourceVersion"] = "1"
@@ -88,10 +83,11 @@ def is_terminating(document: Document) -> bool:
 def remove(
     client: Caller, target: Target, document: Document, why: str, holders: Sequence[str]
 ) -> Published | None:
-    """Delete our object; None once it is gone, else what it waits for. Raises KubeError.
+    """Delete a managed object.
 
-    `why` completes "waits to be deleted". Nothing is deleted while somebody holds it: it would stay
-    terminating, which cannot be undone.
+    Returns None once it is gone, else what it waits for. Raises KubeError. `why` completes "waits
+    to be deleted". An object in use is not deleted: it would stay terminating, which cannot be
+    undone.
     """
     if not is_terminating(document):
         if holders:
@@ -108,7 +104,7 @@ def remove(
 
 
 def _delete(client: Caller, target: Target, document: Document) -> None:
-    """Delete the state that was read and no other, by uid and resourceVersion. Raises KubeError."""
+    """Delete exactly the state that was read, by uid and resourceVersion. Raises KubeError."""
     metadata = document["metadata"]
     preconditions = {
         "uid": metadata["uid"],
@@ -123,14 +119,14 @@ def _delete(client: Caller, target: Target, document: Document) -> None:
     try:
         client.call(request)
     except ApiError as error:
-        if not error.not_found:
+        if not error.is_not_found:
             raise
 
 
 def retract(
     client: Caller, target: Target, topology: Topology, holders: Holders
 ) -> Published | None:
-    """Delete the object if it is ours; None when nothing of ours is left. Raises KubeError."""
+    """Delete the object if Toposcope manages it. Returns None once it is gone. Raises KubeError."""
     existing = find(client, target.path)
     if existing is None or not is_ours(existing, topology):
         return None
@@ -141,7 +137,7 @@ def retract(
 def terminating(
     target: Target, document: Document, holders: Sequence[str], again_in: float
 ) -> Published:
-    """The object is being deleted but still exists, and what holds it."""
+    """The result for an object that is being deleted, with what still holds it."""
     held = dict.fromkeys(finalizers(document))
     held.update(dict.fromkeys(holders))
     text = "is being deleted"

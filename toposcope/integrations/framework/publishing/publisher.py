@@ -12,32 +12,32 @@ from toposcope.kube.client import Caller
 from toposcope.kube.runtime import REAL, Runtime
 
 DELAY_SECONDS: Final = 30.0
-"""How long the same levels must have been wanted before an existing object is changed."""
+"""How long levels must be stable before an existing object is changed."""
 
 LevelNames = Mapping[str, Mapping[str, str]]
-"""By the name of a topology: other names that requests have for its levels, to their domains."""
+"""For each topology: other names that requests use for its levels, and their domains."""
 
 
 class Publisher(Protocol):
-    """One target of publishing; called in the order of the registry."""
+    """One published resource. Publishers run in the order of the registry."""
 
     name: str
     """Its field in `spec.publish`."""
     group: str
-    """API group of what it writes."""
+    """API group of the resources that it writes."""
     keeps_retained_levels: bool
-    """Whether workloads are bound to the levels of its resource, so that it keeps retained ones."""
+    """Whether workloads depend on the levels of its resource, so that it keeps retained ones."""
 
     def served(self) -> bool:
         """Whether the API server serves the target's kind. Raises KubeError."""
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
-        """Give the target these levels. Raises KubeError if the server does not answer."""
+        """Give the resource these levels. Raises KubeError if the server does not answer."""
 
     def retract(self, topology: Topology) -> Published | None:
-        """Delete what was published before; None if nothing of ours is left.
+        """Delete what was published before.
 
-        Raises KubeError as above.
+        Returns None once it is gone. Raises KubeError as above.
         """
 
 
@@ -53,7 +53,7 @@ class PublishSettings:
 
 
 class SystemPublishing:
-    """How one system publishes during a term of leadership; what it remembers ends with the term.
+    """How one system publishes during a term of leadership. Its memory ends with the term.
 
     A system overrides what it has.
     """
@@ -63,7 +63,7 @@ class SystemPublishing:
 
     @staticmethod
     def holders(client: Caller, document: Mapping[str, Any]) -> list[str]:
-        """What must let go of an object before it can be deleted. Raises KubeError."""
+        """What must release an object before it can be deleted. Raises KubeError."""
         del client
         return finalizers(document)
 
@@ -73,11 +73,14 @@ class SystemPublishing:
         return {}
 
     def draw(self, topology: Topology, levels: Sequence[Level] | None, nodes: Table) -> None:
-        """Look at the nodes of one topology while they are at hand, and the levels to publish."""
+        """Look at the nodes of one topology while they are in memory, and at the levels."""
         del topology, levels, nodes
 
     def publisher(self, client: Caller, delay: float) -> Publisher:
-        """A publisher that writes with this client; all of a term share what was drawn."""
+        """A publisher that writes with this client.
+
+        All publishers of a term share what `draw` kept.
+        """
         raise NotImplementedError
 
 
@@ -94,7 +97,7 @@ class Publishing:
         return tuple(system.publisher(client, delay) for system in self._systems)
 
     def dry_run_publishers(self, client: Caller) -> tuple[Publisher, ...]:
-        """Publishers for a client that writes nothing: they wait for nothing."""
+        """Publishers for a client that writes nothing, without waiting times."""
         return tuple(system.publisher(client, 0.0) for system in self._systems)
 
     def look(self, topologies: Sequence[Topology], nodes: Table) -> LevelNames:
@@ -106,6 +109,6 @@ class Publishing:
         return names
 
     def draw(self, topology: Topology, levels: Sequence[Level] | None, nodes: Table) -> None:
-        """Look at the nodes of one topology while they are at hand, and the levels to publish."""
+        """Look at the nodes of one topology while they are in memory, and at the levels."""
         for system in self._systems:
             system.draw(topology, levels, nodes)

@@ -11,7 +11,7 @@ import { NodePage } from "./node/page.tsx";
 import { Changes } from "./panel/changes.tsx";
 import { CheckPanel } from "./panel/check.tsx";
 import { Overview } from "./panel/overview.tsx";
-import { PlanPanel } from "./panel/plan.tsx";
+import { PlanPanel, type Violations } from "./panel/plan.tsx";
 import { Tabs } from "./panel/tabs.tsx";
 import { Conditions, Staleness } from "./parts/banners.tsx";
 import { Header } from "./parts/header.tsx";
@@ -48,8 +48,8 @@ function useGang(source: Source, view: string, gang: string | null): { place: Ga
       (place) => {
         const better = place.better.map((path) => path.join(" › ")).join(", ");
         const words = better
-          ? `Bright: its ${many(place.nodes.length, "node")}. Outlined: where it would fit better, ${place.level} ${better}.`
-          : `Bright: its ${many(place.nodes.length, "node")}. There is no better place for it now.`;
+          ? `Highlighted: its ${many(place.nodes.length, "node")}. Outlined: where it would fit better, ${place.level} ${better}.`
+          : `Highlighted: its ${many(place.nodes.length, "node")}. There is no better placement now.`;
         if (here) setState({ of, place, told: words });
       },
       (refusal: unknown) => here && setState({ of, place: null, told: messageOf(refusal) }),
@@ -74,6 +74,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
   const [place, go] = usePlace();
   const [theme, toggleTheme] = useTheme();
   const now = useNow();
+  const [violations, setViolations] = useState<Violations | null>(null);
   const [query, setQuery] = useState("");
   const [tab, setTab] = useState(place.gang === null ? "overview" : "plan");
   const [answer, setAnswer] = useState<CheckAnswer | null>(null);
@@ -100,10 +101,10 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
   const { place: gang, told } = useGang(source, view.id, place.gang);
   const highlighted = useMemo(() => {
     const members = new Set(gang?.nodes);
-    const found = matching(query, table, forest);
+    const matched = matching(query, table, forest);
     const named = gang
-      ? Uint8Array.from(table.names, (name, at) => Number(members.has(name) && (!found || found[at] === 1)))
-      : found;
+      ? Uint8Array.from(table.names, (name, at) => Number(members.has(name) && (!matched || matched[at] === 1)))
+      : matched;
     const only = lens.categories.findIndex((category) => category.key === place.only);
     if (only < 0) return named;
     return Uint8Array.from(lens.of, (category, node) => Number(category === only && (!named || named[node] === 1)));
@@ -156,7 +157,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
     { key: "overview", label: "Overview" },
     { key: "changes", label: "Changes", badge: cluster.changes.filter((change) => change.bad).length },
     { key: "check", label: "Check" },
-    { key: "plan", label: "Plan" },
+    { key: "plan", label: "Plan", badge: violations?.view === view.id ? violations.count : 0 },
   ];
   return (
     <>
@@ -258,6 +259,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
               node={place.node}
               gang={place.gang}
               told={told}
+              count={setViolations}
               show={(name) => go({ gang: name, ...(name === null ? {} : { path: [], node: null }) })}
             />
           )}

@@ -17,15 +17,18 @@ export function missing({ table, otherNodes, source }: Cluster, view: View): Mis
   const nodes = table.names.length;
   if (!nodes && !otherNodes) {
     return source === "files"
-      ? { what: "The files hold no nodes.", steps: [["Save the cluster again:", SAVE]] }
-      : { what: "The cluster has no nodes.", steps: [["See whether kubectl knows of any:", "kubectl get nodes"]] };
+      ? { what: "The files contain no nodes.", steps: [["Save the cluster again:", SAVE]] }
+      : { what: "The cluster has no nodes.", steps: [["Check with kubectl:", "kubectl get nodes"]] };
   }
   if (!nodes) {
     return {
       what: `None of the ${many(otherNodes, "node")} reports a GPU.`,
       steps: [
-        ["See what the nodes offer. Without nvidia.com/gpu, install NVIDIA's device plugin or GPU operator.", OFFERED],
-        ["See whether the agent runs: it labels each node on which it finds GPUs.", PODS],
+        [
+          "Check what the nodes offer. If none has nvidia.com/gpu, install NVIDIA's device plugin or GPU Operator.",
+          OFFERED,
+        ],
+        ["Check that the agents are running: an agent labels its node when it finds GPUs.", PODS],
       ],
     };
   }
@@ -34,8 +37,8 @@ export function missing({ table, otherNodes, source }: Cluster, view: View): Mis
     return {
       what: `No agent has labelled ${nodes === 1 ? "the node" : `any of the ${figure(nodes)} nodes`} with GPUs.`,
       steps: [
-        ["See whether Toposcope is installed and its agents run. If not, docs/install.md says how.", PODS],
-        ["If they run, read their logs.", "kubectl -n toposcope-system logs daemonset/toposcope-agent"],
+        ["Check that Toposcope is installed and its agents are running. To install it, see docs/install.md.", PODS],
+        ["If they are running, read their logs.", "kubectl -n toposcope-system logs daemonset/toposcope-agent"],
       ],
     };
   }
@@ -43,8 +46,8 @@ export function missing({ table, otherNodes, source }: Cluster, view: View): Mis
     return {
       what: "There is no ClusterTopology: levels are inferred from labels, and nothing is published to schedulers.",
       steps: [
-        ["See whether the CRD is installed. If not, docs/install.md says how.", CRD],
-        ["If it is, let Toposcope suggest one for these nodes.", "toposcope suggest"],
+        ["Check that the CRD is installed. To install it, see docs/install.md.", CRD],
+        ["If it is, generate a ClusterTopology for these nodes.", "toposcope suggest"],
       ],
     };
   }
@@ -53,7 +56,7 @@ export function missing({ table, otherNodes, source }: Cluster, view: View): Mis
     return {
       what: `ClusterTopology ${name} selects none of the ${many(nodes, "node")} with GPUs.`,
       steps: [
-        ["Read its spec.nodeSelector.", `kubectl get clustertopology ${name} -o yaml`],
+        ["Check its spec.nodeSelector.", `kubectl get clustertopology ${name} -o yaml`],
         ["Compare it with the nodes' labels.", "kubectl get nodes --show-labels"],
       ],
     };

@@ -1,6 +1,6 @@
 // What the server sends, as defined in `toposcope/ui/protocol.py`. Any string in here may be hostile: it is shown as text only.
 
-export const VERSION = 6;
+export const VERSION = 7;
 /** In `Column.codes`: the node has no value. */
 export const ABSENT = -1;
 /** In `Column.codes`: the value is the node's own name. */
@@ -229,11 +229,29 @@ export interface GangRow {
   spans: string;
 }
 
+/** A running gang that is not, or may not be, within the domain that it requires. */
+export interface KeptRow {
+  kind: string;
+  /** `NAMESPACE/NAME`. */
+  name: string;
+  gpus: number;
+  /** `MATCH`: a label changed since it was placed. */
+  result: "VIOLATION" | "UNOBSERVABLE" | "MATCH";
+  lines: string[];
+  /** Who broke it, and what to do. */
+  advice: string[];
+}
+
 export interface Planning {
   perPod: number;
   slots: SlotRow[];
   gangs: GangRow[];
   scored: number;
+  /** Violations first. */
+  kept: KeptRow[];
+  violations: number;
+  unobservable: number;
+  matches: number;
   /** What a pod of these gangs requests: `4 GPUs, 100 CPU cores and 400 GiB of memory`. */
   pod: string;
   /** Free GPUs that such a pod can get. */

@@ -18,10 +18,10 @@ export interface Match {
   readonly node: string;
 }
 
-export const LIMIT = 30;
+export const MAX_MATCHES = 30;
 
 /** Domains of the view and nodes whose name holds the text, those that begin with it first. */
-export function lookUp(text: string, table: Table, forest: Forest, limit: number = LIMIT): Match[] {
+export function lookUp(text: string, table: Table, forest: Forest, limit: number = MAX_MATCHES): Match[] {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return [];
   const domains: Match[] = [];
@@ -54,7 +54,11 @@ export function gpuMatch(uuid: string, node: string): Match {
 }
 
 /** GPUs of the nodes in an exported file. */
-export function gpusIn(text: string, nodes: Readonly<Record<string, NodeDetail>>, limit: number = LIMIT): Match[] {
+export function gpusIn(
+  text: string,
+  nodes: Readonly<Record<string, NodeDetail>>,
+  limit: number = MAX_MATCHES,
+): Match[] {
   const wanted = text.trim().toLowerCase();
   const gpus: Match[] = [];
   if (wanted.length < 3) return gpus;

@@ -72,7 +72,7 @@ export class Server implements Source {
     listener.heard(!broken && now - this.last < SILENCE_MS, this.last);
   }
 
-  /** Fetches the newest snapshot, unless it is shown already or nobody would see it. */
+  /** Fetches the newest snapshot, unless it is already shown or the page is hidden. */
   private catchUp(listener: Listener): void {
     if (this.newest !== this.shown && !this.fetching && !document.hidden) void this.fetch(listener);
   }
@@ -84,7 +84,7 @@ export class Server implements Source {
       const snapshot = await ask<Snapshot>("api/snapshot");
       this.last = Date.now();
       this.shown = snapshot.id;
-      // What came meanwhile may be newer still, what was there before is not.
+      // An id that arrived during the fetch may be newer still; an earlier one is not.
       if (this.newest === wanted) this.newest = snapshot.id;
       this.fetching = false;
       listener.snapshot(snapshot);
@@ -161,7 +161,7 @@ export class SavedFile implements Source {
   constructor(saved: Export) {
     this.saved = saved;
     const asOf = saved.snapshot.status.asOf;
-    this.note = `A saved report${asOf ? `, as of ${new Date(asOf).toLocaleString()}` : ""}: it does not change.`;
+    this.note = `Saved report${asOf ? `, as of ${new Date(asOf).toLocaleString()}` : ""}: not updated.`;
   }
 
   start(listener: Listener): void {
@@ -172,7 +172,7 @@ export class SavedFile implements Source {
     const node = Object.hasOwn(this.saved.nodes, name) ? this.saved.nodes[name] : undefined;
     if (!node)
       throw new RequestError(
-        `This file does not contain the details of ${name}: ${this.saved.leftOut} nodes did not fit into it.`,
+        `This file has no details of ${name}: ${this.saved.leftOut} nodes were left out to limit its size.`,
       );
     return node;
   }
@@ -190,7 +190,7 @@ export class SavedFile implements Source {
   }
 
   async gang(): Promise<GangPlace> {
-    throw new RequestError("A saved file does not know which gangs run.");
+    throw new RequestError("A saved file cannot show gangs: open `toposcope ui` on the cluster.");
   }
 
   async drain(): Promise<Drained> {
@@ -214,5 +214,5 @@ async function ask<T>(address: string, init?: RequestInit): Promise<T> {
 
 export function messageOf(error: unknown): string {
   if (error instanceof RequestError) return error.message;
-  return "The server does not answer. Is `toposcope ui` still running?";
+  return "The server is not responding. Is `toposcope ui` still running?";
 }

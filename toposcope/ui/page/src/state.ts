@@ -6,7 +6,7 @@ import { changedNames } from "./model/table.ts";
 import type { Source } from "./source.ts";
 
 /** How long a node that changed is marked, in milliseconds. */
-const MARKED = 4_000;
+const MARKED_MS = 4_000;
 
 export interface Watched {
   readonly cluster: Cluster | null;
@@ -40,7 +40,7 @@ export function useCluster(source: Source): Watched {
           return { ...was, cluster, changed, receivedAt: Date.now(), error: "" };
         });
         clearTimeout(fading);
-        fading = setTimeout(() => setWatched((was) => ({ ...was, changed: NOTHING.changed })), MARKED);
+        fading = setTimeout(() => setWatched((was) => ({ ...was, changed: NOTHING.changed })), MARKED_MS);
       },
       status: (status) =>
         setWatched((was) =>

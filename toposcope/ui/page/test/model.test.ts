@@ -203,7 +203,7 @@ test("coverage names what is lacking", () => {
 
   assert.deepEqual(
     [...lens.of].map((at) => lens.categories[at]?.label),
-    ["carries every level", "without a rack label (label/rack)", "in another topology"],
+    ["has every level", "without a rack label (label/rack)", "in another topology"],
   );
 });
 
@@ -237,7 +237,7 @@ test("conditions that are not True come worst first, and Ready only where it is 
 const agentless = { marks: ["no-agent"], views: [], apart: "without an agent" };
 const inferred: View = { ...view(""), kind: "inferred" };
 for (const [what, nodes, shown, others, source, command] of [
-  ["The files hold no nodes", [], view("cluster"), 0, "files", "kubectl get nodes,pods"],
+  ["The files contain no nodes", [], view("cluster"), 0, "files", "kubectl get nodes,pods"],
   ["The cluster has no nodes", [], view("cluster"), 0, "cluster", "kubectl get nodes"],
   ["None of the 2 nodes reports a GPU", [], view("cluster"), 2, "cluster", "allocatable"],
   ["No agent has labelled the node", [{ name: "a", ...agentless }], view("cluster"), 0, "cluster", "get daemonset"],

@@ -14,7 +14,7 @@ export function Crumbs({ forest, focus, node, zoom }: Props) {
   const way: Domain[] = [];
   for (let here: Domain | null = focus; here; here = here.parent) way.unshift(here);
   return (
-    <nav class="crumbs" aria-label="Where you are">
+    <nav class="crumbs" aria-label="Breadcrumb">
       <ol>
         {way.map((domain) => {
           const level = levelName(forest, domain);
@@ -42,7 +42,9 @@ export function Crumbs({ forest, focus, node, zoom }: Props) {
           </li>
         )}
       </ol>
-      {inner !== focus && node === null && <p class="inner">all of it in {route(pathOf(inner).slice(focus.depth))}</p>}
+      {inner !== focus && node === null && (
+        <p class="inner">all nodes are in {route(pathOf(inner).slice(focus.depth))}</p>
+      )}
     </nav>
   );
 }

@@ -38,14 +38,14 @@ export interface Layout {
 
 const GAPS = [10, 6, 4, 3] as const;
 /** Nodes smaller than this are shown by their domain, as shares of it. */
-const LEAST = 3.2;
+const MIN_NODE_PX = 3.2;
 /** And domains by the one around them. */
-const SMALL = 6;
-const HEAD = 22;
+const MIN_DOMAIN_PX = 6;
+const HEAD_PX = 22;
 /** The least height of a pen: its reason, and nodes with their names. */
-const PEN = 84;
+const PEN_PX = 84;
 /** From this width on pens stand side by side. */
-const ABREAST = 600;
+const MIN_ABREAST_PX = 600;
 
 export function layoutOf(table: Table, forest: Forest, focus: Domain, width: number, height: number): Layout {
   const domains: DomainBox[] = [];
@@ -98,21 +98,21 @@ export function layoutOf(table: Table, forest: Forest, focus: Domain, width: num
     for (let here: Domain | null = last; here && here !== domain.parent; here = here.parent) chain.unshift(here);
     const count = last.end - last.start;
     const upright = !hasRoomForName(spot) && isNarrow(spot);
-    const head = heads && (upright || hasRoomForName(spot)) ? HEAD : 0;
+    const head = heads && (upright || hasRoomForName(spot)) ? HEAD_PX : 0;
     const pad = head && !upright ? (spot.w > 160 ? 6 : 4) : spot.w > 24 && spot.h > 24 ? 2 : 1;
     const [left, top] = upright ? [head || pad, pad] : [pad, head || pad];
     const inside = { x: spot.x + left, y: spot.y + top, w: spot.w - left - pad, h: spot.h - top - pad };
     const room = Math.max(inside.w, 0) * Math.max(inside.h, 0);
     // What is in it is domains or nodes: domains are told apart as long as each has some pixels for its shares.
     const parts = last.children.length || count;
-    const least = last.children.length ? SMALL : LEAST;
+    const least = last.children.length ? MIN_DOMAIN_PX : MIN_NODE_PX;
     const whole = room / Math.max(parts, 1) < least * least || inside.w < least || inside.h < least;
     domains.push({ ...spot, domain: last, chain, head, upright, depth, whole });
     if (!whole) fill(last, inside, depth);
   };
 
   const pens = focus.parent ? [] : forest.pens;
-  const across = width >= ABREAST;
+  const across = width >= MIN_ABREAST_PX;
   const shown = pens.slice(0, across ? 6 : 3);
   const strip = stripHeight(shown, forest, width, height);
   const body = { x: 0, y: 0, w: width, h: height - (strip ? strip + 14 : 0) };
@@ -128,20 +128,23 @@ export function layoutOf(table: Table, forest: Forest, focus: Domain, width: num
     shown.forEach((pen, index) => {
       const share = (sizes[index] ?? 0) / total;
       const gap = 10;
-      const least = across ? Math.min(190, (width - gap * (shown.length - 1)) / shown.length) : PEN;
+      const least = across ? Math.min(190, (width - gap * (shown.length - 1)) / shown.length) : PEN_PX;
       const free = (across ? width : strip) - gap * (shown.length - 1) - least * shown.length;
       const long = least + free * share;
       const box = across ? { x: at, y: body.h + 14, w: long, h: strip } : { x: 0, y: at, w: width, h: long };
       at += long + gap;
       const inside = { x: box.x + 8, y: box.y + 26, w: box.w - 16, h: box.h - 34 };
-      const fits = Math.min(pen.nodes.length, Math.floor(Math.max(inside.w * inside.h, 1) / (LEAST * LEAST)));
+      const fits = Math.min(
+        pen.nodes.length,
+        Math.floor(Math.max(inside.w * inside.h, 1) / (MIN_NODE_PX * MIN_NODE_PX)),
+      );
       const some = pen.nodes.slice(0, fits);
       // Few nodes in a large pen stay small: what stands apart is no bigger than what is in the map.
       const room = some.length * 90 * 46 < inside.w * inside.h ? tight(some.length, inside) : inside;
       const spots = grid(some.length, room, nodeGap(some.length, room));
-      some.forEach((node, spot) => {
-        const there = spots[spot];
-        if (there) put(node, there);
+      some.forEach((node, at) => {
+        const spot = spots[at];
+        if (spot) put(node, spot);
       });
       penBoxes.push({ ...box, pen, head: 26, shown: fits });
     });
@@ -184,7 +187,7 @@ function stripHeight(pens: readonly Pen[], forest: Forest, width: number, height
 
 /** The least height of so many pens: side by side, on a narrow screen one below the other. */
 export function penRoom(pens: number, width: number): number {
-  return width >= ABREAST ? PEN : Math.min(pens, 3) * (PEN + 10) - 10;
+  return width >= MIN_ABREAST_PX ? PEN_PX : Math.min(pens, 3) * (PEN_PX + 10) - 10;
 }
 
 function gapAt(depth: number, box: Box): number {

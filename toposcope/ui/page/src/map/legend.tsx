@@ -70,10 +70,10 @@ export function Legend({ lens, counts, apart, focus, only, theme, freeKnown, pod
           <>
             {somethingBlocked && (
               <>
-                <Square half /> <span title={`free, but no pod with ${pod} can get them`}>out of reach</span>
+                <Square half /> <span title={`free, but no pod that requests ${pod} can use them`}>out of reach</span>
               </>
             )}
-            <Square /> taken
+            <Square /> in use
           </>
         )}
       </p>

@@ -27,7 +27,7 @@ export function itemsOf(layout: Layout, forest: Forest): Item[] {
 }
 
 /** As many buttons as there are at once: the ones around the active one. */
-const WINDOW = 240;
+const MAX_BUTTONS = 240;
 
 interface Props {
   items: readonly Item[];
@@ -43,7 +43,7 @@ export function Overlay({ items, table, forest, focus, health, zoom, open }: Pro
   const [active, setActive] = useState(0);
   const group = useRef<HTMLDivElement>(null);
   const shown = useRef<Shown>({ focus, forest });
-  const held = useRef(false);
+  const hasFocus = useRef(false);
   useEffect(() => {
     const before = shown.current;
     shown.current = { focus, forest };
@@ -53,10 +53,11 @@ export function Overlay({ items, table, forest, focus, health, zoom, open }: Pro
     const was =
       before.forest === forest ? items.findIndex((item) => item.domain && holds(item.domain, before.focus)) : -1;
     setActive(Math.max(was, 0));
-    if (held.current) requestAnimationFrame(() => group.current?.querySelector<HTMLElement>('[tabindex="0"]')?.focus());
+    if (hasFocus.current)
+      requestAnimationFrame(() => group.current?.querySelector<HTMLElement>('[tabindex="0"]')?.focus());
   }, [focus, forest, items]);
 
-  const from = Math.max(0, Math.min(active - WINDOW / 2, items.length - WINDOW));
+  const from = Math.max(0, Math.min(active - MAX_BUTTONS / 2, items.length - MAX_BUTTONS));
   const move = (event: KeyboardEvent): void => {
     const next = event.key === "Home" ? 0 : event.key === "End" ? items.length - 1 : towards(items, active, event.key);
     if (next === null) return;
@@ -69,20 +70,20 @@ export function Overlay({ items, table, forest, focus, health, zoom, open }: Pro
       ref={group}
       class="overlay"
       role="group"
-      aria-label={`Map of ${focus.value || forest.view.name || "the cluster"}: ${items.length} parts. Arrows move, Enter goes in, Escape goes back.`}
+      aria-label={`Map of ${focus.value || forest.view.name || "the cluster"}: ${many(items.length, "item")}. Arrow keys move, Enter opens, Escape goes back.`}
       onKeyDown={move}
       onFocusCapture={() => {
-        held.current = true;
+        hasFocus.current = true;
       }}
       onBlurCapture={() => {
         // A button that goes away with the picture loses the focus too: only a move elsewhere ends it.
         setTimeout(() => {
           const now = document.activeElement;
-          if (now && now !== document.body && !group.current?.contains(now)) held.current = false;
+          if (now && now !== document.body && !group.current?.contains(now)) hasFocus.current = false;
         });
       }}
     >
-      {items.slice(from, from + WINDOW).map((item, offset) => (
+      {items.slice(from, from + MAX_BUTTONS).map((item, offset) => (
         <Cell
           key={item.domain ? `d${item.domain.id}` : `n${item.node}`}
           item={item}

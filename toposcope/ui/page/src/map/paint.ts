@@ -24,7 +24,7 @@ export interface Scene {
   readonly changed: ReadonlySet<number>;
 }
 
-const DIM = 0.16;
+const DIM_ALPHA = 0.16;
 
 export function paint(context: CanvasRenderingContext2D, scene: Scene, theme: Theme): void {
   context.textBaseline = "middle";
@@ -86,7 +86,7 @@ function paintShares(context: CanvasRenderingContext2D, scene: Scene, box: Domai
     if (!count || !category) continue;
     const least = category.rare ? Math.min(2, room / 2) : 0;
     const h = Math.min(Math.max((room * count) / total, least), bottom - top);
-    context.globalAlpha = highlightedCounts && !highlightedCounts[row + at] ? DIM : 1;
+    context.globalAlpha = highlightedCounts && !highlightedCounts[row + at] ? DIM_ALPHA : 1;
     context.fillStyle = theme.fill(category, h > 9 && box.w > 9);
     context.fillRect(left, bottom - h, wide, h);
     bottom -= h;
@@ -102,14 +102,14 @@ function paintNodes(context: CanvasRenderingContext2D, scene: Scene, theme: Them
   for (let at = 0; at < nodes.length; at++) {
     const node = nodes[at] ?? 0;
     const group = (lens.of[node] ?? 0) * 2 + (highlighted && !highlighted[node] ? 1 : 0);
-    const known = groups[group];
-    if (known) known.push(at);
+    const positions = groups[group];
+    if (positions) positions.push(at);
     else groups[group] = [at];
   }
   groups.forEach((group, key) => {
     const category = lens.categories[key >> 1];
     if (!category || !group) return;
-    context.globalAlpha = key & 1 ? DIM : 1;
+    context.globalAlpha = key & 1 ? DIM_ALPHA : 1;
     for (const at of group) {
       const [x, y, w, h] = [boxes[at * 4] ?? 0, boxes[at * 4 + 1] ?? 0, boxes[at * 4 + 2] ?? 0, boxes[at * 4 + 3] ?? 0];
       const large = w > 9 && h > 9;

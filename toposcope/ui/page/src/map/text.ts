@@ -19,16 +19,16 @@ export function cut(text: string, room: number, measure: Measure, end = 0.6): st
 }
 
 /** Widths by font, then by text: a map is drawn again and again with the same words. */
-const known = new Map<string, Map<string, number>>();
-/** As many texts as are remembered in one font: names come and go for as long as the page is open. */
-const REMEMBERED = 20_000;
+const widthsByFont = new Map<string, Map<string, number>>();
+/** How many texts of one font are remembered: names come and go for as long as the page is open. */
+const MAX_REMEMBERED = 20_000;
 
 /** A measure of texts in this font; the font that the context writes in stays as it is. */
 export function measuring(context: CanvasRenderingContext2D, font: string): Measure {
-  let widths = known.get(font);
-  if (!widths || widths.size > REMEMBERED) {
+  let widths = widthsByFont.get(font);
+  if (!widths || widths.size > MAX_REMEMBERED) {
     widths = new Map();
-    known.set(font, widths);
+    widthsByFont.set(font, widths);
   }
   const here = widths;
   return (text) => {
@@ -52,11 +52,11 @@ export function figure(count: number): string {
   return grouped.format(count);
 }
 
-export function many(count: number, one: string): string {
-  return `${figure(count)} ${one}${count === 1 ? "" : "s"}`;
+export function many(count: number, singular: string): string {
+  return `${figure(count)} ${singular}${count === 1 ? "" : "s"}`;
 }
 
-/** `8 free`, `8 free, 4 of them out of reach`; what is not known is not said. */
+/** `8 free`, `8 free, 4 of them out of reach`; unknown free GPUs are left out. */
 export function freeWords(free: number | null, blocked: number): string {
   if (free === null) return "";
   if (!blocked) return `${figure(free)} free`;

@@ -17,9 +17,9 @@ export interface MapProps extends Omit<Scene, "layout"> {
 }
 
 /** How long a change of the view is drawn, in milliseconds. */
-const GLIDE = 160;
+const GLIDE_MS = 160;
 /** Smaller nodes are too hard to hit: a click on one leads to its domain first. */
-const AIMED = 26;
+const MIN_CLICK_PX = 26;
 
 export function MapView(props: MapProps) {
   const { focus, theme, table, forest, lens, counts, health, highlighted, highlightedCounts, fits, changed } = props;
@@ -68,7 +68,7 @@ export function MapView(props: MapProps) {
     let request = 0;
     const started = performance.now();
     const step = (): void => {
-      const share = Math.min(1, (performance.now() - started) / GLIDE);
+      const share = Math.min(1, (performance.now() - started) / GLIDE_MS);
       draw(share < 1 ? from : null, 1 - (1 - share) ** 3);
       if (share < 1) request = requestAnimationFrame(step);
       else drawn();
@@ -98,7 +98,7 @@ export function MapView(props: MapProps) {
     const wide = spot.layout.boxes[target.at * 4 + 2] ?? 0;
     const high = spot.layout.boxes[target.at * 4 + 3] ?? 0;
     const near = !home || narrowed(focus) === home || target.at >= spot.layout.apart;
-    if (near || (wide >= AIMED && high >= AIMED / 2)) props.open(target.node);
+    if (near || (wide >= MIN_CLICK_PX && high >= MIN_CLICK_PX / 2)) props.open(target.node);
     else props.zoom(home);
   };
   const onMove = (event: MouseEvent): void => {

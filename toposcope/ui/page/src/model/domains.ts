@@ -55,7 +55,7 @@ export function forestOf(table: Table, view: View, placeholders: ReadonlySet<str
   const all: Domain[] = [];
   const grow = (depth: number, value: string, parent: Domain | null): Domain => {
     const free = table.free ? 0 : null;
-    const made: Domain = {
+    const domain: Domain = {
       id: all.length,
       depth,
       value,
@@ -70,9 +70,9 @@ export function forestOf(table: Table, view: View, placeholders: ReadonlySet<str
       free,
       blocked: 0,
     };
-    all.push(made);
-    parent?.children.push(made);
-    return made;
+    all.push(domain);
+    parent?.children.push(domain);
+    return domain;
   };
   const root = grow(0, "", null);
   const within = new Map<Domain, Map<string, Domain>>();
@@ -85,8 +85,8 @@ export function forestOf(table: Table, view: View, placeholders: ReadonlySet<str
   const lacking = new Map<Domain, number[]>();
   const pens = new Map<string, number[]>();
   const put = (reason: string, node: number) => {
-    const there = pens.get(reason);
-    if (there) there.push(node);
+    const nodes = pens.get(reason);
+    if (nodes) nodes.push(node);
     else pens.set(reason, [node]);
   };
   const member = table.views.values.map((ids) => ids.includes(view.id));
@@ -111,15 +111,15 @@ export function forestOf(table: Table, view: View, placeholders: ReadonlySet<str
         continue;
       }
       const value = word(columns[depth], table.names, node) ?? "";
-      let known = within.get(here);
-      if (!known) {
-        known = new Map();
-        within.set(here, known);
+      let byValue = within.get(here);
+      if (!byValue) {
+        byValue = new Map();
+        within.set(here, byValue);
       }
-      let child = known.get(value);
+      let child = byValue.get(value);
       if (!child) {
         child = grow(depth + 1, value, here);
-        known.set(value, child);
+        byValue.set(value, child);
       }
       here = child;
     }

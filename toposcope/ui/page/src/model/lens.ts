@@ -41,13 +41,13 @@ export function isLens(text: string | null): text is LensKey {
 /** By severity: a node with several marks is drawn as its worst. */
 export const HEALTH: readonly Category[] = [
   mark("ok", "healthy", "plain", "Ready, schedulable, wired as expected"),
-  mark("not-ready", "not ready", "cross", "Kubernetes cannot reach it"),
+  mark("not-ready", "not ready", "cross", "its Ready condition is not True"),
   mark("degraded", "degraded", "hatch", "fewer GPUs or links, or worse paths, than expected"),
-  mark("unknown", "unknown", "dots", "its hardware does not answer"),
+  mark("unknown", "unknown", "dots", "the agent cannot read its hardware"),
   mark("no-agent", "no agent", "hollow", "has GPUs, but no agent has labelled it"),
-  mark("cordoned", "cordoned", "slash", "takes no new pods"),
-  mark("tainted", "tainted", "bars", "takes only pods that tolerate its taint"),
-  mark("left-out", "left out", "hollow", "healthy, but schedulers that use this topology skip it"),
+  mark("cordoned", "cordoned", "slash", "unschedulable: accepts no new pods"),
+  mark("tainted", "tainted", "bars", "accepts only pods that tolerate its taint"),
+  mark("left-out", "left out", "hollow", "healthy, but it lacks a level, so schedulers that use this topology skip it"),
 ];
 const UNKNOWN = 3;
 const LAST_TROUBLE = 4;
@@ -108,7 +108,7 @@ function byFree(table: Table, forest: Forest): Lens {
       tone: "free-2",
       pattern: "hatch" as const,
       rare: true,
-      hint: "free, but a pod like the median of those with GPUs cannot get them",
+      hint: "free, but a pod with the median requests of GPU pods cannot use them",
     },
     { key: "none", label: "none free", tone: "free-1", pattern: "plain" as const, rare: false },
     { key: "unknown", label: "unknown", tone: "health-no-agent", pattern: "hollow" as const, rare: false },
@@ -129,7 +129,7 @@ function byFree(table: Table, forest: Forest): Lens {
 function byCoverage(table: Table, forest: Forest): Lens {
   const whole = {
     key: "all",
-    label: "carries every level",
+    label: "has every level",
     tone: "cover-whole",
     pattern: "plain" as const,
     rare: false,
@@ -158,7 +158,7 @@ function byCoverage(table: Table, forest: Forest): Lens {
   return { key: "coverage", categories: [whole, ...lacking, other], of };
 }
 
-const KINDS = 8;
+const MAX_KINDS = 8;
 
 function byProduct(table: Table): Lens {
   const column = table.facts.get("product");
@@ -186,20 +186,20 @@ function byShape(table: Table): Lens {
   const products = table.facts.get("product");
   const ranking = ranked(column, table.names.length);
   const usual = new Map<number, number>();
-  const made = new Map<number, number>();
+  const productOf = new Map<number, number>();
   for (const code of ranking.all) {
     const product = products?.codes[ranking.first.get(code) ?? 0] ?? -1;
-    made.set(code, product);
+    productOf.set(code, product);
     if (!usual.has(product)) usual.set(product, code);
   }
   let odd = 0;
   let kind = 0;
   const categories: Category[] = ranking.top.map((code) => {
     const shape = column?.values[code] ?? "";
-    const product = made.get(code) ?? -1;
+    const product = productOf.get(code) ?? -1;
     const name = products?.values[product];
     const strange = usual.get(product) !== code;
-    const tone = strange ? `strange-${(odd++ % 3) + 1}` : `kind-${(kind++ % KINDS) + 1}`;
+    const tone = strange ? `strange-${(odd++ % 3) + 1}` : `kind-${(kind++ % MAX_KINDS) + 1}`;
     return {
       key: shape,
       label: name ? `${shape} ${name}` : shape,
@@ -233,7 +233,7 @@ function ranked(column: Words | undefined, nodes: number) {
   const all = [...counts.keys()].sort(
     (a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0) || ((words[a] ?? "") < (words[b] ?? "") ? -1 : 1),
   );
-  return { all, top: all.slice(0, KINDS), more: all.length > KINDS, first };
+  return { all, top: all.slice(0, MAX_KINDS), more: all.length > MAX_KINDS, first };
 }
 
 function positions(column: Words | undefined, nodes: number, top: readonly number[]): Uint8Array {

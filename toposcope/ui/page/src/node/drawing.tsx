@@ -62,7 +62,7 @@ export function Drawing({ node }: { node: NodeDetail }) {
               d={`M${middle(from)} ${from.y + from.h}C${middle(from)} ${to.y - 14} ${middle(to)} ${from.y + from.h + 14} ${middle(to)} ${to.y}`}
             />
             <title>
-              Rail of {from.device.label}: {to.device.label} by {word}
+              Rail of {from.device.label}: {to.device.label} via {word}
             </title>
           </g>
         ))}
@@ -143,5 +143,5 @@ function about(node: NodeDetail): string {
   const gpus = node.devices.filter((device) => device.kind === "gpu").length;
   const nics = node.devices.filter((device) => device.kind === "nic").length;
   const switches = node.nvswitches ? `, ${node.nvswitches} NVSwitches` : "";
-  return `${node.name}: ${gpus} GPUs and ${nics} NICs on ${node.numa.length} NUMA nodes${switches}. The link matrix below says the same in words.`;
+  return `${node.name}: ${gpus} GPUs and ${nics} NICs on ${node.numa.length} NUMA nodes${switches}. The link matrix below shows the same as text.`;
 }

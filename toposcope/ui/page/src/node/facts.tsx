@@ -24,7 +24,7 @@ export function Facts({ node, blocked }: Props) {
             ["GPUs", String(node.gpus)],
             ["Free", free],
             ["Ready", node.ready ? "yes" : "no"],
-            ["Takes new pods", node.schedulable ? "yes" : "no (cordoned)"],
+            ["Schedulable", node.schedulable ? "yes" : "no (cordoned)"],
             ...Object.entries(node.domains).map(([view, path]): [string, string] => [
               `In ${view || "the cluster"}`,
               path.join(" › ") || "no level",

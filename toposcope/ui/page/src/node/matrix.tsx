@@ -1,10 +1,11 @@
 // The link matrix of a node as a heat map that is a table: every cell has its text, colour only repeats it.
+import { many } from "../map/text.ts";
 import type { CellClass, NodeDetail } from "../protocol.ts";
 import { bestLinks, isWeak, named } from "./weak.ts";
 
 export function Matrix({ node }: { node: NodeDetail }) {
   const { matrix, devices } = node;
-  if (!matrix) return <p class="missing">{node.problem || "There is no link matrix."}</p>;
+  if (!matrix) return <p class="missing">{node.problem || "The node has no link matrix."}</p>;
   const kinds = new Map(node.classes.map((cellClass) => [cellClass.cell, cellClass]));
   const best = bestLinks(matrix);
   const switched = node.hardware["interconnect"] === "nvswitch";
@@ -15,7 +16,7 @@ export function Matrix({ node }: { node: NodeDetail }) {
     <>
       <div class="scrolls" tabIndex={0} role="region" aria-label={`Link matrix of ${node.name}`}>
         <table class={devices.length > 14 ? "matrix dense" : "matrix"}>
-          <caption class="sr-only">How the GPUs and NICs of {node.name} reach each other</caption>
+          <caption class="sr-only">Links between the GPUs and NICs of {node.name}</caption>
           <thead>
             <tr>
               <td />
@@ -63,7 +64,7 @@ export function Matrix({ node }: { node: NodeDetail }) {
       </dl>
       {node.disputes.length > 0 && (
         <details class="disputes">
-          <summary>NVML and sysfs disagree about {node.disputes.length} paths</summary>
+          <summary>NVML and sysfs disagree about {many(node.disputes.length, "path")}</summary>
           <ul>
             {node.disputes.map((dispute) => (
               <li key={dispute}>{dispute}</li>

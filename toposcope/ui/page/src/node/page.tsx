@@ -61,7 +61,7 @@ export function NodePage({ name, source, edition, now, blocked, close }: Props) 
         <>
           <Trouble node={node} now={now} />
           <section>
-            <h3>How it is wired</h3>
+            <h3>Wiring</h3>
             <Drawing node={node} />
           </section>
           <section>
@@ -100,7 +100,7 @@ function Trouble({ node, now }: { node: NodeDetail; now: number }) {
     <div class="trouble">
       {(node.state === "degraded" || node.state === "unknown" || node.reasons.length > 0) && (
         <p>
-          <strong>{node.state === "unknown" ? "Its hardware does not answer" : "Degraded"}</strong>
+          <strong>{node.state === "unknown" ? "The agent cannot read its hardware" : "Degraded"}</strong>
           {node.since && seconds !== null && (
             <time dateTime={node.since.at}>
               {node.since.exact ? ` since ${day(node.since.at)}` : ` since ${day(node.since.at)} or earlier`} (

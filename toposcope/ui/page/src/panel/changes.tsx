@@ -16,7 +16,7 @@ export function Changes({ changes, view, live, now, known, open }: Props) {
   const shown = changes.filter((change) => change.view === null || change.view === view);
   if (!shown.length) {
     return (
-      <p class="soft">{live ? "Nothing has changed since the server started." : "A saved file does not change."}</p>
+      <p class="soft">{live ? "Nothing has changed since the server started." : "A saved file shows no changes."}</p>
     );
   }
   return (

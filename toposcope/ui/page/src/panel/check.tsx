@@ -53,7 +53,7 @@ export function CheckPanel({ source, answer, marked, setAnswer, mark, go }: Prop
         void ask();
       }}
     >
-      <label for="workload">Would it fit? Paste a workload as for kubectl apply. Nothing is created.</label>
+      <label for="workload">Would it fit? Paste a manifest as for kubectl apply. Nothing is created.</label>
       <textarea
         id="workload"
         rows={10}
@@ -153,7 +153,7 @@ function Verdict({
         <>
           <h4>Where {check.group || "it"} would fit</h4>
           {!check.fitsExact && (
-            <p class="soft">There is enough room in total; whether every pod finds a node was not tried.</p>
+            <p class="soft">There is enough free capacity in total; whether each pod fits on a node was not checked.</p>
           )}
           <ul class="fits">
             {check.fits.slice(0, 12).map((fit, at) => (
@@ -162,7 +162,7 @@ function Verdict({
                   {fit.path.join(" › ") || "the whole cluster"}
                 </button>
                 <span class="soft">
-                  {figure(fit.free)} free{at === 0 && check.fits.length > 1 ? ", the fullest" : ""}
+                  {figure(fit.free)} free{at === 0 && check.fits.length > 1 ? ", the tightest fit" : ""}
                 </span>
               </li>
             ))}
@@ -170,7 +170,7 @@ function Verdict({
           {(check.fits.length > 12 || check.moreFits) && (
             <p class="soft">
               {check.moreFits ? "More than " : ""}
-              {check.fits.length} in all.
+              {check.fits.length} in total.
             </p>
           )}
           {check.view !== null && (

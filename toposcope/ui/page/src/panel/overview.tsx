@@ -15,7 +15,7 @@ interface Props {
   open(node: number): void;
 }
 
-const SHOWN = 12;
+const MAX_LISTED = 12;
 
 export function Overview({ table, forest, focus, otherNodes, open }: Props) {
   const ailing = inTrouble(table, forest, focus);
@@ -36,13 +36,15 @@ export function Overview({ table, forest, focus, otherNodes, open }: Props) {
       </dl>
       <section>
         <h3>Nodes with problems</h3>
-        {!ailing.length && <p class="healthy">✓ No node here has a problem.</p>}
+        {!ailing.length && <p class="healthy">✓ No nodes with problems.</p>}
         <ul class="ailing">
-          {ailing.slice(0, SHOWN).map((node) => (
+          {ailing.slice(0, MAX_LISTED).map((node) => (
             <Ailing key={table.names[node]} node={node} table={table} forest={forest} open={open} />
           ))}
         </ul>
-        {ailing.length > SHOWN && <p class="soft">and {figure(ailing.length - SHOWN)} more: marked on the map</p>}
+        {ailing.length > MAX_LISTED && (
+          <p class="soft">and {figure(ailing.length - MAX_LISTED)} more, marked on the map</p>
+        )}
       </section>
       {!focus.parent && <Apart forest={forest} />}
       <Levels view={forest.view} />
@@ -122,7 +124,7 @@ function Apart({ forest }: { forest: Forest }) {
   if (!forest.pens.length) return null;
   return (
     <section>
-      <h3>Left out by schedulers</h3>
+      <h3>Skipped by schedulers</h3>
       <ul class="apart">
         {forest.pens.map((pen) => (
           <li key={pen.reason}>

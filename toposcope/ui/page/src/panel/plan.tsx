@@ -1,7 +1,7 @@
 // What an admin decides by: what a drain would do, which gangs could be better placed, what still fits.
 import { useEffect, useState } from "preact/hooks";
 import { figure, many } from "../map/text.ts";
-import type { Drained, GangRow, Planning, SlotRow } from "../protocol.ts";
+import type { Drained, GangRow, KeptRow, Planning, SlotRow } from "../protocol.ts";
 import { messageOf, type Source } from "../source.ts";
 
 interface Props {
@@ -15,12 +15,20 @@ interface Props {
   /** Why it is not, or where it could be; empty until that is known. */
   told: string;
   show(gang: string | null): void;
+  /** Called with how many gangs of a view violate what they require. */
+  count(violations: Violations): void;
+}
+
+/** How many gangs of a view violate what they require. */
+export interface Violations {
+  readonly view: string;
+  readonly count: number;
 }
 
 /** How often slots and gangs are asked for again, in milliseconds. */
 const AGAIN = 30_000;
 
-export function PlanPanel({ source, view, path, node, gang, told, show }: Props) {
+export function PlanPanel({ source, view, path, node, gang, told, show, count }: Props) {
   const [planning, setPlanning] = useState<Planning | null>(null);
   const [error, setError] = useState("");
   useEffect(() => {
@@ -31,6 +39,7 @@ export function PlanPanel({ source, view, path, node, gang, told, show }: Props)
         (answer) => {
           if (!here) return;
           setPlanning(answer);
+          count({ view, count: answer.violations });
           setError("");
         },
         (refusal: unknown) => here && setError(messageOf(refusal)),
@@ -43,7 +52,7 @@ export function PlanPanel({ source, view, path, node, gang, told, show }: Props)
       here = false;
       clearInterval(asking);
     };
-  }, [source, view]);
+  }, [source, view, count]);
   if (!source.live)
     return <p class="soft">A saved file cannot plan: open `toposcope ui` on the cluster, or use `toposcope whatif`.</p>;
   return (
@@ -53,6 +62,7 @@ export function PlanPanel({ source, view, path, node, gang, told, show }: Props)
       {!planning && !error && <p class="soft">Counting …</p>}
       {planning && (
         <>
+          <Kept planning={planning} gang={gang} told={told} show={show} />
           <Gangs planning={planning} gang={gang} told={told} show={show} />
           <Slots planning={planning} />
         </>
@@ -121,6 +131,46 @@ function Drain({ source, view, path, node }: Pick<Props, "source" | "view" | "pa
         )}
       </div>
     </section>
+  );
+}
+
+/** Whether gangs are within the domains that they require, by the labels of their nodes now. */
+function Kept({ planning, gang, told, show }: { planning: Planning } & Pick<Props, "gang" | "told" | "show">) {
+  const { violations, unobservable, matches } = planning;
+  if (!(violations + unobservable + matches)) return null;
+  return (
+    <section>
+      <h3>Required levels</h3>
+      <p class={violations ? "missing" : "soft"}>
+        {figure(violations)} VIOLATION, {figure(unobservable)} UNOBSERVABLE, {figure(matches)} MATCH
+      </p>
+      <ul class="gangs">
+        {planning.kept.map((row) => (
+          <KeptGang key={`${row.kind}/${row.name}`} row={row} gang={gang} told={told} show={show} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function KeptGang({ row, gang, told, show }: { row: KeptRow } & Pick<Props, "gang" | "told" | "show">) {
+  const name = `${row.kind}/${row.name}`;
+  const shown = gang === name;
+  return (
+    <li>
+      <button type="button" aria-pressed={shown} onClick={() => show(shown ? null : name)}>
+        <span class="score">{row.result}</span> <span class="name">{row.name}</span>{" "}
+        <span class="what">
+          {row.kind}, {many(row.gpus, "GPU")}
+        </span>
+        {row.lines.map((line) => (
+          <span key={line} class="why">
+            {line}
+          </span>
+        ))}
+      </button>
+      {shown && [...row.advice, told].map((text) => text && <p class="soft">{text}</p>)}
+    </li>
   );
 }
 

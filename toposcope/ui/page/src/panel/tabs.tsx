@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
 
 /** What a badge counts to: a longer number would push other tabs aside. */
-const MOST = 99;
+const MAX_BADGE = 99;
 
 export interface Tab {
   readonly key: string;
@@ -28,7 +28,7 @@ export function Tabs({ tabs, current, choose, children }: Props) {
     list.current?.querySelectorAll("button")[next]?.focus();
   };
   return (
-    <aside class="panel" aria-label="About what is shown">
+    <aside class="panel" aria-label="Details">
       <div class="tabs" role="tablist" ref={list} onKeyDown={move}>
         {tabs.map(({ key, label, badge }) => (
           <button
@@ -42,7 +42,7 @@ export function Tabs({ tabs, current, choose, children }: Props) {
             onClick={() => choose(key)}
           >
             {label}
-            {badge ? <span class="badge">{badge > MOST ? `${MOST}+` : badge}</span> : null}
+            {badge ? <span class="badge">{badge > MAX_BADGE ? `${MAX_BADGE}+` : badge}</span> : null}
           </button>
         ))}
       </div>

@@ -24,7 +24,7 @@ export function Staleness({ status, receivedAt, silent, heardAt, now }: StalePro
         ◷
       </span>
       <div>
-        <strong>{silent ? `Nothing from the server since ${clock(heardAt)}` : "Stale"}</strong>
+        <strong>{silent ? `No update from the server since ${clock(heardAt)}` : "Stale"}</strong>
         <span class="age">the data shown is {lasting(seconds)} old</span>
         {stale?.why.map((why) => (
           <p key={why}>{why}</p>

@@ -7,11 +7,11 @@ import type { ThemeName } from "./theme.tsx";
 const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
   [["/"], "search nodes, domains and GPU UUIDs"],
   [["←", "↑", "→", "↓"], "move on the map"],
-  [["Enter"], "go into a domain, open a node"],
+  [["Enter"], "open a domain or a node"],
   [["Esc", "Backspace"], "go back"],
-  [["Home", "End"], "first and last on the map"],
-  [["Ctrl", "Enter"], "check the workload that is being typed"],
-  [["?"], "this help"],
+  [["Home", "End"], "go to the first or the last item on the map"],
+  [["Ctrl", "Enter"], "check the workload in the text box"],
+  [["?"], "show this help"],
 ];
 
 export function Help({ theme }: { theme: ThemeName }) {
@@ -70,21 +70,21 @@ export function Help({ theme }: { theme: ThemeName }) {
             <dt>
               <Square full /> <Square />
             </dt>
-            <dd>a free GPU, a taken GPU</dd>
+            <dd>a free GPU, a GPU in use</dd>
           </div>
           <div>
             <dt>
               <Square half />
             </dt>
-            <dd>a free GPU that a typical pod cannot get: too little CPU or memory, a taint, or a missing level</dd>
+            <dd>a free GPU that a typical pod cannot use: too little CPU or memory, a taint, or a missing level</dd>
           </div>
           <div>
             <dt>▲ 3</dt>
-            <dd>nodes of the domain with a problem</dd>
+            <dd>nodes with problems in the domain</dd>
           </div>
           <div>
             <dt>dashed frame</dt>
-            <dd>nodes that schedulers leave out, with the reason</dd>
+            <dd>nodes that schedulers skip, with the reason</dd>
           </div>
         </dl>
       </dialog>

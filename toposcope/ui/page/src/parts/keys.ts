@@ -1,4 +1,4 @@
-// Keys that work wherever the focus is, unless somebody types.
+// Keys that work wherever the focus is, except while typing.
 import { useLayoutEffect, useRef } from "preact/hooks";
 
 /** Whether a key belongs to the page as a whole: not to a field, an open dialog, the browser, or a part that took it. */

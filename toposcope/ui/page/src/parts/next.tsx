@@ -4,13 +4,13 @@ import type { Cluster } from "../model/cluster.ts";
 import type { View } from "../protocol.ts";
 
 export function Next({ cluster, view }: { cluster: Cluster; view: View }) {
-  const found = missing(cluster, view);
-  if (!found) return null;
+  const gap = missing(cluster, view);
+  if (!gap) return null;
   return (
     <section class="next" aria-label="What to do next">
-      <h2>{found.what}</h2>
+      <h2>{gap.what}</h2>
       <ol>
-        {found.steps.map(([why, command]) => (
+        {gap.steps.map(([why, command]) => (
           <li key={command}>
             {why}
             <pre tabIndex={0}>{command}</pre>

@@ -1,6 +1,7 @@
 // The search box: what the page knows at once, GPUs as soon as the server (or the file) has answered.
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { many } from "../map/text.ts";
 import type { Forest } from "../model/domains.ts";
 import type { Table } from "../model/table.ts";
 import { lookUp, type Match } from "../search.ts";
@@ -104,7 +105,7 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
         onKeyDown={onKeyDown}
       />
       <kbd aria-hidden="true">/</kbd>
-      <div id="search-found" class="found" role="listbox" aria-label="What was found" hidden={!shown}>
+      <div id="search-found" class="found" role="listbox" aria-label="Search results" hidden={!shown}>
         {matches.map((match, at) => (
           <div
             key={`${match.kind} ${match.path.join("/")} ${match.text}`}
@@ -125,9 +126,9 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
             </span>
           </div>
         ))}
-        {shown && !matches.length && <p class="nothing">No node, domain or GPU of this cluster matches.</p>}
+        {shown && !matches.length && <p class="nothing">No matching node, domain or GPU.</p>}
       </div>
-      <output class="sr-only">{shown ? `${matches.length} found` : ""}</output>
+      <output class="sr-only">{shown ? many(matches.length, "result") : ""}</output>
     </search>
   );
 }

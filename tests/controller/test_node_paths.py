@@ -1,0 +1,321 @@
+"""The paths of all nodes in one ConfigMap: written only when one changes, and gone with the flag."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace
+from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node
+from tests.support.controller import controller_of, edit_topology, make_node, make_topology, relabel, share_crd
+from tests.support.publishing import Time, WatchedClient, levels
+from toposcope.api.levels import Level
+from toposcope.api.requirement import Requirement
+from toposcope.controller.loop import Controller
+from toposcope.controller.node_paths import SharedPaths, shared_paths
+from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.wiring import Wiring
+from toposcope.controller.writers.node_paths import NodePathsWriter
+from toposcope.controller.writers.node_plan import NodePlanWriter
+from toposcope.hierarchy.node import NodeFacts
+from toposcope.hierarchy.table import Table
+from toposcope.integrations.binding_paths import shared_path
+from toposcope.integrations.node_path import path_of
+from toposcope.integrations.node_plan import NodePlan, PlannedTopology
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import ApiError, UnreachableError
+
+HOME = "/api/v1/namespaces/toposcope-system/configmaps"
+PATHS = f"{HOME}/toposcope-node-paths"
+HOST = "kubernetes.io/hostname"
+THREE = NodePlan((PlannedTopology("cluster", (), levels(BLOCK, RACK, HOST)),))
+
+
+@dataclass
+class Site:
+    """A controller that makes passes, and what it writes to the ConfigMap of paths."""
+
+    api: ApiUnderTest
+    client: ApiClient
+    time: Time = field(default_factory=Time)
+    writes: list[str] = field(default_factory=list)
+    refuses: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.controller = self.new_term()
+
+    def new_term(self, *, is_wanted: bool = True) -> Controller:
+        watched: Any = WatchedClient(self.client, self._note)
+        home = "toposcope-system"
+        wiring = Wiring(
+            watched,
+            runtime=self.time,
+            node_plan=NodePlanWriter(watched, watched, home, self.time),
+            node_paths=NodePathsWriter(watched, home, self.time, is_wanted=is_wanted),
+        )
+        self.controller = controller_of(self.client, Reconciler(wiring))
+        return self.controller
+
+    def _note(self, request: Request) -> None:
+        if request.path != PATHS or request.method == "GET":
+            return
+        self.writes.append(request.method)
+        if self.refuses:
+            raise self.refuses
+
+    def turn(self, seconds: float = 0.0) -> list[str]:
+        """Make a pass after some seconds; what it wrote."""
+        self.time.seconds += seconds
+        self.writes.clear()
+        self.controller.once()
+        return self.writes
+
+    def data(self) -> Mapping[str, str]:
+        data: Mapping[str, str] = self.api.get(PATHS)["data"]
+        return data
+
+    def has_config_map(self) -> bool:
+        status, _ = self.api.request("GET", PATHS)
+        return status == 200
+
+
+@pytest.fixture
+def site(api: ApiUnderTest, clients: Clients) -> Site:
+    share_crd(api)
+    create_namespace(api, "toposcope-system")
+    for name, block in {"n1": "b1", "n2": "b1", "n3": "b2"}.items():
+        make_node(api, name, {ZONE: "z", BLOCK: block, RACK: f"r-{block}"})
+    make_topology(api, gracePeriod="0s")
+    return Site(api, clients())
+
+
+WHOLE = {
+    "starts": "n1\nn2\nn3",
+    "0": "\nn1=0\n",
+    "1": "\nn2=0\n",
+    "2": "\nn3=1\n",
+    "paths": ("\n0:zone=z,block=b1,rack=r-b1,nvlink-domain=,host=\n1:zone=z,block=b2,rack=r-b2,nvlink-domain=,host=\n"),
+}
+
+
+def test_paths_of_all_nodes_are_written_once(site: Site) -> None:
+    assert site.turn() == ["PATCH"]
+    assert site.data() == WHOLE
+    assert site.api.get(PATHS)["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "toposcope"}
+    assert site.turn(1) == []
+    assert site.turn(3600) == []
+
+
+def test_another_term_writes_nothing_that_is_there(site: Site) -> None:
+    site.turn()
+    site.new_term()
+    assert site.turn() == []
+
+
+def test_node_that_comes_moves_or_goes_is_followed(site: Site) -> None:
+    site.turn()
+    make_node(site.api, "n4", {ZONE: "z", BLOCK: "b1", RACK: "r-b1"})
+    assert site.turn(11) == ["PATCH"]
+    assert site.data()["3"] == "\nn4=0\n"
+    relabel(site.api, "n4", {RACK: "r9"})
+    assert site.turn(11) == ["PATCH"]
+    assert "\n2:zone=z,block=b1,rack=r9,nvlink-domain=,host=\n" in site.data()["paths"]
+    site.api.request("DELETE", f"{NODES}/n4")
+    assert site.turn(11) == ["PATCH"]
+    assert site.data() == WHOLE
+
+
+def test_label_that_is_no_level_changes_nothing(site: Site) -> None:
+    site.turn()
+    relabel(site.api, "n1", {"example.com/pool": "x"})
+    assert site.turn(61) == []
+
+
+def test_changes_within_ten_seconds_are_one_write(site: Site) -> None:
+    site.turn()
+    relabel(site.api, "n1", {RACK: "r8"})
+    assert site.turn(1) == []
+    relabel(site.api, "n2", {RACK: "r9"})
+    assert site.turn(1) == []
+    assert site.controller.watches.nodes.is_synced
+    assert site.turn(9) == ["PATCH"]
+    assert "rack=r8," in site.data()["paths"]
+    assert "rack=r9," in site.data()["paths"]
+
+
+def test_node_without_a_level_has_the_path_up_to_it(site: Site) -> None:
+    edit_topology(site.api, minCoveragePercent=50)
+    relabel(site.api, "n3", {RACK: None})
+    site.turn()
+    assert "\n1:zone=z,block=b2\n" in site.data()["paths"]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param({"data": {"paths": "\n0:rack=forged\n"}}, id="changed"),
+        pytest.param({"data": {"starts": None}}, id="removed"),
+        pytest.param({"data": {"junk": "x"}}, id="added"),
+        pytest.param({"binaryData": {"junk": "eA=="}}, id="binary"),
+        pytest.param({"immutable": True}, id="immutable"),
+    ],
+)
+def test_what_others_change_is_repaired_within_a_minute(site: Site, patch: dict[str, Any]) -> None:
+    site.turn()
+    site.api.patch(PATHS, patch)
+    site.turn(61)
+    repaired = site.api.get(PATHS)
+    assert repaired["data"] == WHOLE
+    assert not {"binaryData", "immutable"} & repaired.keys()
+    assert site.turn(61) == []
+
+
+def test_deleted_config_map_is_made_again(site: Site) -> None:
+    site.turn()
+    site.api.request("DELETE", PATHS)
+    assert site.turn(61) == ["PATCH"]
+    assert site.data() == WHOLE
+
+
+def test_without_the_flag_it_is_deleted_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.turn()
+    caplog.set_level(logging.INFO)
+    site.new_term(is_wanted=False)
+    assert site.turn() == ["DELETE"]
+    assert not site.has_config_map()
+    assert "toposcope-node-paths is deleted: the flag --node-paths is not set" in caplog.text
+    assert site.turn(61) == []
+
+
+def test_without_the_flag_the_config_map_of_others_stays(site: Site) -> None:
+    site.api.create(HOME, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-paths"}})
+    site.new_term(is_wanted=False)
+    assert site.turn() == []
+    assert site.has_config_map()
+
+
+def test_refused_write_is_logged_once_and_tried_each_minute(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.refuses = ApiError(403, "Forbidden", "cannot patch resource configmaps")
+    for seconds, tries in ((0, 1), (1, 0), (58, 0), (2, 1)):
+        assert site.turn(seconds) == ["PATCH"] * tries
+    warnings = [message for message in caplog.messages if "is not written" in message]
+    assert len(warnings) == 1
+    assert warnings[0].endswith("; install the component binding-labels, or leave out --node-paths")
+    site.refuses = None
+    assert site.turn(61) == ["PATCH"]
+
+
+def test_outage_is_a_failed_pass_and_the_next_one_writes(site: Site) -> None:
+    site.refuses = UnreachableError("away")
+    with pytest.raises(UnreachableError):
+        site.turn()
+    site.refuses = None
+    assert site.turn(1) == ["PATCH"]
+
+
+class NoConfigMap:
+    """An API server without the ConfigMap, and what is written to it."""
+
+    def __init__(self) -> None:
+        self.written: list[Request] = []
+
+    def call(self, request: Request) -> Any:
+        if request.method == "GET":
+            raise ApiError(404, "NotFound", "no")
+        self.written.append(request)
+        return {}
+
+
+def test_dry_run_says_what_would_be_written_once() -> None:
+    shown: list[str] = []
+    server = NoConfigMap()
+    writer = NodePathsWriter(server, "toposcope-system", Time(), is_wanted=True, show=shown.append)
+    nodes = Table([gpu_node("n1", {RACK: "r1"})])
+    for _ in range(2):
+        writer.write(nodes, THREE)
+    assert shown == ["ConfigMap toposcope-system/toposcope-node-paths would be written: the paths of 1 node"]
+    assert server.written == []
+
+
+def test_nodes_without_room_are_counted_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    nodes = []
+    for number in range(30_000):
+        name = f"gpu-node-{number:06d}.cluster.example.com"
+        nodes.append(gpu_node(name, {RACK: f"r{number // 16}", HOST: name}))
+    writer = NodePathsWriter(NoConfigMap(), "toposcope-system", Time(), is_wanted=True)
+    writer.write(Table(nodes), THREE)
+    (warning,) = caplog.messages
+    assert "is full: its 960 KiB have no room for the paths of " in warning
+
+
+def test_pass_without_a_plan_leaves_the_paths_alone() -> None:
+    server = NoConfigMap()
+    writer = NodePathsWriter(server, "toposcope-system", Time(), is_wanted=True)
+    writer.write(Table([gpu_node("n1", {RACK: "r1"})]), None)
+    assert server.written == []
+
+
+# Pure.
+
+
+def test_nodes_that_are_alike_share_a_path() -> None:
+    nodes = [
+        gpu_node("n1", {BLOCK: "b", RACK: "r1", HOST: "n1"}),
+        gpu_node("n2", {BLOCK: "b", RACK: "r1", HOST: "n2"}),
+        gpu_node("n3", {BLOCK: "b", RACK: "r1", HOST: "other"}),
+        gpu_node("n4", {"block": None, "rack": "r1"}),
+    ]
+    shared = "block=b,rack=r1,host="
+    assert shared_paths(THREE, nodes) == SharedPaths({"n1": shared, "n2": shared, "n3": f"{shared}other"})
+
+
+def test_level_whose_name_is_too_long_for_a_label_is_counted() -> None:
+    topology = PlannedTopology("cluster", (), (Level("l" * 59, RACK),))
+    nodes = [gpu_node("n1", {RACK: "r1"}), gpu_node("n2", {RACK: "r1"}), gpu_node("n3", {"rack": None})]
+    assert shared_paths(NodePlan((topology,)), nodes) == SharedPaths({}, unusable=2)
+
+
+def of_hosts(*names: str) -> tuple[Requirement, ...]:
+    return (Requirement(HOST, "In", frozenset(names)),)
+
+
+PLANS = {
+    "levels": THREE,
+    "selected-by-host": NodePlan(
+        (
+            PlannedTopology("some", of_hosts("n1", "h2"), levels(RACK, HOST)),
+            PlannedTopology("all", (), levels(BLOCK, HOST)),
+        )
+    ),
+    "placeholders": replace(THREE, placeholders=frozenset({"n2", "h1", "b0"})),
+    "rack-alone": NodePlan((PlannedTopology("cluster", (), levels(RACK)),)),
+}
+
+
+def every_node() -> list[NodeFacts]:
+    """Nodes named and labelled in all ways that matter to what they share; those of a rack share their traits."""
+    nodes = []
+    for rack in ("r1", "n2", "h1"):
+        for host in ("own", "h1", "h2", None):
+            first = None
+            for number in range(3):
+                name = f"n{number}" if rack == "r1" and host == "own" else f"n{number}-{rack}-{host}"
+                labels: dict[str, str | None] = {BLOCK: "b0", RACK: rack}
+                labels[HOST] = name if host == "own" else host
+                made = gpu_node(name, labels)
+                if first is not None and made.traits == first.traits:
+                    made = replace(made, traits=first.traits)
+                first = first or made
+                nodes.append(made)
+    return nodes
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_shared_paths_are_those_of_each_node_by_itself(plan: NodePlan) -> None:
+    alone = {}
+    for node in every_node():
+        path = shared_path(node.name, path_of(plan, node).steps)
+        if path:
+            alone[node.name] = path
+    assert shared_paths(plan, every_node()).by_node == alone

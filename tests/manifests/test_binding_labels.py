@@ -1,0 +1,172 @@
+"""The component binding-labels on a real API server: the controller with its own token, an overlay, and a bound pod."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.manifests import rights
+from tests.manifests.rights import HOME, PATHS, PLAN
+from tests.manifests.support import Manifests, apply_folder, built, create_runtime_class, serve, write_overlay
+from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account, node, pod_token, wait_until
+from toposcope.cli.main import main
+from toposcope.controller.confinement import RIGHTS
+from toposcope.kube.account_rights import AccountRights
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+
+pytestmark = [pytest.mark.slow, pytest.mark.real_api("admission")]
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+PLACE = {
+    "gpu.topology/gpus": "8",
+    "topology.kubernetes.io/zone": "z",
+    "cloud.google.com/gce-topology-subblock": "r1",
+    "kubernetes.io/hostname": "n1",
+}
+WRITTEN = {
+    "gpu.topology/path": "zone=z,rack=r1,host=n1",
+    "gpu.topology/path-zone": "z",
+    "gpu.topology/path-rack": "r1",
+    "gpu.topology/path-host": "n1",
+}
+
+
+class Cluster:
+    """An overlay of the base with the component, one Node, and a namespace whose pods get labels."""
+
+    def __init__(self, api: ApiUnderTest, kubectl: str, folder: Path, **fields: Any) -> None:
+        status, _ = api.request("GET", POLICIES)
+        if status != 200:
+            pytest.skip("this kube-apiserver has no MutatingAdmissionPolicy v1 (Kubernetes 1.36)")
+        self.api = api
+        self._folder = folder
+        serve(api, kubectl)
+        overlay = write_overlay(folder / "overlay", ("binding-labels",), **fields)
+        apply_folder(api, kubectl, overlay)
+        create_runtime_class(api)
+        self.manifests: Manifests = built(kubectl, overlay)
+        api.create(NODES, node("n1", labels=PLACE))
+        create_namespace(api, "jobs")
+        create_service_account(api, "jobs", "default")
+        api.patch("/api/v1/namespaces/jobs", {"metadata": {"labels": {"gpu.topology/binding-labels": "enabled"}}})
+        self._pods = 0
+
+    def controller_token(self) -> str:
+        """A token of a pod of the controller, whatever the overlay calls it, with the rights of the component."""
+        (deployment,) = self.manifests.of_kind("Deployment")
+        template = deployment["spec"]["template"]
+        home = deployment["metadata"]["namespace"]
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "a-controller"},
+            "spec": template["spec"],
+        }
+        created = self.api.create(f"/api/v1/namespaces/{home}/pods", pod)
+        token = pod_token(self.api, created)
+        paths = f"/api/v1/namespaces/{home}/configmaps/toposcope-node-paths"
+        wait_until(
+            lambda: self.api.ask("GET", paths, token=token).code == 404,
+            "the controller may read the paths",
+        )
+        return token
+
+    def kubeconfig(self, token: str) -> Path:
+        return rights.kubeconfig_with(self.api, token, self._folder)
+
+    def bound(self) -> dict[str, str]:
+        """What of ours is on a pod that has just been bound: the API server copies the zone by itself."""
+        self._pods += 1
+        name = f"pod-{self._pods}"
+        pods = "/api/v1/namespaces/jobs/pods"
+        spec = {"containers": [{"name": "main", "image": "none"}]}
+        self.api.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+        }
+        self.api.create(f"{pods}/{name}/binding", binding)
+        metadata = self.api.get(f"{pods}/{name}")["metadata"]
+        keys = {**metadata.get("labels", {}), **metadata.get("annotations", {})}
+        return {key: value for key, value in keys.items() if key.startswith("gpu.topology/")}
+
+    def wait_for_labels(self) -> None:
+        wait_until(lambda: self.bound() == WRITTEN, "pods get the labels of their node's path")
+
+
+@pytest.fixture
+def cluster(api: ApiUnderTest, kubectl: str, tmp_path: Path) -> Cluster:
+    return Cluster(api, kubectl, tmp_path.resolve())
+
+
+def test_pod_gets_its_path_also_when_the_controller_is_gone(cluster: Cluster) -> None:
+    token = cluster.controller_token()
+    assert cluster.bound() == {}
+    assert main(["controller", "--once", "--node-paths", "--kubeconfig", str(cluster.kubeconfig(token))]) == 0
+    # The controller has ended by now.
+    cluster.wait_for_labels()
+
+
+def test_controller_may_keep_this_config_map_and_no_other(cluster: Cluster) -> None:
+    token = cluster.controller_token()
+    paths = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-paths"}}
+    work = (
+        rights.apply("write the paths", PATHS, paths),
+        rights.get("read the paths", PATHS),
+        rights.delete("delete the paths", PATHS),
+    )
+    forbidden = (
+        rights.delete("delete the agents' plan", PLAN, 'cannot delete resource "configmaps"'),
+        rights.get("read another", f"{HOME}/configmaps/other", 'cannot get resource "configmaps"'),
+        rights.get("list ConfigMaps", f"{HOME}/configmaps", 'cannot list resource "configmaps"'),
+        rights.get(
+            "read it elsewhere",
+            "/api/v1/namespaces/jobs/configmaps/toposcope-node-paths",
+            'cannot get resource "configmaps"',
+        ),
+    )
+    rights.assert_answers(cluster.api, work, token)
+    rights.assert_answers(cluster.api, forbidden, token)
+    client = ApiClient(load(str(cluster.kubeconfig(token))))
+    try:
+        assert AccountRights(RIGHTS, "toposcope-system").excess(client) == []
+    finally:
+        client.close()
+
+
+def test_leader_without_the_flag_deletes_the_paths(cluster: Cluster, tmp_path: Path) -> None:
+    token = cluster.controller_token()
+    kubeconfig = str(cluster.kubeconfig(token))
+    assert main(["controller", "--once", "--node-paths", "--kubeconfig", kubeconfig]) == 0
+    cluster.wait_for_labels()
+    assert main(["controller", "--once", "--kubeconfig", kubeconfig]) == 0
+    assert cluster.api.ask("GET", PATHS).code == 200
+    command = [sys.executable, "-m", "toposcope.controller", "--kubeconfig", kubeconfig, "--leader-elect"]
+    with (tmp_path / "log").open("wb") as log:
+        program = subprocess.Popen([*command, "--debounce", "0"], stdout=log, stderr=log)
+    try:
+        wait_until(lambda: cluster.api.ask("GET", PATHS).code == 404, "the paths are deleted")
+    finally:
+        program.terminate()
+        program.wait(timeout=30)
+    wait_until(lambda: cluster.bound() == {}, "pods are bound without labels")
+
+
+def test_policy_follows_an_overlay(api: ApiUnderTest, kubectl: str, tmp_path: Path) -> None:
+    moved = Cluster(api, kubectl, tmp_path.resolve(), namespace="gpu-fleet", namePrefix="acme-")
+    token = moved.controller_token()
+    command = ["controller", "--once", "--node-paths", "--kubeconfig", str(moved.kubeconfig(token))]
+    assert main([*command, "--lease-namespace", "gpu-fleet"]) == 0
+    moved.wait_for_labels()
+    refused = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "forged", "labels": {"gpu.topology/path-rack": "r1"}},
+        "spec": {"containers": [{"name": "main", "image": "none"}]},
+    }
+    code, _ = api.request("POST", "/api/v1/namespaces/jobs/pods", refused)
+    assert code == 403
