@@ -174,7 +174,7 @@ def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clien
 
 
 def test_more_than_a_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
+    monkeypatch.setattr("toposcope.kube.pages.PAGE_OBJECTS", 2)
     for number in range(5):
         api.create(NODES, bare_node(f"n{number}"))
     progress: list[tuple[str, int]] = []
@@ -298,7 +298,7 @@ def test_forbidden_compute_domains_are_not_missed_without_the_driver() -> None:
 
 
 def test_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
+    monkeypatch.setattr("toposcope.kube.pages.PAGE_OBJECTS", 2)
     with EmbeddedApiServer() as server:
         api = ApiUnderTest.of_embedded(server, tmp_path)
         for number in range(3):
