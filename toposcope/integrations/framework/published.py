@@ -154,7 +154,7 @@ class PublishedKind(Kind):
 
     option: str
     """Its field in `spec.publish`."""
-    namespaced: bool = field(default=False, kw_only=True)
+    is_namespaced: bool = field(default=False, kw_only=True)
     example: Mapping[str, Any] = field(default_factory=_example, kw_only=True, compare=False)
     """A spec that every version of its schema accepts; unknown fields are ignored."""
     verdict_field: str = field(default="", kw_only=True)
