@@ -131,7 +131,7 @@ class Site:
     ) -> list[Published]:
         """Ask publishers, after which all must be in sync."""
         results = self.ask(*publishers, levels=levels, modes=modes)
-        pending = [result for result in results if not result.in_sync]
+        pending = [result for result in results if not result.is_in_sync]
         assert pending == [], "a publisher is not in sync"
         return results
 
@@ -143,7 +143,7 @@ class Site:
     ) -> Published:
         """Ask publishers, after which exactly one is not in sync: its outcome."""
         results = self.ask(*publishers, levels=levels, modes=modes)
-        pending = [result for result in results if not result.in_sync]
+        pending = [result for result in results if not result.is_in_sync]
         assert len(pending) == 1, f"not exactly one publisher is out of sync: {results}"
         return pending[0]
 

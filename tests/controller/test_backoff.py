@@ -183,7 +183,7 @@ def test_a_replacement_backs_off(
     zone = Level("zone", ZONE)
     rack = Level("rack", RACK)
     published = publisher.publish(target, topology(), [zone, rack])
-    assert published.in_sync
+    assert published.is_in_sync
     for time.seconds in range(0, 300, 10):
         refused = publisher.publish(target, topology(), [zone])
         assert refused.reason == "Rejected"

@@ -147,7 +147,7 @@ def test_what_grove_says_of_kueues_topology_is_reported(kueue_site: Site) -> Non
     waiting = kueue_site.pending("grove")
     assert (waiting.reason, waiting.message) == (
         "Waiting",
-        'Grove says of Kueue\'s Topology cluster: Kueue Topology "cluster" not found',
+        'Grove reports on Kueue\'s Topology cluster: Kueue Topology "cluster" not found',
     )
 
 

@@ -33,7 +33,7 @@ CREATED_DIFF = (
 def shown(outcome: Published | None) -> Published:
     """What a dry run shows, where it shows a difference."""
     assert outcome is not None
-    assert not outcome.in_sync
+    assert not outcome.is_in_sync
     return outcome
 
 
@@ -66,7 +66,7 @@ def test_dry_run_shows_what_it_would_create(
     site.publish(publisher, modes=modes)
     after = site.dry_run(publisher, modes=modes)
     assert after is not None
-    assert after.in_sync
+    assert after.is_in_sync
     assert after.kind == kind
 
 

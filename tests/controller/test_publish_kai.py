@@ -226,14 +226,14 @@ def test_kai_topology_where_its_binding_is_published_is_groves(kai_and_grove: Si
     site = kai_and_grove
     outcome = site.pending("kai", levels=THREE)
     assert (outcome.reason, outcome.again_in) == ("Waiting", 1)
-    assert "Grove makes it from its ClusterTopologyBinding and has not yet" in outcome.message
+    assert "Grove has not created it from its ClusterTopologyBinding yet" in outcome.message
     assert not site.has(KAI_CLUSTER)
 
     ours = binding()
     ours["metadata"] |= owned_by_cluster()
     site.api.create(BINDINGS, ours)
     site.api.create(KAI, kai_topology(*FOUR, ownerReferences=made_by_grove(site.uid(BINDING))))
-    assert "not brought it in line" in site.pending("kai", levels=THREE).message
+    assert "not updated it to its ClusterTopologyBinding" in site.pending("kai", levels=THREE).message
     (result,) = site.publish("kai")
     assert result.message == "created by Grove from its ClusterTopologyBinding"
     site.publish("kai", modes=WITHOUT_KAI)
@@ -270,7 +270,7 @@ def test_foreign_binding_when_grove_is_never_then_replaces_ours(kai_and_grove: S
     site.api.create(KAI, kai_topology(RACK, ownerReferences=made_by_grove(site.uid(BINDING))))
     outcome = site.pending("kai", levels=THREE, modes=WITHOUT_GROVE)
     assert outcome.reason == "Conflict"
-    assert "that Toposcope did not write" in outcome.message
+    assert "that Toposcope did not create" in outcome.message
     site.publish("kai", levels=(RACK,), modes=WITHOUT_GROVE)
 
 
@@ -362,7 +362,7 @@ def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, kai: Sit
     api.remove_crd("clustertopologies.grove.io")
 
     def is_written() -> bool:
-        return [result.in_sync for result in kai.ask("grove")] == [True]
+        return [result.is_in_sync for result in kai.ask("grove")] == [True]
 
     # The name is free at once; discovery, which the publisher asks, follows some moments later.
     wait_until(is_written, "the binding is written once its kind is served")

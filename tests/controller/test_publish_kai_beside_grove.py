@@ -84,14 +84,14 @@ def test_new_levels_reach_kai_and_grove_whose_view_is_reported(site: Site) -> No
 
     start_grove(site.api)
     of_grove, of_kai = site.ask(*BOTH, levels=THREE)
-    assert of_grove.in_sync is False
+    assert of_grove.is_in_sync is False
     assert of_grove.kind == "ClusterTopologyBinding"
     assert of_grove.reason == "Waiting"
     assert of_grove.again_in == 1
     assert of_grove.message == (
         "Grove reports on KAI's Topology cluster: KAI Topology levels differ from ClusterTopologyBinding levels"
     )
-    assert of_kai.in_sync is False
+    assert of_kai.is_in_sync is False
     assert of_kai.kind == "Topology"
 
     site.advance(30)
@@ -212,9 +212,9 @@ def test_kai_never_while_ours_is_held_then_keeps_the_entry(named: Site) -> None:
     named.hold(KAI_CLUSTER, "example.com/keep")
     results = named.ask(*BOTH, modes=WITHOUT_KAI)
     of_grove, of_kai = results
-    assert of_grove.in_sync is False
+    assert of_grove.is_in_sync is False
     assert of_grove.reason == "Waiting"
-    assert of_kai.in_sync is False
+    assert of_kai.is_in_sync is False
     assert of_kai.reason == "Waiting"
     assert named.entries() == [KAI_ENTRY]
     start_grove(named.api)

@@ -68,7 +68,7 @@ class Site:
                 outcome = publisher.retract(wanted)
             else:
                 outcome = publisher.publish(wanted, levels)
-            if outcome and not outcome.in_sync:
+            if outcome and not outcome.is_in_sync:
                 pending.append(outcome)
         return pending
 

@@ -129,7 +129,7 @@ def bound_levels(api: ApiUnderTest) -> list[dict[str, str]]:
 def test_once_everything_is_in_sync_nothing_is_asked(api: ApiUnderTest, site: Site) -> None:
     publishing.install(api, *CRDS)
     first = site.publish_first(*publishing.FOUR)
-    assert first.in_sync  # nothing is followed yet
+    assert first.is_in_sync  # nothing is followed yet
     assert site.asked["PATCH"] == 2
     site.look()
     wait_until(lambda: site.asks_nothing(*publishing.FOUR), "everything is known")
@@ -170,7 +170,7 @@ def test_what_grove_finds_of_a_topology_that_is_named_is_news(api: ApiUnderTest,
     api.patch(f"{publishing.BINDINGS}/cluster/status", {"status": status})
     assert site.news.wait(30)
     outcome = site.publish_first(*publishing.FOUR)
-    assert outcome.message == "Grove says of KAI's Topology cluster: differs"
+    assert outcome.message == "Grove reports on KAI's Topology cluster: differs"
     assert site.asks_nothing(*publishing.FOUR)
 
 
@@ -241,7 +241,7 @@ def test_topology_while_a_flavor_holds_it_is_not_asked_for(api: ApiUnderTest, si
     delete(api, f"{FLAVORS}/gpu")
     assert site.news.wait(30)
     outcome = site.publish_first(*publishing.THREE)
-    assert outcome.in_sync
+    assert outcome.is_in_sync
     assert publishing.node_labels(api, OURS) == publishing.THREE
 
 
@@ -348,10 +348,10 @@ def test_what_may_not_be_followed_is_asked_for(clients: Clients, api: ApiUnderTe
     grove = GrovePublisher(watched)
     levels = publishing.levels(*publishing.FOUR)
     created = watched.decide(lambda: grove.publish(TOPOLOGY, levels))
-    assert created.in_sync
+    assert created.is_in_sync
     api.patch(f"{publishing.BINDINGS}/cluster", EDIT)
     repaired = watched.decide(lambda: grove.publish(TOPOLOGY, levels))
-    assert repaired.in_sync
+    assert repaired.is_in_sync
     assert len(bound_levels(api)) == 4
     stop.set()
     watched.close()

@@ -23,7 +23,7 @@ from toposcope.simulator.apiserver.server import ServerFaults
 
 RACK = "cloud.provider.com/topology-rack"
 ASKS_RACK = {"topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": RACK}}
-NEEDS_RACK = (LevelRequest(RACK, required=True, topology="cluster"),)
+NEEDS_RACK = (LevelRequest(RACK, is_required=True, topology="cluster"),)
 GROUPS = "/apis/scheduling.run.ai/v2alpha2"
 FAULTS = pytest.mark.embedded_api("fails on demand")
 
@@ -346,7 +346,7 @@ def test_requirements_of_grove_when_a_kind_is_unreadable_are_unknown(
     for workload, requests in bound.items():
         for request in requests:
             asked.add((workload.name, request))
-    needs_rack = LevelRequest("rack", required=True, topology="cluster")
+    needs_rack = LevelRequest("rack", is_required=True, topology="cluster")
     assert asked == {("llm", needs_rack)}
 
 
@@ -428,7 +428,7 @@ def test_jobs_are_read_with_kai_until_they_end(api: ApiUnderTest, requirements: 
     wait_until(lambda: finds_something(requirements), "found")
     both = {
         *NEEDS_RACK,
-        LevelRequest(RACK, required=False),
+        LevelRequest(RACK, is_required=False),
     }
     changes.until(lambda: needs(requirements, "train") == both)
     changes.until(lambda: workloads(requirements) == {"team/train", "team/serve"})
@@ -557,11 +557,11 @@ Workloads = dict[str, dict[str, list[str]]]
 
 
 def required(level: str, topology: str | None = None, *, any_label: bool = False) -> LevelRequest:
-    return LevelRequest(level, required=True, topology=topology, any_label=any_label)
+    return LevelRequest(level, is_required=True, topology=topology, accepts_any_label=any_label)
 
 
 def preferred(level: str, *, any_label: bool = False) -> LevelRequest:
-    return LevelRequest(level, required=False, any_label=any_label)
+    return LevelRequest(level, is_required=False, accepts_any_label=any_label)
 
 
 def asked_of(

@@ -130,7 +130,7 @@ class Asking:
         self._needs: dict[WorkloadRef, tuple[LevelRequest, ...]] = {}
         for i in range(count):
             workload = WorkloadRef("v1", "ConfigMap", "default", f"w{i}", f"uid-{i}")
-            self._needs[workload] = (LevelRequest(RACK, required=True),)
+            self._needs[workload] = (LevelRequest(RACK, is_required=True),)
 
     def level_requests(self) -> Mapping[WorkloadRef, tuple[LevelRequest, ...]]:
         return self._needs

@@ -186,7 +186,7 @@ def bounds(devices: list[Offered], requests: list[Wanted], constraints: list[Sam
 def read_claim(*objects: Any) -> Claim:
     """The claim `c` of these objects, and of a class of all devices."""
     claims = Claims.of([device_class("any", 'device.driver == "d"'), *objects])
-    return claims.read(ClaimRef("ResourceClaim", "train", "c"), alone=True)
+    return claims.read(ClaimRef("ResourceClaim", "train", "c"), is_alone=True)
 
 
 def claim_of(requests: list[Wanted], constraints: list[SameValue]) -> Any:
@@ -233,7 +233,7 @@ def test_two_devices_are_for_two_pods() -> None:
     "attributes", [pytest.param({}, id="missing"), pytest.param({"kind": {"version": "1.0.0"}}, id="of-another-type")]
 )
 def test_attribute_that_cannot_be_compared_is_an_error(attributes: dict[str, Any]) -> None:
-    assert copies_beside({"attributes": attributes}) == Copies(least=0, most=2, error=True)
+    assert copies_beside({"attributes": attributes}) == Copies(least=0, most=2, has_error=True)
 
 
 def test_tainted_device_is_for_no_pod() -> None:

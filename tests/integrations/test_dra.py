@@ -109,38 +109,40 @@ def test_driver_agrees_with_the_agent(change: dict[str, Any], tmp_path: Path) ->
     [
         pytest.param(
             {PCI: {"string": "0000:AF:00.0"}},
-            "says pciBusID 0000:af:00.0, sysfs says 0000:41:00.0",
+            "has pciBusID 0000:af:00.0, but sysfs has 0000:41:00.0",
             id="another-address",
         ),
-        pytest.param({PCI: {"string": "nonsense"}}, "says pciBusID nonsense, sysfs says 0000:41:00.0", id="no-address"),
+        pytest.param(
+            {PCI: {"string": "nonsense"}}, "has pciBusID nonsense, but sysfs has 0000:41:00.0", id="no-address"
+        ),
         pytest.param(
             {PCI: None, "pcieBusID": {"string": "0000:af:00.0"}},
-            "says pciBusID 0000:af:00.0, sysfs says 0000:41:00.0",
+            "has pciBusID 0000:af:00.0, but sysfs has 0000:41:00.0",
             id="by-the-older-name",
         ),
-        pytest.param({"uuid": {"string": "GPU-x"}}, f"says uuid GPU-x, NVML says {UUID}", id="another-uuid"),
+        pytest.param({"uuid": {"string": "GPU-x"}}, f"has uuid GPU-x, but NVML has {UUID}", id="another-uuid"),
         pytest.param(
             {"productName": {"string": "NVIDIA L40"}},
-            "says productName NVIDIA-L40, NVML says NVIDIA-L40S",
+            "has productName NVIDIA-L40, but NVML has NVIDIA-L40S",
             id="another-product",
         ),
         pytest.param(
             {ROOT: {"string": "pci0000:00"}},
-            "says pcieRoot pci0000:00, sysfs says pci0000:40",
+            "has pcieRoot pci0000:00, but sysfs has pci0000:40",
             id="another-root",
         ),
         pytest.param(
             {"uuid": {"strings": ["GPU-x", "GPU-y"]}},
-            f"says uuid ['GPU-x', 'GPU-y'], NVML says {UUID}",
+            f"has uuid ['GPU-x', 'GPU-y'], but NVML has {UUID}",
             id="none-of-several-uuids",
         ),
         pytest.param(
             {"uuid": {"strings": [["GPU-x"], {"a": 1}]}, "productName": {"strings": [{}]}},
-            f"says uuid [], NVML says {UUID}",
+            f"has uuid [], but NVML has {UUID}",
             id="lists-that-hold-anything",
         ),
-        pytest.param({NUMA: {"int": 1}}, "says numaNode 1, sysfs says 0", id="another-numa-node"),
-        pytest.param({NUMA: {"ints": [2, 3]}}, "says numaNode [2, 3], sysfs says 0", id="none-of-several-numa-nodes"),
+        pytest.param({NUMA: {"int": 1}}, "has numaNode 1, but sysfs has 0", id="another-numa-node"),
+        pytest.param({NUMA: {"ints": [2, 3]}}, "has numaNode [2, 3], but sysfs has 0", id="none-of-several-numa-nodes"),
     ],
 )
 def test_driver_that_disagrees_is_reported(change: dict[str, Any], disagreement: str, tmp_path: Path) -> None:

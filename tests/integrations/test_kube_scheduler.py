@@ -111,7 +111,7 @@ def test_composite_pod_group_without_known_groups_is_not_placeable() -> None:
         kube-scheduler compositepodgroup/train -n ml on labels example.com/rack, not placeable
           train: required rack
     """)
-    assert answer.notes == ["no groups of CompositePodGroup train are known: room is not checked"]
+    assert answer.notes == ["no groups of CompositePodGroup train are known, so room is not checked"]
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,11 @@ STATEFUL_SET = KINDS["apps", "StatefulSet"]
 
 
 def required(level: str, topology: str | None = None, *, any_label: bool = False) -> LevelRequest:
-    return LevelRequest(level, required=True, topology=topology, any_label=any_label)
+    return LevelRequest(level, is_required=True, topology=topology, accepts_any_label=any_label)
 
 
 def preferred(level: str, topology: str | None = None, *, any_label: bool = False) -> LevelRequest:
-    return LevelRequest(level, required=False, topology=topology, any_label=any_label)
+    return LevelRequest(level, is_required=False, topology=topology, accepts_any_label=any_label)
 
 
 def kind_of(manifest: Any) -> tuple[WatchedKind, str]:
@@ -59,7 +59,7 @@ def requests_of(name: str, *versions: str) -> set[LevelRequest]:
         assert asked.problem == ""
         assert asked.workload == WorkloadRef(f"{kind.group}/{version}", kind.kind, "team-a", "train", "uid-1")
         assert asked.version == "7"
-        assert not asked.finished
+        assert not asked.has_finished
         assert asked.owner is None
         assert len(set(asked.requests)) == len(asked.requests)
         answers.append(set(asked.requests))
@@ -450,15 +450,15 @@ def test_names_may_be_in_any_script() -> None:
 
 
 def test_equal_requests_are_one_object() -> None:
-    assert level_request("rack", required=True) is level_request("rack", required=True)
-    assert level_request("rack", required=True, topology="") == required("rack")
+    assert level_request("rack", is_required=True) is level_request("rack", is_required=True)
+    assert level_request("rack", is_required=True, topology="") == required("rack")
 
 
 def test_request_with_a_name_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 253 characters"):
-        level_request("rack", required=True, topology="x" * 254)
+        level_request("rack", is_required=True, topology="x" * 254)
     with pytest.raises(ValueError, match="neither a domain"):
-        level_request("x" * 318, required=True)
+        level_request("x" * 318, is_required=True)
 
 
 @pytest.mark.parametrize(
@@ -472,9 +472,9 @@ def test_request_with_a_name_too_long_is_refused() -> None:
     ],
 )
 def test_object_has_finished_by_its_condition(kind: WatchedKind, condition: str) -> None:
-    assert with_condition(kind, condition, "True").finished
-    assert not with_condition(kind, condition, "False").finished
-    assert not with_condition(kind, "Suspended", "True").finished
+    assert with_condition(kind, condition, "True").has_finished
+    assert not with_condition(kind, condition, "False").has_finished
+    assert not with_condition(kind, "Suspended", "True").has_finished
 
 
 def with_condition(kind: WatchedKind, condition: str, status: str) -> ObjectRequests:
@@ -555,14 +555,14 @@ def test_requests_count_for_an_owner_that_is_not_watched() -> None:
 
 
 def test_requests_below_a_finished_owner_do_not_count() -> None:
-    finished = asking("a", required("rack"), finished=True)
+    finished = asking("a", required("rack"), has_finished=True)
     below = asking("b", required("rack"), owned_by="a")
     assert rolled_up(finished, below) == {}
 
 
 def test_owner_of_a_finished_object_still_counts() -> None:
     above = asking("a", required("rack"))
-    finished = asking("b", required("rack"), owned_by="a", finished=True)
+    finished = asking("b", required("rack"), owned_by="a", has_finished=True)
     assert rolled_up(above, finished) == {"a": {required("rack")}}
 
 

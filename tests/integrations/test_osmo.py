@@ -89,7 +89,7 @@ def test_lost_is_what_the_pod_group_does_not_say(seed: int) -> None:
     for path in paths:
         for number, requirement in enumerate(path, 1):
             group = groups_of(path)[:number]
-            if requirement.required and not is_kept(requirement, members(paths, group), kept):
+            if requirement.is_required and not is_kept(requirement, members(paths, group), kept):
                 expected.add(group)
 
     assert {branch.path for branch, _ in lost(tree_of(tasks, LEVELS))} == expected
@@ -98,7 +98,7 @@ def test_lost_is_what_the_pod_group_does_not_say(seed: int) -> None:
 def is_kept(requirement: TopologyRequirement, tasks: set[int], kept: Kept) -> bool:
     """Whether something required keeps these tasks together at that level or a narrower one."""
     for together, constraint in kept:
-        if constraint.required and tasks <= together and rank(constraint) >= rank(requirement):
+        if constraint.is_required and tasks <= together and rank(constraint) >= rank(requirement):
             return True
     return False
 

@@ -238,7 +238,7 @@ def test_pods_take_what_their_template_requests() -> None:
 
 @pytest.mark.parametrize(("kind", "separate"), [("Deployment", True), ("ReplicaSet", True), ("StatefulSet", False)])
 def test_only_pods_of_a_deployment_stand_alone(kind: str, separate: bool) -> None:
-    assert structure(workload("apps/v1", kind, {"template": template()})).separate is separate
+    assert structure(workload("apps/v1", kind, {"template": template()})).has_separate_pods is separate
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,9 @@ def sub_groups_of(size: int, sub_group: int, *, leader_excluded: bool = False) -
     """Pods of each part of a sub-group (leader, workers), and how many sub-groups are alike."""
     found = []
     pods_in_all = 0
-    for parts, times in sub_groups(structure(leader_worker_set(1, size)), sub_group, leader_excluded=leader_excluded):
+    for parts, times in sub_groups(
+        structure(leader_worker_set(1, size)), sub_group, is_leader_excluded=leader_excluded
+    ):
         counts = [pods.count for pods in parts]
         found.append((counts, times))
         pods_in_all += sum(counts) * times
@@ -358,7 +360,7 @@ def test_expression_holds_for_labels(key: str, operator: Operator, values: tuple
 
 
 def test_field_of_an_expression_is_the_name_of_the_node() -> None:
-    expression = Expression("metadata.name", "In", ("node-1",), field=True)
+    expression = Expression("metadata.name", "In", ("node-1",), is_field=True)
     assert expression.holds("node-1", {})
     assert not expression.holds("node-2", {"metadata.name": "node-1"})
 

@@ -71,8 +71,8 @@ def test_document_is_read_by_the_systems_that_claim_it(document: Object, expecte
 
 def test_each_of_two_readings_notes_that_it_ignores_the_other() -> None:
     kueue, exclusive = readings(jobset(TWO_JOBS_OF_KUEUE, annotations=EXCLUSIVE), CLUSTER_FACTS)
-    assert understood(kueue).notes[-1].startswith("JobSet asks for a placement of these pods too")
-    assert understood(exclusive).notes[-1].startswith("Kueue asks for a placement of these pods too")
+    assert understood(kueue).notes[-1].startswith("JobSet also requests a placement of these pods")
+    assert understood(exclusive).notes[-1].startswith("Kueue also requests a placement of these pods")
 
 
 def test_only_reading_notes_nothing_of_others() -> None:
@@ -104,7 +104,7 @@ def test_plain_workload_asks_for_room_and_nothing_else() -> None:
     assert plain.handle == "leaderworkerset/train -n ml"
     (group,) = plain.groups
     assert group.copies == 3
-    assert group.unconstrained
+    assert group.is_unconstrained
     assert group.total() == {"pods": 5, GPU: 33}
 
 

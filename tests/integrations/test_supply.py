@@ -74,7 +74,7 @@ def test_claim_gets_linked_gpus_wherever_it_is_met(gpus: int, others: list[str],
         for each in simulated.machines:
             for selection in selections(suggestion.spec, each):
                 nodes.add(each.node)
-                assert each.all_linked(selection), (each.node, selection)
+                assert each.are_linked(selection), (each.node, selection)
         assert nodes == set(suggestion.nodes)
         if not suggestion.nodes:
             assert linked_sets(simulated.machines, gpus) <= (0 if gpus == 2 else 8), name
@@ -88,7 +88,7 @@ def linked_sets(machines: list[SuppliedNode], gpus: int) -> int:
     count = 0
     for each in machines:
         for some in combinations(each.gpus, gpus):
-            count += each.all_linked(some)
+            count += each.are_linked(some)
     return count
 
 

@@ -236,7 +236,7 @@ def test_changed_nodes_of_a_flavor_with_topology_depend_on_kueues_version(edits:
             "kueue/flavor-immutable",
             f"spec.{field}",
             f"Kueue before 0.20 rejects it: {field} are immutable when topologyName is set",
-            fix="before 0.20 make a new ResourceFlavor",
+            fix="before 0.20 create a new ResourceFlavor",
         )
     ]
 
@@ -248,7 +248,7 @@ def test_changed_topology_of_a_flavor_is_refused() -> None:
             "kueue/flavor-immutable",
             "spec.topologyName",
             "topologyName is immutable when topologyName is set",
-            fix="make a new ResourceFlavor",
+            fix="create a new ResourceFlavor",
         )
     ]
 

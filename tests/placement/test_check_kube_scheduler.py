@@ -562,7 +562,7 @@ def test_tree_with_fewer_groups_than_it_needs_is_not_checked(tree: CheckedCluste
             w0: required rack; 1 pods (nvidia.com/gpu=8)
             w1: required rack; 1 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["CompositePodGroup all needs 3 of its groups, but only 2 are known: room is not checked"]
+    assert answer.notes == ["CompositePodGroup all needs 3 of its groups; known: 2, so room is not checked"]
     assert answer.verdict == NOT_CHECKED
 
 
@@ -592,7 +592,7 @@ def test_tree_whose_groups_go_by_different_labels_is_not_checked(tree: CheckedCl
             w0: required rack; 1 pods (nvidia.com/gpu=8)
             w1: required block; 1 pods (nvidia.com/gpu=8)
     """)
-    assert answer.notes == ["its groups use different labels: room is not checked"]
+    assert answer.notes == ["its groups use different labels, so room is not checked"]
     assert answer.verdict == NOT_CHECKED
 
 
@@ -644,7 +644,7 @@ def test_group_of_a_tree_is_checked_with_the_tree(group_of_tree: CheckedCluster)
     """)
     assert answer.notes == [
         NO_PODS_NOTE,
-        "CompositePodGroup all needs 2 of its groups, but only 1 are known: room is not checked",
+        "CompositePodGroup all needs 2 of its groups; known: 1, so room is not checked",
     ]
     assert answer.verdict == NOT_CHECKED
 

@@ -23,7 +23,7 @@ from toposcope.integrations.framework.node_affinity import Expression, NodeFilte
 pytestmark = pytest.mark.regression
 
 ONLY_A = NodeFilter(selector=((HOST.key, "a"),))
-ONLY_B_BY_NAME = NodeFilter(terms=((Expression("metadata.name", "In", ("b",), field=True),),))
+ONLY_B_BY_NAME = NodeFilter(terms=((Expression("metadata.name", "In", ("b",), is_field=True),),))
 TOLERATES_CORDON = NodeFilter(tolerations=(Toleration(key="node.kubernetes.io/unschedulable", operator="Exists"),))
 
 

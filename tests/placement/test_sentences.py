@@ -258,7 +258,7 @@ ON_A = Placed(G, (), (("a", 1),))
 
 def test_rooms_that_were_not_all_counted_are_at_least_so_many() -> None:
     step = LevelStep(Group("g", required=RACK), HOST, domains=1, roomy=1)
-    verdict = Verdict("fits", roomy=64, roomy_exact=False, best=IN_RACK_R1, steps=(step,))
+    verdict = Verdict("fits", roomy=64, is_roomy_exact=False, best=IN_RACK_R1, steps=(step,))
 
     assert answer(verdict) == "fits: at least 64 racks could take it now, best x/r1 (1 node, 1 free GPU)"
     assert list(advice(verdict)) == []
@@ -266,7 +266,7 @@ def test_rooms_that_were_not_all_counted_are_at_least_so_many() -> None:
 
 
 def test_one_room_that_was_not_all_counted_is_at_least_one() -> None:
-    verdict = Verdict("fits", roomy=1, roomy_exact=False, best=IN_RACK_R1)
+    verdict = Verdict("fits", roomy=1, is_roomy_exact=False, best=IN_RACK_R1)
 
     assert answer(verdict) == "fits: at least 1 rack could take it now, best x/r1 (1 node, 1 free GPU)"
     assert list(reasoning(verdict)) == []

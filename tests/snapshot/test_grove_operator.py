@@ -128,4 +128,4 @@ def test_check_knows_who_schedules(
     reading = checked.reading
     assert [finding.rule for finding in reading.findings] == rules
     assert reading.workload
-    assert reading.workload.placeable is is_placeable
+    assert reading.workload.is_placeable is is_placeable

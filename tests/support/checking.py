@@ -300,7 +300,7 @@ def _lines_of_workload(workload: Workload) -> Iterator[str]:
         keys = [level.key for level in workload.levels]
         on = f" on labels {', '.join(keys)}"
     starts = _STARTS[workload.gang]
-    placeable = "" if workload.placeable else ", not placeable"
+    placeable = "" if workload.is_placeable else ", not placeable"
     yield f"{workload.system} {workload.handle}{on}{starts}{placeable}"
     for group in workload.groups:
         yield from _lines_of_group(group, "  ")

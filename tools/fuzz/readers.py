@@ -27,7 +27,7 @@ from toposcope.hardware import matrix_annotation, neighbours, pci, ranges
 from toposcope.hierarchy.controller_config import read_config
 from toposcope.integrations.documents import read_topology
 from toposcope.integrations.dra import selectors
-from toposcope.integrations.framework.foreign_patterns import LONGEST, compiled
+from toposcope.integrations.framework.foreign_patterns import MAX_CHARACTERS, compiled
 from toposcope.integrations.slurm import hostlist
 from toposcope.kube import kubeconfig
 from toposcope.kube.pod_resources import amount, is_gpu_part
@@ -210,7 +210,7 @@ def _terminal(given: str) -> None:
 def _matched(pattern: str) -> None:
     """A pattern as long as the text, which is refused, and the longest that is not."""
     compiled(pattern)
-    found = compiled(pattern[:LONGEST])
+    found = compiled(pattern[:MAX_CHARACTERS])
     if found:
         for name in ("a" * 253, "0" * 253, "-" * 253, "a-" * 126):
             found.search(name)

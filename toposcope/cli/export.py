@@ -236,7 +236,7 @@ def _of_levels(
     levels = _chosen(levels, arguments)
     variant = _variant(form, arguments.variant)
     document = variant.write(levels, options)
-    as_json = form.json
+    as_json = form.has_json_default
     if arguments.output in ("json", "yaml"):
         as_json = arguments.output == "json"
     return _Exported(

@@ -140,7 +140,7 @@ def _nic_class(machines: Sequence[SuppliedNode], claims: Claims) -> str:
     """The only DeviceClass of PCI devices that are no GPUs. Raises CommandError."""
     others: list[DraDevice] = []
     for node in machines:
-        for device in node.there.devices:
+        for device in node.devices.devices:
             if device.driver != DRIVER:
                 others.append(device)
 

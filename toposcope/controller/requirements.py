@@ -129,7 +129,7 @@ class Requirements:
         first: dict[str, str] = {}
         for workload, requests in sorted(self.level_requests().items(), key=_workload):
             for request in requests:
-                if request.any_label:
+                if request.accepts_any_label:
                     name = f"{workload.kind} {workload.namespace}/{workload.name}"
                     first.setdefault(request.level, name)
         return first
@@ -379,10 +379,10 @@ class _Asked:
         """Note that workloads ask for a level."""
         domain = self._domains.get(request.level)
         if domain is not None:
-            askers = self._required if request.required else self._preferred
+            askers = self._required if request.is_required else self._preferred
         else:
             domain = self._lacking(request)
-            askers = self._missing if request.required else self._preferred
+            askers = self._missing if request.is_required else self._preferred
         if domain is not None:
             askers.setdefault(domain, {}).update(workloads)
 
@@ -406,7 +406,7 @@ class _Asked:
         domain = self._catalogue.domain_of.get(request.level)
         if domain is not None and domain not in self._domains:
             return domain
-        return None if request.any_label else request.level
+        return None if request.accepts_any_label else request.level
 
 
 def _only_preferring(preferred: _Askers, required: _Askers) -> _Askers:

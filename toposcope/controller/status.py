@@ -107,7 +107,7 @@ def published_condition(
     failures = []
     reason = ""
     for resource in published:
-        if not resource.in_sync and resource.reason != DRY_RUN:
+        if not resource.is_in_sync and resource.reason != DRY_RUN:
             reason = reason or resource.reason
             failures.append(f"{resource.handle}: {resource.text}")
     if failures:
@@ -459,7 +459,7 @@ def _published(resource: Published) -> dict[str, Any]:
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "name": resource.name,
-        "inSync": resource.in_sync,
+        "inSync": resource.is_in_sync,
     }
     if resource.message:
         entry["message"] = resource.text

@@ -145,7 +145,7 @@ class Context:
         """The number of pods that it asks for; 0: unknown."""
         most = 0
         for workload in self.workloads:
-            if workload.placeable:
+            if workload.is_placeable:
                 most = max(most, pod_count(workload.groups))
         return most
 

@@ -305,7 +305,7 @@ def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
     for checked in context.checked:
         workload = checked.reading.workload
         verdict = checked.verdict
-        if workload is None or verdict is None or not workload.placeable:
+        if workload is None or verdict is None or not workload.is_placeable:
             continue
 
         on_waiting_pods = _verdict_on_waiting_pods(context, workload)
@@ -344,7 +344,7 @@ def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
     None where all of them have to be placed together, or where it is unknown which of them run.
     """
     groups = simplified(workload.groups)
-    if not placed or not all(group.unconstrained for group in groups):
+    if not placed or not all(group.is_unconstrained for group in groups):
         return None
 
     pod_kinds: list[Pods] = []

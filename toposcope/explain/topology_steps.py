@@ -243,7 +243,7 @@ def why_unread(context: Context) -> str:
         return ""
     for workload in context.workloads:
         reasons = (workload.unknown, *workload.notes)
-        if not workload.placeable and any(reasons):
+        if not workload.is_placeable and any(reasons):
             return next(filter(None, reasons))
     return ""
 

@@ -49,12 +49,12 @@ def read_topology(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLev
         return domain_topology(document, text)
 
     for system in configurations():
-        for known in system.kinds:
-            if known.key == (group, kind):
+        for published_kind in system.kinds:
+            if published_kind.key == (group, kind):
                 return system.read(document, catalogue)
         if not kind and _is_plain(document, system):
             return system.read_plain(document, catalogue)
-    text = f"kind {kind!r} of group {group!r} is not a known topology; known are {_known()}"
+    text = f"kind {kind!r} of group {group!r} is not a topology; known are {_known()}"
     raise UnreadableDocumentError(text)
 
 
@@ -85,9 +85,9 @@ def expanded(text: bytes) -> bytes | None:
     Raises UnreadableDocumentError.
     """
     for system in configurations():
-        made = system.expanded(text)
-        if made is not None:
-            return made
+        rendered = system.expanded(text)
+        if rendered is not None:
+            return rendered
     return None
 
 

@@ -391,7 +391,7 @@ def _named(level: NamedLevel) -> dict[str, Any]:
         "key": level.key,
         "style": level.style.value,
     }
-    if level.prefixed:
+    if level.is_prefixed:
         entry["prefixed"] = True
     return entry
 
@@ -449,5 +449,5 @@ def _read_named(entry: Mapping[str, Any]) -> NamedLevel:
         domain=entry["domain"],
         key=entry["key"],
         style=Style(entry["style"]),
-        prefixed=entry.get("prefixed") is True,
+        is_prefixed=entry.get("prefixed") is True,
     )

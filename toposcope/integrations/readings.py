@@ -81,9 +81,9 @@ def readings(
     if systems:
         return _by_systems(systems, document, cluster, before)
     if maker is not None:
-        made = maker(Field(document), cluster)
-        if made:
-            return _of_made(document, made, cluster)
+        created = maker(Field(document), cluster)
+        if created:
+            return _of_made(document, created, cluster)
     return _of_unread_kind(document)
 
 
@@ -120,7 +120,7 @@ def _suspended(reading: Reading, document: Mapping[str, Any], names: Collection[
         return reading
     workload = replace(reading.workload, suspended=field)
     stages = [replace(stage, suspended=field) for stage in reading.stages]
-    alternatives = [replace(other, suspended=field) for other in reading.alternatives]
+    alternatives = [replace(alternative, suspended=field) for alternative in reading.alternatives]
     return replace(
         reading, workload=workload, stages=tuple(stages), alternatives=tuple(alternatives)
     )
@@ -132,15 +132,15 @@ def _of_made(
     """The readings of the objects created from one."""
     unread = unread_fields(document)
     results = []
-    for made in all_made:
+    for created in all_made:
         of_sources: list[UnreadField] = []
-        for name, source in made.sources:
+        for name, source in created.sources:
             of_sources += _below(name, unread_fields(source))
-        for reading in readings(made.document, cluster):
-            own = reading.workload.unread if reading.workload and not made.is_copied else ()
-            all_unread = (*unread, *of_sources, *_below(made.path, own))
-            whole = _with_unread(_prefixed(made.path, reading), all_unread)
-            results.append(_suspended(whole, document, ()))
+        for reading in readings(created.document, cluster):
+            own = reading.workload.unread if reading.workload and not created.is_copied else ()
+            all_unread = (*unread, *of_sources, *_below(created.path, own))
+            complete_reading = _with_unread(_prefixed(created.path, reading), all_unread)
+            results.append(_suspended(complete_reading, document, ()))
     if len(results) > 1:
         results = [_beside_others(reading) for reading in results]
     return tuple(results)
@@ -165,7 +165,7 @@ def _of_unread_kind(document: Mapping[str, Any]) -> tuple[Reading, ...]:
     if not unread:
         return ()
     handle = handle_of(Field(document))
-    workload = Workload("", handle, groups=(), placeable=False, unread=unread)
+    workload = Workload("", handle, groups=(), is_placeable=False, unread=unread)
     return (Reading(workload),)
 
 
@@ -219,7 +219,9 @@ def _with_unread(reading: Reading, unread: tuple[UnreadField, ...]) -> Reading:
     return replace(
         reading,
         workload=replace(workload, unread=unread),
-        alternatives=tuple(replace(other, unread=unread) for other in reading.alternatives),
+        alternatives=tuple(
+            replace(alternative, unread=unread) for alternative in reading.alternatives
+        ),
         stages=tuple(replace(stage, unread=unread) for stage in reading.stages),
     )
 

@@ -127,7 +127,7 @@ def is_bound(topology: Topology) -> bool:
 
 def needed_groups(kind: WatchedKind) -> frozenset[str]:
     """The API groups of which one must be watched for the kind to be watched; empty for always."""
-    if kind.by_annotations:
+    if kind.needs_annotation_reader:
         return kind.only_with | ANNOTATING_GROUPS
     return kind.only_with
 

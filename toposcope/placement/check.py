@@ -173,8 +173,8 @@ class Checker:
         notes = list(workload.notes)
         notes += self._notes(workload)
         if verdict is not None:
-            if verdict.left:
-                notes.append(_waiting(verdict.left))
+            if verdict.waiting_pods:
+                notes.append(_waiting(verdict.waiting_pods))
             verdict, remark = self._on_shares(workload, verdict)
             if isinstance(remark, Finding):
                 findings.append(remark)
@@ -184,7 +184,7 @@ class Checker:
         workload = replace(workload, notes=tuple(notes))
         reading = replace(reading, workload=workload, findings=tuple(findings))
         checked = Checked(reading, verdict)
-        if verdict is None and not workload.placeable and not checked.errors:
+        if verdict is None and not workload.is_placeable and not checked.errors:
             unclear = Verdict("unclear", limitation=_NOT_ENOUGH_KNOWN, unread=workload.unread)
             return Checked(reading, unclear)
         return checked
@@ -277,7 +277,7 @@ class Checker:
         if topology is None:
             return ""
         is_own = topology.source == OWN
-        if not topology.inferred and not is_own:
+        if not topology.is_inferred and not is_own:
             return ""
 
         option = resource_read_for(workload)

@@ -118,7 +118,7 @@ def _inferred(snapshot: Snapshot) -> dict[str, TopologyLevels]:
     if not levels:
         return {}
     name = _INFERRED_NAME
-    return {name: TopologyLevels(name, levels, INFERRED, inferred=True)}
+    return {name: TopologyLevels(name, levels, INFERRED, is_inferred=True)}
 
 
 def _read(snapshot: Snapshot, plugin: Plugin, known_levels: KnownLevels) -> ReadTopologies:
@@ -139,7 +139,7 @@ def _read(snapshot: Snapshot, plugin: Plugin, known_levels: KnownLevels) -> Read
         served = served or bool(snapshot.served.get(published.name))
     if not served:
         why = f"the cluster does not serve {kind.name}: is {plugin.title} installed?"
-        return ReadTopologies(by_name, served=False, absent={"": why})
+        return ReadTopologies(by_name, is_served=False, absent={"": why})
 
     absent = {}
     for topology in snapshot.topologies:

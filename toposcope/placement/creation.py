@@ -44,7 +44,7 @@ def creation(question: Question, verdict: Verdict) -> Verdict:
 def _held(verdict: Verdict, hold: Hold) -> Verdict:
     """The verdict with this hold, unless room alone is a graver reason."""
     is_graver = hold.kind == "never" or (hold.kind == "full" and verdict.kind != "never")
-    if is_graver or verdict.fits or hold.may_open_nodes:
+    if is_graver or verdict.fits or hold.can_open_nodes:
         return verdict.limited(hold.kind, hold.reason)
     return verdict
 

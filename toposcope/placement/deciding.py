@@ -52,7 +52,7 @@ def _decided(question: Question, deciders: Sequence[Decider]) -> Verdict | None:
     workload = question.workload
     if workload.unknown:
         return Verdict("unclear", limitation=workload.unknown)
-    if not workload.placeable or not _has_pods(workload.groups):
+    if not workload.is_placeable or not _has_pods(workload.groups):
         return None
     lost = _lost_levels(question)
     if lost:
@@ -142,7 +142,7 @@ def minimum(question: Question, verdict: Verdict) -> Verdict:
     if not starting.fits:
         return starting
     waiting_pods = count_of_pods(workload.groups) - count_of_pods(workload.least)
-    return replace(starting, left=waiting_pods)
+    return replace(starting, waiting_pods=waiting_pods)
 
 
 def evictions(question: Question, verdict: Verdict) -> Verdict:

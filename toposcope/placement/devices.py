@@ -5,7 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.api.levels import Level
-from toposcope.integrations.dra.allocation import MANY, Claim, Claims, Copies, DeviceRequest, copies
+from toposcope.integrations.dra.allocation import (
+    MAX_PODS,
+    Claim,
+    Claims,
+    Copies,
+    DeviceRequest,
+    copies,
+)
 from toposcope.integrations.dra.channels import unkept_channels
 from toposcope.integrations.dra.devices import DeviceId, Inventory, NodeDevices
 from toposcope.integrations.framework.constraints import ClaimRef, Group, Pods
@@ -55,7 +62,7 @@ def by_devices(
     sets = {}
     for refs, wanted in claims_by_set.items():
         sets[_name_of(refs)] = _Sets(
-            now=_copies_by_node(wanted, nodes, offered, offered.taken),
+            now=_copies_by_node(wanted, nodes, offered, offered.allocated_ids),
             empty=_copies_by_node(wanted, nodes, offered, NONE_TAKEN),
         )
     asking = [_asking(group) for group in groups]
@@ -95,7 +102,7 @@ def _read(claims: Claims, counts: Mapping[ClaimSet, int]) -> dict[ClaimSet, list
     alone = sum(counts.values()) == 1
     claims_by_set = {}
     for refs in counts:
-        claims_by_set[refs] = [claims.read(ref, alone=alone) for ref in refs]
+        claims_by_set[refs] = [claims.read(ref, is_alone=alone) for ref in refs]
     return claims_by_set
 
 
@@ -112,7 +119,7 @@ def _has_errors(sets: Mapping[str, _Sets]) -> bool:
     """Whether the devices of some node cannot be counted."""
     for counted in sets.values():
         for count in counted.now.values():
-            if count.error:
+            if count.has_error:
                 return True
     return False
 
@@ -133,8 +140,8 @@ def _copies_by_node(
     for node in nodes:
         devices = offered.nodes.get(node.name, NodeDevices())
         count = copies(claims, devices, taken_devices)
-        if offered.elsewhere:
-            count = count._replace(most=MANY)
+        if offered.has_shared_devices:
+            count = count._replace(most=MAX_PODS)
         by_node[node.name] = count
     return by_node
 
@@ -192,7 +199,7 @@ def with_extended(
         if devices is None:
             extended.append(node)
         else:
-            extended.append(_extended(node, wanted, devices, offered.taken))
+            extended.append(_extended(node, wanted, devices, offered.allocated_ids))
     return extended
 
 

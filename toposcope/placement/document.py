@@ -90,7 +90,7 @@ def _checked(document: Document, checked: Checked) -> dict[str, Any]:
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     domains, best, shortage = None, None, None
     if verdict.best:
-        domains = {"withRoom": verdict.roomy, "exact": verdict.roomy_exact}
+        domains = {"withRoom": verdict.roomy, "exact": verdict.is_roomy_exact}
         best = _best(verdict, verdict.best)
     if verdict.shortage:
         shortage = _shortage(verdict, verdict.shortage)

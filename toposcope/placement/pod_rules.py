@@ -138,7 +138,7 @@ class _Trial:
             return False
         if workload.gang is not None or workload.doubt:
             return False
-        return not workload.pod_groups and all(group.unconstrained for group in workload.groups)
+        return not workload.pod_groups and all(group.is_unconstrained for group in workload.groups)
 
     def state(self, *, emptied: bool) -> RuleState:
         """The rules on the nodes of the cluster."""

@@ -320,4 +320,4 @@ def _with(groups: Sequence[Group], inside: Path, after: _Todo) -> _Todo:
 
 def _urgency(group: Group) -> tuple[bool, int]:
     pods = group.total().get(PODS, 0)
-    return not group.unconstrained, pods
+    return not group.is_unconstrained, pods

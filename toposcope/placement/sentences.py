@@ -62,7 +62,7 @@ def grounds(verdict: Verdict) -> str:
     match verdict.kind:
         case "fits":
             where = _fits(verdict)
-            if verdict.on_shares:
+            if verdict.is_on_shares:
                 return f"{where}, on shares of GPUs, not on whole GPUs"
             return where
         case "full" | "never":
@@ -167,7 +167,7 @@ def _fits(verdict: Verdict) -> str:
 
 def _in_domains(verdict: Verdict, best: Best) -> str:
     resource = best.resource
-    if best.whole:
+    if best.has_whole_gpus:
         resource = unit_of(resource, best.free)
     name = verdict.name(best.domain)
     nodes = _nodes(best.nodes)
@@ -175,11 +175,11 @@ def _in_domains(verdict: Verdict, best: Best) -> str:
 
     level = best.level.domain
     count = verdict.roomy
-    if count == 1 and verdict.roomy_exact:
+    if count == 1 and verdict.is_roomy_exact:
         return f"{level} {text}"
     domains = plural(count, level)
     least = ""
-    if not verdict.roomy_exact:
+    if not verdict.is_roomy_exact:
         least = "at least "
     return f"{least}{count} {domains} could take it now, best {text}"
 

@@ -89,13 +89,13 @@ def with_shares(
 
     Its best domain does not count free GPUs in words, because they are shares.
     """
-    verdict = replace(verdict, on_shares=True)
+    verdict = replace(verdict, is_on_shares=True)
     best = verdict.best
     if best is None or best.resource != ALLOCATABLE_GPUS:
         return verdict
     if not _has_shares(best, set(room.nodes), nodes, levels):
         return verdict
-    return replace(verdict, best=replace(best, whole=False))
+    return replace(verdict, best=replace(best, has_whole_gpus=False))
 
 
 def _has_shares(

@@ -94,7 +94,7 @@ def _placed(question: _Question, now: Room) -> Verdict | None:
             roomy=roomy,
             best=_best(now, question.groups[0], outcome.placed),
         )
-    return _with_names(replace(verdict, roomy_exact=exact), now)
+    return _with_names(replace(verdict, is_roomy_exact=exact), now)
 
 
 def _try(groups: Sequence[Group], room: Room) -> ExhaustiveResult:

@@ -115,7 +115,7 @@ class WithoutCluster:
         _, _, rule = finding.rule.partition("/")
         if rule in _EXISTENCE:
             return None
-        if rule not in _OF_LEVELS or finding.malformed or self._is_documented(workload):
+        if rule not in _OF_LEVELS or finding.is_malformed or self._is_documented(workload):
             return finding
         return replace(
             finding,

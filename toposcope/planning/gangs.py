@@ -142,7 +142,7 @@ def _mark_of(pod: PodView) -> _Mark:
 def _name_by(mark: GangMark, pod: PodView) -> str | None:
     """The name of the gang by this mark; None where the pod does not have it."""
     texts = pod.labels
-    if mark.annotation:
+    if mark.is_annotation:
         texts = pod.annotations
     values = []
     for key in mark.keys:

@@ -198,4 +198,4 @@ def test_level_of_a_policy_is_requested() -> None:
         return iter(())
 
     (request,) = DISAGGREGATED_SETS.requests(Field(disaggregated_set()), nothing)
-    assert (request.level, request.required) == (RACK.key, True)
+    assert (request.level, request.is_required) == (RACK.key, True)

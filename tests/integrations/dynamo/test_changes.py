@@ -27,8 +27,8 @@ ZONE_AND_RACKS = text("""
 NOTES = [
     "room is checked for 6 of 9 pods: KAI starts these together, and the others if there is room",
     (
-        "KAI places replicas of a scaling group beyond its minAvailable by themselves: "
-        "not always in the zone of the others"
+        "KAI places replicas of a scaling group beyond its minAvailable separately, so not always in the zone of "
+        "the others"
     ),
 ]
 

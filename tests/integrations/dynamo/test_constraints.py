@@ -278,7 +278,7 @@ def test_component_needs_the_topology_of_its_deployment(version: Version) -> Non
             "dynamo/topology-constraint",
             CONSTRAINT,
             "is required when any component topology constraint is set",
-            fix=f"name the topology: {version.topology}; there are: cluster",
+            fix=f"set the topology in {version.topology}; there are: cluster",
         )
     ]
 

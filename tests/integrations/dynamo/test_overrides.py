@@ -99,8 +99,8 @@ def test_overrides_are_a_tree() -> None:
     assert answer.notes == [
         SOME_LATER,
         (
-            "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in "
-            "the zone of the others"
+            "KAI places replicas of a scaling group beyond its minAvailable separately, so not always in the zone "
+            "of the others"
         ),
     ]
 
@@ -114,7 +114,7 @@ def test_override_on_unknown_level_is_refused() -> None:
             "dynamo/override-level",
             "spec.providerOverride.value.spec.template.topologyConstraint.pack.required",
             (
-                "Grove's webhook rejects the PodCliqueSet later: topology domain 'shelf' does not exist in "
+                "Grove's webhook refuses the PodCliqueSet later: topology domain 'shelf' does not exist in "
                 "cluster topology [zone rack host]"
             ),
             fix="there are: host, rack, zone",
@@ -148,7 +148,7 @@ def test_override_of_a_component_without_topology_is_refused() -> None:
             "dynamo/override-level",
             "spec.components[1].providerOverride.value.topologyConstraint.topologyName",
             (
-                "Grove's webhook rejects the PodCliqueSet later: topologyName is required when "
+                "Grove's webhook refuses the PodCliqueSet later: topologyName is required when "
                 "topologyConstraint is set and cannot be inherited"
             ),
             fix="set it on spec.template.topologyConstraint; there are: cluster",
@@ -178,7 +178,7 @@ def test_component_broader_than_its_set_is_refused() -> None:
             "dynamo/override-level",
             SET_OVERRIDE_LEVEL,
             (
-                "Grove's webhook rejects the PodCliqueSet later: PodCliqueSet topology constraint domain "
+                "Grove's webhook refuses the PodCliqueSet later: PodCliqueSet topology constraint domain "
                 "'rack' is narrower than PodCliqueScalingGroup 'decode' topology constraint domain 'zone'"
             ),
             fix=(
@@ -219,7 +219,7 @@ def test_role_broader_than_its_set_is_refused() -> None:
             "dynamo/override-level",
             SET_OVERRIDE_LEVEL,
             (
-                "Grove's webhook rejects the PodCliqueSet later: PodCliqueSet topology constraint domain "
+                "Grove's webhook refuses the PodCliqueSet later: PodCliqueSet topology constraint domain "
                 "'rack' is narrower than PodClique 'decode-ldr' topology constraint domain 'zone'"
             ),
             fix="use 'zone' or something broader here, or 'rack' or something narrower on PodClique 'decode-ldr'",
@@ -429,7 +429,7 @@ def test_changed_override_is_refused() -> None:
             "dynamo/override-level",
             SET_OVERRIDE_LEVEL,
             (
-                "Grove's webhook rejects the PodCliqueSet later: PodCliqueSet topology constraint cannot be "
+                "Grove's webhook refuses the PodCliqueSet later: PodCliqueSet topology constraint cannot be "
                 'changed from required="rack" preferred="" to required="zone" preferred=""'
             ),
             fix="keep the old value, or delete the PodCliqueSet and create it again",

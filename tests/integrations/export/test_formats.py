@@ -142,7 +142,7 @@ def test_kueue_before_v0_13_takes_eight_levels() -> None:
     document = kueue.write(hierarchy)
 
     assert document["apiVersion"] == "kueue.x-k8s.io/v1beta2"
-    with pytest.raises(ExportError, match="there are 9 levels, and Kueue's v1alpha1 takes 8"):
+    with pytest.raises(ExportError, match="there are 9 levels, and Kueue's v1alpha1 allows 8"):
         kueue.write(hierarchy, "v1alpha1")
 
 

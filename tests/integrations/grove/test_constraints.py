@@ -505,7 +505,7 @@ def test_preferred_level_equal_to_required_is_warned_of() -> None:
     """)
     assert answer.notes == [
         (
-            "KAI places replicas of a scaling group beyond its minAvailable by themselves: not always in "
-            "the rack of the others"
+            "KAI places replicas of a scaling group beyond its minAvailable separately, so not always in the rack "
+            "of the others"
         )
     ]

@@ -20,7 +20,7 @@ DISABLED = (
 )
 UNKNOWN = "Grove rejects this unless MNNVL is enabled in its operator's configuration; its chart leaves it off"
 OFF = SchedulerProfiles(("default-scheduler", "kai-scheduler"), "default-scheduler")
-ON = replace(OFF, mnnvl=True)
+ON = replace(OFF, has_mnnvl=True)
 
 
 def read_grove(edits: Edits, profiles: SchedulerProfiles | None, *, before: Edits | None = None) -> Read:

@@ -189,7 +189,7 @@ def test_slice_layers_that_are_no_json_are_refused() -> None:
             "kueue/slice-layers",
             SLICE_LAYERS,
             "must be a valid JSON array: Expecting value: line 1 column 2 (char 1)",
-            fix='write [{"topology": "<label key>", "size": <pods>}, ...]',
+            fix='use [{"topology": "<label key>", "size": <pods>}, ...]',
         )
     ]
 

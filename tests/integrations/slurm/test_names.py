@@ -98,7 +98,7 @@ def test_style_is_decided_for_the_level_as_a_whole() -> None:
     assert zone.style == Style.VALUE
     assert block.style == Style.VALUE
     assert rack.style == Style.PATH
-    assert not rack.prefixed
+    assert not rack.is_prefixed
     texts = annotations(r0_in_both_blocks)
     assert texts["n0"] == "c-tree:z.b0.r0,c-block:z.b0.r0"
     assert texts["n2"] == "c-tree:z.b0.r1,c-block:z.b0.r1"
@@ -150,5 +150,5 @@ def test_domain_named_like_another_node_gives_the_level_a_prefix() -> None:
 
     (rack,) = slurm_names(LEVELS[2:3], table).tree
 
-    assert rack.prefixed
+    assert rack.is_prefixed
     assert annotations(table)["n4"] == "c-tree:rack-r,c-block:rack-r"

@@ -285,7 +285,7 @@ class _Change:
 
 def _report(trial: _Trial, outcome: Published) -> Published:
     """What a publisher returned, as a forecast with a diff."""
-    if not outcome.in_sync:
+    if not outcome.is_in_sync:
         verb = "would wait" if outcome.reason == "Waiting" else "would not be written"
         message = f"{verb}: {outcome.message}"[:_MOST_MESSAGE_CHARACTERS]
         return replace(outcome, reason=DRY_RUN, message=message, again_in=None)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from toposcope.integrations.framework.published import RETRY_SECONDS, may_pass
+from toposcope.integrations.framework.published import RETRY_SECONDS, can_pass
 from toposcope.kube.backoff import Schedule
 from toposcope.kube.client import Caller, Request
 from toposcope.kube.errors import ApiError, RefusedError
@@ -85,7 +85,7 @@ class WriteBackoff:
 
 def _schedule(error: ApiError) -> Schedule:
     """When to try again; a Retry-After takes the place of the first pause."""
-    schedule = _UNAVAILABLE if may_pass(error) else _REFUSED
+    schedule = _UNAVAILABLE if can_pass(error) else _REFUSED
     first = error.retry_after
     if not first:
         return schedule

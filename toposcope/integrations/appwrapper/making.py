@@ -8,14 +8,14 @@ from toposcope.integrations.framework.system import ClusterFacts
 
 
 def _components(root: Field, _: ClusterFacts) -> tuple[Made, ...]:
-    made = []
+    wrapped = []
     components = root / "spec" / "components"
     for component in components.items():
         held = component / "template"
         if isinstance(held.value, dict):
             created = in_namespace_of(root, held.value)
-            made.append(Made(held.path, created))
-    return tuple(made)
+            wrapped.append(Made(held.path, created))
+    return tuple(wrapped)
 
 
 MADE: Final[dict[tuple[str, str], Maker]] = {

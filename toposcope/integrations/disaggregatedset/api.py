@@ -38,7 +38,7 @@ def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRe
     kind = policy / "type"
     if kind.text() not in (None, NONE):
         topology = policy / "topology"
-        yield from requests_at([(topology, True)], any_label=True)
+        yield from requests_at([(topology, True)], accepts_any_label=True)
 
     templates = []
     roles = root / "spec" / "roles"

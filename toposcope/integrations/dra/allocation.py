@@ -30,7 +30,7 @@ _JUDGED: Final = frozenset(
 """Fields of a request that are supported here."""
 _JUDGED_OF_CLAIMS: Final = frozenset({"config", "constraints", "requests"})
 """Supported fields of a claim's devices; only the driver reads `config`."""
-MANY: Final = 1 << 20
+MAX_PODS: Final = 1 << 20
 """More pods than fit on any node."""
 
 
@@ -39,11 +39,11 @@ class Copies(NamedTuple):
 
     least: int
     most: int
-    error: bool = False
+    has_error: bool = False
     """Whether a selector may fail for a device: the scheduler then gives up on all nodes."""
 
 
-UNKNOWN: Final = Copies(0, MANY)
+UNKNOWN: Final = Copies(0, MAX_PODS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ class Claims:
         if root / "status" / "allocation":
             self.held.add(key)
 
-    def read(self, ref: ClaimRef, *, alone: bool) -> Claim:
-        """The requests of a pod's claim; `alone` if one pod has it to itself."""
+    def read(self, ref: ClaimRef, *, is_alone: bool) -> Claim:
+        """The requests of a pod's claim; `is_alone` if one pod has it to itself."""
         if ref.device_class:
             return self._of_class(ref)
         key = ref.kind, ref.namespace, ref.name
@@ -162,7 +162,7 @@ class Claims:
             return self._of_class(replace(ref, device_class=self.channels[key], devices=1))
         if spec is None:
             return Claim(unclear=f"{ref.handle} is unknown")
-        if key in self.held or (ref.kind == CLAIM.kind and not alone):
+        if key in self.held or (ref.kind == CLAIM.kind and not is_alone):
             return Claim(unclear=f"{ref.handle} is shared by pods or already allocated")
         return self.read_spec(spec)
 
@@ -251,36 +251,40 @@ def _selectors(spec: Field) -> Iterator[str]:
         yield text_at(selector / "cel", "expression")
 
 
-def copies(claims: Sequence[Claim], there: NodeDevices, taken: frozenset[DeviceId]) -> Copies:
-    """How many pods with these claims find devices on a node where `taken` are in use."""
-    if there.vague or any(claim.unclear for claim in claims):
+def copies(
+    claims: Sequence[Claim], node_devices: NodeDevices, in_use: frozenset[DeviceId]
+) -> Copies:
+    """How many pods with these claims find devices on a node where `in_use` are in use."""
+    if node_devices.is_uncertain or any(claim.unclear for claim in claims):
         return UNKNOWN
     needs = _needs(claims)
-    certain = _see_free(needs, there, taken)
+    certain = _see_free(needs, node_devices, in_use)
     if certain:
         exact = _exact(needs)
         if exact is not None:
             return Copies(exact, exact)
-    return _bounds(needs, certain=certain)
+    return _bounds(needs, is_certain=certain)
 
 
-def _bounds(needs: Sequence["_Need"], *, certain: bool) -> Copies:
+def _bounds(needs: Sequence["_Need"], *, is_certain: bool) -> Copies:
     """At most as many pods as the scarcest request allows; at least one if a search finds it."""
     most = min(len(need.devices) // need.request.count for need in needs)
     has_place: bool | None = False
     if most:
         has_place = _Search(needs).run()
     if has_place is False:
-        return Copies(0, 0, error=not certain)
+        return Copies(0, 0, has_error=not is_certain)
     least = 0
-    if certain and has_place:
+    if is_certain and has_place:
         least = 1
-    return Copies(least, most, error=not certain)
+    return Copies(least, most, has_error=not is_certain)
 
 
-def _see_free(needs: Sequence["_Need"], there: NodeDevices, taken: frozenset[DeviceId]) -> bool:
+def _see_free(
+    needs: Sequence["_Need"], node_devices: NodeDevices, in_use: frozenset[DeviceId]
+) -> bool:
     """Let each request find its devices among the free ones. Returns whether that is certain."""
-    free = [device for device in there.devices if device.id not in taken]
+    free = [device for device in node_devices.devices if device.id not in in_use]
     certain = True
     for need in needs:
         if not need.see(free):
@@ -422,24 +426,24 @@ def _exact(needs: Sequence[_Need]) -> int | None:
     for of_shape in by_shape.values():
         slots = _slots(of_shape[0])
         rooms.append(slots // len(of_shape))
-    return min(rooms, default=MANY)
+    return min(rooms, default=MAX_PODS)
 
 
 def _share_constraints(components: Iterable[frozenset[_Constraint]]) -> bool:
     """Whether a constraint includes requests of two components."""
-    seen: set[_Constraint] = set()
+    earlier_constraints: set[_Constraint] = set()
     for constraints in components:
-        if not seen.isdisjoint(constraints):
+        if not earlier_constraints.isdisjoint(constraints):
             return True
-        seen |= constraints
+        earlier_constraints |= constraints
     return False
 
 
 def _partly_overlap(needs: Sequence[_Need]) -> bool:
     """Whether requests could get some common devices, but not all the same."""
     kinds = {need.kind for need in needs}
-    for kind, other in combinations(kinds, 2):
-        if not kind.isdisjoint(other):
+    for kind, other_kind in combinations(kinds, 2):
+        if not kind.isdisjoint(other_kind):
             return True
     return False
 

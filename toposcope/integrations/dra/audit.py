@@ -59,7 +59,7 @@ class DriverDisagreement(NamedTuple):
     """The attribute's value in the ResourceSlice."""
     source: str = ""
     """The source of the other value: NVML or sysfs."""
-    seen: str = ""
+    hardware_value: str = ""
 
     @property
     def sentence(self) -> str:
@@ -73,7 +73,7 @@ class DriverDisagreement(NamedTuple):
             )
         return (
             f"{self.gpu}: {self.device} of {DRIVER} has {self.attribute} {self.published}, but "
-            f"{self.source} has {self.seen}"
+            f"{self.source} has {self.hardware_value}"
         )
 
 
@@ -83,45 +83,47 @@ class _Fact(NamedTuple):
     attribute: str
     source: str
     published: Any
-    seen: Any
+    hardware_value: Any
 
     @property
     def differs(self) -> bool:
         """Whether both are known and different."""
-        if self.published is None or self.seen in (None, ""):
+        if self.published is None or self.hardware_value in (None, ""):
             return False
-        return bool(self.published != self.seen)
+        return bool(self.published != self.hardware_value)
 
 
-def disagreements(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[str, ...]:
+def disagreements(seen_gpus: Sequence[SeenGpu], published: NodeDevices) -> tuple[str, ...]:
     """One sentence for each GPU or fact in which they differ."""
-    return tuple([different.sentence for different in compare(seen, there)])
+    return tuple([different.sentence for different in compare(seen_gpus, published)])
 
 
-def compare(seen: Sequence[SeenGpu], there: NodeDevices) -> tuple[DriverDisagreement, ...]:
+def compare(
+    seen_gpus: Sequence[SeenGpu], node_devices: NodeDevices
+) -> tuple[DriverDisagreement, ...]:
     """Each GPU or fact in which they differ; empty if the driver publishes nothing."""
-    whole: list[DraDevice] = []
+    whole_gpus: list[DraDevice] = []
     others: list[DraDevice] = []
-    for device in there.devices:
+    for device in node_devices.devices:
         if device.driver != DRIVER:
             continue
         if device.is_gpu and device.attribute("type") != "vfio":
-            whole.append(device)
+            whole_gpus.append(device)
         else:
             others.append(device)
 
-    if not whole and not others:
+    if not whole_gpus and not others:
         return ()
-    published = _Published(whole)
-    different = _different_gpus(seen, published, _stand_ins(others))
-    return (*different, *_unseen(seen, published))
+    published = _Published(whole_gpus)
+    different = _different_gpus(seen_gpus, published, _stand_ins(others))
+    return (*different, *_unseen(seen_gpus, published))
 
 
 def _different_gpus(
-    seen: Sequence[SeenGpu], published: "_Published", stand_ins: Collection[str | None]
+    seen_gpus: Sequence[SeenGpu], published: "_Published", stand_ins: Collection[str | None]
 ) -> Iterator[DriverDisagreement]:
     """The differences of the GPUs that NVML shows."""
-    for gpu in seen:
+    for gpu in seen_gpus:
         device = published.device_of(gpu)
         if device:
             yield from _different_facts(gpu, device)
@@ -130,13 +132,13 @@ def _different_gpus(
             yield DriverDisagreement(DisagreementKind.UNPUBLISHED, gpu=gpu.name, address=gpu.pci)
 
 
-def _unseen(seen: Sequence[SeenGpu], published: "_Published") -> Iterator[DriverDisagreement]:
+def _unseen(seen_gpus: Sequence[SeenGpu], published: "_Published") -> Iterator[DriverDisagreement]:
     """The GPUs that NVML does not show; empty if it shows no GPU at all."""
-    if not seen:
+    if not seen_gpus:
         return
 
     matched = set()
-    for gpu in seen:
+    for gpu in seen_gpus:
         match = published.device_of(gpu)
         if match:
             matched.add(match.id)
@@ -150,11 +152,11 @@ def _unseen(seen: Sequence[SeenGpu], published: "_Published") -> Iterator[Driver
 class _Published:
     """Whole GPUs of the driver, by UUID and by PCI address."""
 
-    def __init__(self, whole: Sequence[DraDevice]) -> None:
-        self.devices = whole
+    def __init__(self, whole_gpus: Sequence[DraDevice]) -> None:
+        self.devices = whole_gpus
         self._by_uuid: dict[str, DraDevice] = {}
         self._by_address: dict[str | None, DraDevice] = {}
-        for device in whole:
+        for device in whole_gpus:
             for uuid in device.texts("uuid"):
                 self._by_uuid[uuid] = device
             self._by_address[_address(device)] = device
@@ -183,7 +185,7 @@ def _different_facts(gpu: SeenGpu, device: DraDevice) -> Iterator[DriverDisagree
                 attribute=fact.attribute,
                 published=_text(fact.published),
                 source=fact.source,
-                seen=str(fact.seen),
+                hardware_value=str(fact.hardware_value),
             )
 
 
@@ -199,17 +201,17 @@ def _facts(gpu: SeenGpu, device: DraDevice) -> tuple[_Fact, ...]:
     )
 
 
-def _published(device: DraDevice, name: str, seen: str | int | None) -> Any:
+def _published(device: DraDevice, name: str, hardware_value: str | int | None) -> Any:
     """An attribute. If it has several values, the one that the hardware shows, if among them."""
     published = device.attribute(name)
-    if isinstance(published, tuple) and seen in published:
-        return seen
+    if isinstance(published, tuple) and hardware_value in published:
+        return hardware_value
     return published
 
 
-def _numa_node(device: DraDevice, seen: int | None) -> Any:
+def _numa_node(device: DraDevice, hardware_node: int | None) -> Any:
     for name in _NUMA_NODES:
-        published = _published(device, name, seen)
+        published = _published(device, name, hardware_node)
         if published is not None:
             return published
     return None

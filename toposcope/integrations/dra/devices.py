@@ -80,7 +80,7 @@ class NodeDevices:
     """The devices of one node."""
 
     devices: tuple[DraDevice, ...] = ()
-    vague: bool = False
+    is_uncertain: bool = False
     """Whether more than free devices matters: shared counters, shares, conditions, or an incomplete
     pool."""
 
@@ -108,34 +108,34 @@ class Inventory:
     """The devices and allocations in the objects of resource.k8s.io."""
 
     nodes: Mapping[str, NodeDevices] = field(default_factory=dict)
-    taken: frozenset[DeviceId] = frozenset()
+    allocated_ids: frozenset[DeviceId] = frozenset()
     """Allocated devices."""
-    elsewhere: bool = False
+    has_shared_devices: bool = False
     """Whether there are devices that belong to no single node."""
 
     @cached_property
     def gpus(self) -> Mapping[str, Counter[str]]:
         """The number of whole GPUs by node and driver."""
-        gpus = {node: there.gpus for node, there in self.nodes.items()}
+        gpus = {node: node_devices.gpus for node, node_devices in self.nodes.items()}
         return _by_driver(gpus)
 
     @cached_property
     def gpus_taken(self) -> Mapping[str, Counter[str]]:
         """The number of GPUs, by node and driver, that claims hold wholly or in part."""
         held: dict[str, list[DraDevice]] = {}
-        for node, there in self.nodes.items():
-            for gpu in there.gpus:
-                if self._is_held(gpu, there):
+        for node, node_devices in self.nodes.items():
+            for gpu in node_devices.gpus:
+                if self._is_held(gpu, node_devices):
                     held.setdefault(node, []).append(gpu)
         return _by_driver(held)
 
-    def _is_held(self, gpu: DraDevice, there: NodeDevices) -> bool:
+    def _is_held(self, gpu: DraDevice, node_devices: NodeDevices) -> bool:
         """Whether the GPU, its second device or a part of it is allocated."""
-        if gpu.id in self.taken:
+        if gpu.id in self.allocated_ids:
             return True
         own = _names(gpu)
-        for device in there.devices:
-            if device.driver != gpu.driver or device.id not in self.taken:
+        for device in node_devices.devices:
+            if device.driver != gpu.driver or device.id not in self.allocated_ids:
                 continue
             if not own.isdisjoint(_names(device)):
                 return True
@@ -170,36 +170,36 @@ _SAME: Final = ("uuid", "parentUUID", BUS_ID)
 def inventory(documents: Iterable[Mapping[str, Any]]) -> Inventory:
     """The devices of these objects, from the newest generation of each pool. Skips other kinds."""
     pools: dict[_PoolKey, dict[int, list[Field]]] = {}
-    taken: set[DeviceId] = set()
+    allocated_ids: set[DeviceId] = set()
     for document in documents:
         root = Field(document)
         kind = kind_of(document)
         if kind == CLAIM.key:
-            taken.update(allocated(root))
+            allocated_ids.update(allocated(root))
         elif kind == SLICE.key:
             generations = pools.setdefault(_pool_of(root), {})
             generation = (root / "spec" / "pool" / "generation").number(0)
             generations.setdefault(generation, []).append(root)
 
     nodes: dict[str, list[DraDevice]] = {}
-    vague: set[str] = set()
-    elsewhere = False
+    uncertain_nodes: set[str] = set()
+    has_shared_devices = False
     for key, generations in pools.items():
         if not key.node:
-            elsewhere = True
+            has_shared_devices = True
             continue
 
         newest = generations[max(generations)]
         pool = _read_pool(key, newest)
         if pool.devices:
             nodes.setdefault(key.node, []).extend(pool.devices)
-        if pool.vague:
-            vague.add(key.node)
+        if pool.is_uncertain:
+            uncertain_nodes.add(key.node)
 
     devices = {}
     for node, of_node in nodes.items():
-        devices[node] = NodeDevices(tuple(of_node), vague=node in vague)
-    return Inventory(devices, frozenset(taken), elsewhere)
+        devices[node] = NodeDevices(tuple(of_node), is_uncertain=node in uncertain_nodes)
+    return Inventory(devices, frozenset(allocated_ids), has_shared_devices)
 
 
 class _PoolKey(NamedTuple):
@@ -223,20 +223,20 @@ def _pool_of(root: Field) -> _PoolKey:
 def _read_pool(key: _PoolKey, slices: Sequence[Field]) -> NodeDevices:
     """The devices in the newest slices of a pool."""
     devices = []
-    vague = False
+    is_uncertain = False
     for root in slices:
         spec = root / "spec"
         slice_count = (spec / "pool" / "resourceSliceCount").number(1)
         if slice_count != len(slices):
-            vague = True
+            is_uncertain = True
 
         for device in (spec / "devices").items():
             devices.append(_read_device(key, device))
             for name in _VAGUE:
                 if device / name:
-                    vague = True
+                    is_uncertain = True
 
-    return NodeDevices(tuple(devices), vague)
+    return NodeDevices(tuple(devices), is_uncertain)
 
 
 def _read_device(pool: _PoolKey, device: Field) -> DraDevice:

@@ -23,11 +23,11 @@ _TOKEN: Final = re.compile(
     re.ASCII,
 )
 _PYTHON: Final = {"&&": "and", "||": "or", "!": "~", "true": "True", "false": "False"}
-_LONGEST: Final = 10 << 10
+_MAX_CHARACTERS: Final = 10 << 10
 """The longest expression, in characters, that the API server accepts (resource.k8s.io,
 CELSelectorExpressionMaxLength).
 """
-_DEEPEST: Final = 32
+_MAX_BRACKET_DEPTH: Final = 32
 _NOT: Final = "!"
 _OPENING: Final = ("(", "[")
 _CLOSING: Final = (")", "]")
@@ -47,10 +47,10 @@ def matches(expression: str, device: DraDevice) -> bool | None:
     if tree is None or any(isinstance(value, tuple) for value in device.attributes.values()):
         return None
     try:
-        found = _value(tree, device)
+        result = _value(tree, device)
     except _UndecidedError:
         return None
-    return found if isinstance(found, bool) else None
+    return result if isinstance(result, bool) else None
 
 
 @lru_cache(maxsize=1024)
@@ -59,10 +59,10 @@ def _parsed(expression: str) -> ast.expr | None:
 
     Python's precedences are CEL's once `!` is an operator that binds.
     """
-    if len(expression) > _LONGEST:
+    if len(expression) > _MAX_CHARACTERS:
         return None
     tokens = _tokens(expression)
-    if tokens is None or _depth(tokens) > _DEEPEST:
+    if tokens is None or _depth(tokens) > _MAX_BRACKET_DEPTH:
         return None
 
     words = [_PYTHON.get(token, token) for token in _folded(tokens)]
@@ -116,26 +116,26 @@ def _folded(tokens: Iterable[str]) -> Iterator[str]:
 
 
 def _value(tree: ast.expr, device: DraDevice) -> Any:
-    found: Any = None
+    value: Any = None
     match tree:
         case ast.BoolOp(op, parts):
-            found = _logical(parts, device, decisive=isinstance(op, ast.Or))
+            value = _logical(parts, device, decisive=isinstance(op, ast.Or))
         case ast.UnaryOp(ast.Invert(), part):
-            found = not _boolean(part, device)
+            value = not _boolean(part, device)
         case ast.Compare(left, [op], [right]):
-            found = _compared(left, op, right, device)
+            value = _compared(left, op, right, device)
         case ast.Constant(str() | int() as constant):
-            found = constant
+            value = constant
         case ast.Attribute(ast.Name("device"), "driver"):
-            found = device.driver
+            value = device.driver
         case ast.Call(ast.Name("has"), [ast.Attribute() as attribute], []):
-            found = _attribute(attribute, device) is not None
+            value = _attribute(attribute, device) is not None
         case ast.Attribute() | ast.Subscript():
-            found = _attribute(tree, device)
+            value = _attribute(tree, device)
 
-    if found is None:
+    if value is None:
         raise _UndecidedError
-    return found
+    return value
 
 
 def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, device: DraDevice) -> bool:
@@ -144,9 +144,9 @@ def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, device: DraDevice)
         case ast.Constant(str() as name), ast.In(), ast.Subscript() as domain:
             return device.attribute(f"{_domain(domain)}/{name}") is not None
         case _, ast.In(), ast.List(parts):
-            found = _value(left, device)
+            attribute = _value(left, device)
             values = [_value(part, device) for part in parts]
-            return any(_equal(found, value) for value in values)
+            return any(_equal(attribute, value) for value in values)
         case _, ast.Eq() | ast.NotEq(), _:
             equal = _equal(_value(left, device), _value(right, device))
             return equal == isinstance(op, ast.Eq)
@@ -169,10 +169,10 @@ def _logical(parts: list[ast.expr], device: DraDevice, *, decisive: bool) -> boo
 
 
 def _boolean(part: ast.expr, device: DraDevice) -> bool:
-    found = _value(part, device)
-    if not isinstance(found, bool):
+    value = _value(part, device)
+    if not isinstance(value, bool):
         raise _UndecidedError
-    return found
+    return value
 
 
 def _equal(a: Any, b: Any) -> bool:

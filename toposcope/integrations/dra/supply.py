@@ -36,7 +36,7 @@ _OF_GPUS: Final = {
 partitions.
 """
 _PLACES: Final = {PCIE_ROOT: "PCIe root", NUMA_NODE: "NUMA node"}
-_ALTERNATIVES: Final = 8
+_MAX_ALTERNATIVES: Final = 8
 """The most alternatives in a request (resource/v1: FirstAvailableDeviceRequestMaxSize)."""
 
 
@@ -45,7 +45,7 @@ class SuppliedNode:
     """A node's devices, and which of its GPUs are linked by NVLink."""
 
     node: str
-    there: NodeDevices
+    devices: NodeDevices
     linked: frozenset[frozenset[DeviceId]]
     named: Mapping[str, DraDevice]
     """By the matrix's name of a GPU: `GPU3`."""
@@ -54,15 +54,15 @@ class SuppliedNode:
     def gpus(self) -> tuple[DraDevice, ...]:
         """Its whole GPUs, as NVIDIA's driver offers them to containers."""
         gpus = []
-        for device in self.there.gpus_of(DRIVER):
+        for device in self.devices.gpus_of(DRIVER):
             if device.attribute("type") != "vfio":
                 gpus.append(device)
         return tuple(gpus)
 
-    def all_linked(self, some: Iterable[DraDevice]) -> bool:
+    def are_linked(self, some: Iterable[DraDevice]) -> bool:
         """Whether each of them has an NVLink to each other one."""
-        for gpu, other in combinations(some, 2):
-            pair = frozenset((gpu.id, other.id))
+        for gpu, other_gpu in combinations(some, 2):
+            pair = frozenset((gpu.id, other_gpu.id))
             if pair not in self.linked:
                 return False
 
@@ -94,7 +94,7 @@ class _Wish:
     nic_class: str | None
 
     @property
-    def by_nvlink(self) -> bool:
+    def is_by_nvlink(self) -> bool:
         """Whether the GPUs must be linked by NVLink."""
         return self.link == "nvlink"
 
@@ -127,19 +127,21 @@ class _Cluster:
 
     def meeting(self, specs: Iterable[Any]) -> tuple[tuple[str, ...], int]:
         """The nodes that can surely meet one of the claims, and how many could do so now."""
-        asked = [self.claims.read_spec(Field(spec)) for spec in specs]
-        nodes = self._with_devices(asked, frozenset())
-        now = self._with_devices(asked, self.offered.taken)
+        claims = [self.claims.read_spec(Field(spec)) for spec in specs]
+        nodes = self._with_devices(claims, frozenset())
+        now = self._with_devices(claims, self.offered.allocated_ids)
         return nodes, len(now)
 
-    def _with_devices(self, asked: Sequence[Claim], taken: frozenset[DeviceId]) -> tuple[str, ...]:
+    def _with_devices(
+        self, claims: Sequence[Claim], in_use: frozenset[DeviceId]
+    ) -> tuple[str, ...]:
         """The nodes with devices for one of the claims; none if a selector may be in error."""
         nodes = []
         for machine in self.machines:
             least = 0
-            for claim in asked:
-                room = copies([claim], machine.there, taken)
-                if room.error:
+            for claim in claims:
+                room = copies([claim], machine.devices, in_use)
+                if room.has_error:
                     return ()
                 least = max(least, room.least)
 
@@ -149,14 +151,14 @@ class _Cluster:
         return tuple(nodes)
 
 
-def machine(node: str, there: NodeDevices, annotation: str | None) -> SuppliedNode:
+def machine(node: str, node_devices: NodeDevices, annotation: str | None) -> SuppliedNode:
     """A node with its drivers' devices and the matrix that its agent published."""
     try:
         matrix = parse(annotation or "")
     except MatrixError:
-        return SuppliedNode(node, there, frozenset(), {})
+        return SuppliedNode(node, node_devices, frozenset(), {})
 
-    by_uuid = {device.attribute("uuid"): device for device in there.gpus_of(DRIVER)}
+    by_uuid = {device.attribute("uuid"): device for device in node_devices.gpus_of(DRIVER)}
     gpus = []
     named = {}
     for device in matrix.devices:
@@ -166,7 +168,7 @@ def machine(node: str, there: NodeDevices, annotation: str | None) -> SuppliedNo
             named[device.label] = gpu
 
     cells = matrix.links.cells if matrix.links else ()
-    return SuppliedNode(node, there, _linked(gpus, cells), named)
+    return SuppliedNode(node, node_devices, _linked(gpus, cells), named)
 
 
 def _linked(
@@ -175,9 +177,9 @@ def _linked(
     """The pairs of GPUs between which there is an NVLink."""
     linked = set()
     in_matrix = enumerate(gpus[: len(cells)])
-    for (row, gpu), (column, other) in combinations(in_matrix, 2):
-        if gpu and other and nv_links(cells[row][column]):
-            linked.add(frozenset((gpu.id, other.id)))
+    for (row, gpu), (column, other_gpu) in combinations(in_matrix, 2):
+        if gpu and other_gpu and nv_links(cells[row][column]):
+            linked.add(frozenset((gpu.id, other_gpu.id)))
 
     return frozenset(linked)
 
@@ -212,7 +214,7 @@ def _best(wish: _Wish, cluster: _Cluster, *, near: str) -> Supply:
     for shared in _shared_attributes(wish):
         supplies.append(_sharing(wish, cluster, near=near, shared=shared))
 
-    if wish.by_nvlink and not wish.nic_class:
+    if wish.is_by_nvlink and not wish.nic_class:
         supplies.append(_by_address(cluster, wish.gpus))
     return max(supplies, key=lambda supply: len(supply.nodes))
 
@@ -222,7 +224,7 @@ def _shared_attributes(wish: _Wish) -> list[str]:
     if wish.gpus == 1:
         return [""]
     attributes = list(_OF_GPUS[wish.link])
-    if wish.by_nvlink:
+    if wish.is_by_nvlink:
         attributes.append(f"{DRIVER}/partition{wish.gpus}")
     return attributes
 
@@ -233,7 +235,7 @@ def _sharing(wish: _Wish, cluster: _Cluster, *, near: str, shared: str) -> Suppl
     It selects the products for which it is sound.
     """
     unsound: dict[str, str] = {}
-    if wish.by_nvlink:
+    if wish.is_by_nvlink:
         unsound = _unsound_products(cluster.machines, wish.gpus, shared)
     sound = cluster.products() - unsound.keys()
     selectors: tuple[str, ...] = ()
@@ -262,7 +264,7 @@ def _unsound_products(machines: Iterable[SuppliedNode], gpus: int, shared: str) 
     unsound: dict[str, str] = {}
     for machine in machines:
         for group in _groups(machine, shared):
-            if len(group) < gpus or machine.all_linked(group):
+            if len(group) < gpus or machine.are_linked(group):
                 continue
             for gpu in group:
                 unsound.setdefault(_product(gpu), machine.node)
@@ -335,21 +337,21 @@ class _Addressed:
         sets = {}
         for gpu in self.addresses:
             near = {gpu}
-            for other in self.addresses:
-                if frozenset((gpu, other)) in self.machine.linked:
-                    near.add(other)
+            for other_address in self.addresses:
+                if frozenset((gpu, other_address)) in self.machine.linked:
+                    near.add(other_address)
 
             if len(near) >= least:
                 sets[frozenset(near)] = frozenset([self.addresses[each] for each in near])
         return sets.values()
 
-    def all_linked(self, addresses: Collection[str]) -> bool:
+    def are_linked(self, addresses: Collection[str]) -> bool:
         """Whether those of its GPUs that have one of the addresses are linked to each other."""
         gpus = []
         for gpu in self.machine.gpus:
             if self.addresses.get(gpu.id) in addresses:
                 gpus.append(gpu)
-        return self.machine.all_linked(gpus)
+        return self.machine.are_linked(gpus)
 
 
 def _by_address(cluster: _Cluster, gpus: int) -> Supply:
@@ -383,9 +385,9 @@ def _sound_sets(addressed: Sequence[_Addressed], gpus: int) -> list[frozenset[st
 
     sound: list[frozenset[str]] = []
     for addresses, _ in uses.most_common():
-        if len(sound) == _ALTERNATIVES:
+        if len(sound) == _MAX_ALTERNATIVES:
             break
-        if all(each.all_linked(addresses) for each in addressed):
+        if all(each.are_linked(addresses) for each in addressed):
             sound.append(addresses)
     return sound
 

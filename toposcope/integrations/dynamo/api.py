@@ -82,7 +82,7 @@ def _transfer(policy: Field) -> Iterator[LevelRequest]:
     if label.text():
         # `domain` is then only a name that router and workers share; the label is read from nodes
         # directly.
-        yield from requests_at([(label, required)], any_label=True)
+        yield from requests_at([(label, required)], accepts_any_label=True)
     else:
         topology = (policy / "clusterTopologyName").text()
         yield from requests_at([(policy / "domain", required)], topology)

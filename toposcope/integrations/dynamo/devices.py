@@ -79,21 +79,21 @@ class DeviceFields:
 
         `main` are the requests of the main container where it is not in the spec.
         """
-        requests, rest = _parted(spec)
+        requests, pod_spec = _parted(spec)
         if main is not None:
-            requests, rest = dict(main), spec
+            requests, pod_spec = dict(main), spec
         requests |= amounts_of(self.device / "resources")
-        rest = _merged(rest, self.device)
+        pod_spec = _merged(pod_spec, self.device)
 
         claim = None
         if self.memory_service:
             gpus = requests.pop(ALLOCATABLE_GPUS, 0)
             claim = self._claim(gpus)
-            rest = _tolerating(rest)
+            pod_spec = _tolerating(pod_spec)
         containers = [requests]
         if self.failover:
             containers.append(requests)
-        pods = pods_of(name, count, rest, *containers, labels=labels)
+        pods = pods_of(name, count, pod_spec, *containers, labels=labels)
         if claim is None:
             return pods
         return replace(pods, claims=(*pods.claims, claim))

@@ -26,37 +26,39 @@ class ComponentGroup:
     """Names of components."""
 
 
-def component_groups(spec: Field, known: Collection[str]) -> tuple[ComponentGroup, ...]:
+def component_groups(spec: Field, component_names: Collection[str]) -> tuple[ComponentGroup, ...]:
     """The groups, each component in at most one. Notes what is wrong with them.
 
-    `known` are the names of the components.
+    `component_names` are the names of the components.
     """
     groups = []
-    taken: set[str] = set()
+    grouped_names: set[str] = set()
     names: set[str] = set()
     for field in (spec / "experimental" / "componentGroups").items():
         name = (field / "name").text() or field.path
         if name in names:
             (field / "name").error(_RULE, f'Duplicate value: "{name}"', "rename one")
         names.add(name)
-        members = tuple(_members(field, known, taken))
+        members = tuple(_members(field, component_names, grouped_names))
         replicas = (field / "replicas").number(1, least=1)
         groups.append(ComponentGroup(name, replicas, members))
     return tuple(groups)
 
 
-def _members(group: Field, known: Collection[str], taken: set[str]) -> Iterator[str]:
+def _members(
+    group: Field, component_names: Collection[str], grouped_names: set[str]
+) -> Iterator[str]:
     components = list((group / "components").items())
     if not components:
         (group / "components").error(_RULE, "Required value", "name its components")
     for component in components:
         field = component / "name"
         name = field.text() or ""
-        if name not in known:
-            field.error(_RULE, f'Not found: "{name}"', did_you_mean(name, known))
-        elif name in taken:
+        if name not in component_names:
+            field.error(_RULE, f'Not found: "{name}"', did_you_mean(name, component_names))
+        elif name in grouped_names:
             text = f"component {name} is in more than one group"
             field.error(_RULE, text, "keep it in one of them")
         else:
-            taken.add(name)
+            grouped_names.add(name)
             yield name

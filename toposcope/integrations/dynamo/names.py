@@ -12,8 +12,8 @@ from typing import Final
 from toposcope.integrations.dynamo.overrides import SUFFIXES
 from toposcope.integrations.framework.document import Field
 
-_LIMIT: Final = 45
-_SHORTEST: Final = 8
+_MAX_CHARACTERS: Final = 45
+_MIN_CHARACTERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +46,24 @@ def check_names(deployment: str, components: Sequence[NamedPart]) -> None:
     """Note components whose names are too long."""
     lengths = {component.name: component.length for component in components}
     longest = max(lengths.values(), default=0)
-    cut = max(_SHORTEST, _LIMIT - longest)
+    cut = max(_MIN_CHARACTERS, _MAX_CHARACTERS - longest)
     begin = min(len(deployment), cut)
 
     for component in components:
         length = begin + lengths[component.name]
-        if length <= _LIMIT:
+        if length <= _MAX_CHARACTERS:
             continue
         detail = "PCS name + component name"
         if component.nodes > 1:
             clique = component.longest_clique
             detail = f'PCS name + PCSG name + longest PodClique name "{clique}"'
         text = (
-            f"combined resource name length {length} exceeds the {_LIMIT}-character pod-name "
-            f"limit ({detail}); "
+            f"combined resource name length {length} exceeds the "
+            f"{_MAX_CHARACTERS}-character pod-name limit ({detail}); "
             f'shorten DynamoGraphDeployment name "{deployment}" '
             f'or component name "{component.name}"'
         )
         place = component.field
         if component.has_name_field:
             place = place / "name"
-        place.error("dynamo/name-length", text, f"shorten it by {length - _LIMIT}")
+        place.error("dynamo/name-length", text, f"shorten it by {length - _MAX_CHARACTERS}")

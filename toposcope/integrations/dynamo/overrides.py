@@ -36,7 +36,7 @@ _COMBINED: Final = (
     "use either the typed topology "
     "API or provider-native Grove topology overrides"
 )
-_LATER: Final = "Grove's webhook rejects the PodCliqueSet later"
+_LATER: Final = "Grove's webhook refuses the PodCliqueSet later"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Override:
     """The Grove type that it is a part of."""
     scope: str = ""
     """`roles.leader`; empty unless it is set on a role."""
-    multinode: bool = False
+    is_multinode: bool = False
 
     @property
     def constraint(self) -> Field:
@@ -88,7 +88,7 @@ def overrides_of(name: str, component: Field, nodes: int) -> Overridden:
             field=role / "providerOverride",
             target=_CLIQUE,
             scope=f"roles.{of}",
-            multinode=multinode,
+            is_multinode=multinode,
         )
     return Overridden(name.lower(), own, roles)
 
@@ -103,16 +103,16 @@ def _all(root: Override, components: list[Overridden]) -> Iterator[Override]:
 
 
 def check_overrides(
-    root: Override, components: list[Overridden], pathway: Pathway, *, typed: bool
+    root: Override, components: list[Overridden], pathway: Pathway, *, has_typed_constraints: bool
 ) -> None:
-    """Note what Dynamo rejects in new ones; `typed` if the deployment has constraints, too."""
+    """Note what Dynamo rejects in new ones."""
     for override in _all(root, components):
         if pathway.provider != "grove":
             text = f'requires workload provider "grove", but "{pathway.provider}" is selected'
             fix = "let Grove place the pods, or remove it"
             override.field.error("dynamo/override", text, fix)
             continue
-        if typed and override.constraint:
+        if has_typed_constraints and override.constraint:
             value = override.field / "value"
             value.error("dynamo/override-combined", _COMBINED, "keep one of the two")
         _check_frame(override)
@@ -128,7 +128,7 @@ def _check_frame(override: Override) -> None:
     elif version.value != _GROVE:
         text = f'Unsupported value: "{version.value}": supported values: "{_GROVE}"'
         version.error(rule, text, f"write {_GROVE}")
-    elif override.scope and not override.multinode:
+    elif override.scope and not override.is_multinode:
         text = f'scope "{override.scope}" requires a multinode component'
         field.error(rule, text, "set it on the component")
     elif target.text() and target.value != override.target:
@@ -151,14 +151,14 @@ def _check_value(override: Override) -> None:
 
 def _check_path(owner: Field, path: tuple[str, ...]) -> None:
     """Note every field but the one allowed at each step down to the constraint."""
-    first, *rest = path
+    first, *further_steps = path
     _check_names(owner, {first})
     value = owner / first
     if not isinstance(value.value, dict):
         text = "must be a JSON object" if value else "is required"
         value.error("dynamo/override", text, "write an object")
-    elif rest:
-        _check_path(value, tuple(rest))
+    elif further_steps:
+        _check_path(value, tuple(further_steps))
 
 
 def _check_part(override: Override) -> None:
@@ -177,24 +177,24 @@ def _check_part(override: Override) -> None:
         constraint.error("dynamo/override", "must be a JSON object", "write an object")
 
 
-def _check_names(owner: Field, known: set[str]) -> None:
-    allowed = " or ".join(sorted(known))
+def _check_names(owner: Field, component_names: set[str]) -> None:
+    allowed = " or ".join(sorted(component_names))
     for name, field in owner.properties():
-        if name not in known:
+        if name not in component_names:
             text = "is Dynamo-owned or not enabled for provider override"
             field.error("dynamo/override", text, f"set only {allowed}")
 
 
 def gangs_of(
-    whole: Group, scaling_groups: Mapping[str, int], cliques: Mapping[str, int]
+    deployment: Group, scaling_groups: Mapping[str, int], cliques: Mapping[str, int]
 ) -> tuple[Group, ...]:
     """The gangs, and the minimum of each scaling group or clique by name."""
-    return tuple(pod_gangs(whole, scaling_groups, cliques))
+    return tuple(pod_gangs(deployment, scaling_groups, cliques))
 
 
-def notes_on(whole: Group, gangs: Sequence[Group]) -> list[str]:
+def notes_on(deployment: Group, gangs: Sequence[Group]) -> list[str]:
     """The notes of `check` on gangs that do not all start together."""
-    return list(notes_of(whole, gangs))
+    return list(notes_of(deployment, gangs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +250,9 @@ def read_overrides(
         members=members,
         cliques=cliques,
     )
-    known = schema("grove", "topologyConstraint")
+    constraint_schema = schema("grove", "topologyConstraint")
     for constraint in constraints:
-        check_fields(constraint.field, known, "dynamo/field", "Grove v0.1.0-alpha.12")
+        check_fields(constraint.field, constraint_schema, "dynamo/field", "Grove v0.1.0-alpha.12")
 
     topology_name, topology = known_topology(constraints, cluster, _refused_later)
     check_schema(constraints, topology, (), is_new=True, note=_refused_later)

@@ -80,8 +80,8 @@ def _by_provider(field: Field, provider: Any) -> Pathway:
     if provider in _PROVIDERS:
         why = f'requires the {TITLE} pathway, but workload provider "{provider}" is selected'
         return Pathway(field, provider, why)
-    known = ", ".join(f'"{name}"' for name in _PROVIDERS)
-    text = f'Unsupported value: "{provider}": supported values: {known}'
+    providers = ", ".join(f'"{name}"' for name in _PROVIDERS)
+    text = f'Unsupported value: "{provider}": supported values: {providers}'
     field.error("dynamo/provider", text, "remove it")
     why = (
         f"requires the {TITLE} pathway, "

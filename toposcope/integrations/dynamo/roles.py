@@ -39,7 +39,7 @@ def check_roles(component: Field, nodes: int) -> None:
     names = [(role / "name").text() or "" for role in roles]
     earlier: set[str] = set()
     for name, role in zip(names, roles, strict=True):
-        _check_role(name, role, nodes, twice=name in earlier)
+        _check_role(name, role, nodes, is_duplicate=name in earlier)
         earlier.add(name)
     for name in _SUPPORTED:
         if name not in earlier:
@@ -66,14 +66,14 @@ def _check_templates(component: Field, roles: Sequence[Field]) -> None:
         shared.error("dynamo/roles", text, "move it to the roles")
 
 
-def _check_role(name: str, role: Field, nodes: int, *, twice: bool) -> None:
+def _check_role(name: str, role: Field, nodes: int, *, is_duplicate: bool) -> None:
     rule = "dynamo/roles"
     field = role / "name"
     if name not in _SUPPORTED:
         text = f'Unsupported value: "{name}": supported values: "{LEADER}", "{WORKER}"'
         field.error(rule, text, "rename it")
         return
-    if twice:
+    if is_duplicate:
         field.error(rule, f'Duplicate value: "{name}"', "remove one")
         return
 

@@ -31,15 +31,15 @@ _FIELDS: Final = ("clusterTopologyName", "labelKey", "domain", "enforcement", "p
 
 
 def check_transfer(
-    spec: Field, cluster: ClusterFacts, pathway: Pathway, note: Note, *, newest: bool
+    spec: Field, cluster: ClusterFacts, pathway: Pathway, note: Note, *, is_newest_version: bool
 ) -> None:
-    """Note what is wrong with the policy; v1alpha1 (not `newest`) has only labels."""
+    """Note what is wrong with the policy; v1alpha1 (not `is_newest_version`) has only labels."""
     policy = transfer_policy(spec)
     if not policy:
         return
-    if not _check_schema(policy, newest=newest):
+    if not _check_schema(policy, is_newest_version=is_newest_version):
         return
-    _check_fields(policy, newest=newest)
+    _check_fields(policy, is_newest_version=is_newest_version)
 
     key = policy / "labelKey"
     name = policy / "clusterTopologyName"
@@ -79,7 +79,7 @@ def _values(policy: Field) -> tuple[Any, ...] | None:
     return tuple(values)
 
 
-def _check_schema(policy: Field, *, newest: bool) -> bool:
+def _check_schema(policy: Field, *, is_newest_version: bool) -> bool:
     """Check the types and ranges of the CRD. Returns whether all are valid."""
     before = len(policy.findings)
     for name in ("clusterTopologyName", "labelKey"):
@@ -87,18 +87,18 @@ def _check_schema(policy: Field, *, newest: bool) -> bool:
         if source.value == "":
             text = f"{source.path} in body should be at least 1 chars long"
             source.error("dynamo/transfer-source", text, "name it, or remove it")
-    _check_key(policy / "labelKey", newest=newest)
+    _check_key(policy / "labelKey", is_newest_version=is_newest_version)
     _check_domain(policy / "domain")
     _check_enforcement(policy / "enforcement", policy / "preferredWeight")
     return len(policy.findings) == before
 
 
-def _check_key(key: Field, *, newest: bool) -> None:
+def _check_key(key: Field, *, is_newest_version: bool) -> None:
     label = key.text()
     if label and not _KEY.fullmatch(label):
         text = f"{key.path} in body should match '^{_KEY.pattern}$'"
         key.error("dynamo/transfer-label", text, "set a label key")
-    if not newest and not key:
+    if not is_newest_version and not key:
         fix = "set the node label that carries the domain"
         key.error("dynamo/transfer-source", "Required value", fix)
 
@@ -137,11 +137,11 @@ def _check_weight(weight: Field) -> None:
         weight.error("dynamo/transfer-weight", text, "set a number from 0 to 1")
 
 
-def _check_fields(policy: Field, *, newest: bool) -> None:
+def _check_fields(policy: Field, *, is_newest_version: bool) -> None:
     """Check the CEL rules of the CRD."""
     names_topology = bool(policy / "clusterTopologyName")
     names_label = bool(policy / "labelKey")
-    if newest and names_topology == names_label:
+    if is_newest_version and names_topology == names_label:
         fix = "name a node label in labelKey, or a topology in clusterTopologyName, not both"
         text = "exactly one of labelKey or clusterTopologyName is required"
         policy.error("dynamo/transfer-source", text, fix)

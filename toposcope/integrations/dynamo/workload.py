@@ -216,8 +216,8 @@ class _Deployment:
         self._before = before
         self._newest = _name_field(root) == _NEWEST_NAME
         version = "v1beta1" if self._newest else "v1alpha1"
-        known = schema("dynamo", f"{DEPLOYMENTS.kind} {version}")
-        check_fields(self._spec, known, "dynamo/field", "Dynamo (main, 2026-08)")
+        deployment_schema = schema("dynamo", f"{DEPLOYMENTS.kind} {version}")
+        check_fields(self._spec, deployment_schema, "dynamo/field", "Dynamo (main, 2026-08)")
 
         self.parts = tuple(_components(self._spec))
         names = [part.name for part in self.parts]
@@ -229,7 +229,7 @@ class _Deployment:
             self._note = Field.warn
 
         look = self.pathway.keeps_together
-        self.top = _top(root, self.parts, cluster, self._note, look=look)
+        self.top = _top(root, self.parts, cluster, self._note, is_looked_up=look)
         self.levels: dict[str, Level | None] = {}
         for part in self.parts:
             level = _component_level(part, self.top, root, self._note)
@@ -238,7 +238,9 @@ class _Deployment:
     def check(self) -> Overrides:
         """Note what else is wrong. Returns the constraints of the overrides."""
         pathway = self.pathway
-        check_transfer(self._spec, self._cluster, pathway, self._note, newest=self._newest)
+        check_transfer(
+            self._spec, self._cluster, pathway, self._note, is_newest_version=self._newest
+        )
         overrides = _overrides(self._spec, self.parts, self._cluster)
         if pathway.provider == disaggregated.NAME:
             roles = [_role_of(part) for part in self.parts]
@@ -258,7 +260,7 @@ class _Deployment:
         typed = bool(self.top.field) or _any_constrained(self.parts)
         own = override_of_root(self._spec)
         overridden = [part.overridden for part in self.parts]
-        check_overrides(own, overridden, self.pathway, typed=typed)
+        check_overrides(own, overridden, self.pathway, has_typed_constraints=typed)
 
         named = []
         for part in self.parts:
@@ -282,7 +284,7 @@ class _Deployment:
         check_overrides_unchanged(overrides, old_overrides)
 
     @property
-    def misunderstood(self) -> bool:
+    def is_misunderstood(self) -> bool:
         """Whether it is unknown what must stay together."""
         if not self.pathway.keeps_together:
             return False
@@ -294,7 +296,7 @@ class _Deployment:
                 return True
         return False
 
-    def gangs(self, whole: Group) -> tuple[Group, ...]:
+    def gangs(self, deployment: Group) -> tuple[Group, ...]:
         """The gangs: a scaling group or a clique for each component (graph.go).
 
         Components of several nodes become scaling groups, the others cliques.
@@ -302,42 +304,42 @@ class _Deployment:
         scaling_groups = {}
         cliques = {}
         least = {part.name: part.least for part in self.parts}
-        for group in whole.groups:
+        for group in deployment.groups:
             if group.kind == GROUP_KIND:
                 scaling_groups[group.name] = 1
             elif group.part:
                 scaling_groups[group.name] = least[group.own_name]
             else:
                 cliques[group.name] = least[group.own_name]
-        return gangs_of(whole, scaling_groups, cliques)
+        return gangs_of(deployment, scaling_groups, cliques)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     deployment = _Deployment(root, cluster, before)
     overrides = deployment.check()
-    whole = _tree(root, deployment, overrides)
+    deployment_group = _tree(root, deployment, overrides)
     topology = None
-    has_required = any(group.required for group, _ in whole.everything())
+    has_required = any(group.required for group, _ in deployment_group.everything())
     if has_required:
         topology = deployment.top.name or overrides.name
-    gangs: tuple[Group, ...] = (whole,)
+    gangs: tuple[Group, ...] = (deployment_group,)
     if topology:
-        gangs = deployment.gangs(whole)
+        gangs = deployment.gangs(deployment_group)
 
-    invalid = deployment.misunderstood
+    invalid = deployment.is_misunderstood
     notes = list(cluster.levels_first)
     if not invalid:
-        notes = notes_on(whole, gangs)
+        notes = notes_on(deployment_group, gangs)
     queue = root / "metadata" / "annotations" / provider.QUEUE
     workload = Workload(
         system="Dynamo",
         handle=handle_of(root),
-        groups=(whole,),
+        groups=(deployment_group,),
         topology=topology,
-        placeable=not invalid,
+        is_placeable=not invalid,
         notes=tuple(notes),
         gang=True if topology else None,
-        pod_groups=gangs if gangs != (whole,) else (),
+        pod_groups=gangs if gangs != (deployment_group,) else (),
         least=gangs[:1] if topology else (),
         queue=queue.text() or "",
         queue_field=queue.path,
@@ -371,7 +373,12 @@ def _name_field(root: Field) -> str:
 
 
 def _top(
-    root: Field, parts: Sequence[_Component], cluster: ClusterFacts, note: Note, *, look: bool
+    root: Field,
+    parts: Sequence[_Component],
+    cluster: ClusterFacts,
+    note: Note,
+    *,
+    is_looked_up: bool,
 ) -> _Top:
     constraint = root / "spec" / "topologyConstraint"
     name_field = _name_field(root)
@@ -382,9 +389,9 @@ def _top(
         return _Top(constraint)
 
     name = constraint / name_field
-    _check_name(constraint, name, cluster, note, look=look)
+    _check_name(constraint, name, cluster, note, is_looked_up=is_looked_up)
     topology = None
-    if look:
+    if is_looked_up:
         topology_name = name.text() or ""
         topology = cluster.topologies.get(topology_name)
     pack = constraint / "packDomain"
@@ -400,28 +407,28 @@ def _note_no_topology(
 ) -> None:
     text = "is required when any component topology constraint is set"
     fix = f"set the topology in spec.topologyConstraint.{name_field}"
-    known = did_you_mean("", cluster.topologies)
-    if known:
-        fix += f"; {known}"
+    suggestion = did_you_mean("", cluster.topologies)
+    if suggestion:
+        fix += f"; {suggestion}"
     note(constraint, "dynamo/topology-constraint", text, fix)
 
 
 def _check_name(
-    constraint: Field, name: Field, cluster: ClusterFacts, note: Note, *, look: bool
+    constraint: Field, name: Field, cluster: ClusterFacts, note: Note, *, is_looked_up: bool
 ) -> None:
     topology = name.text()
     fix = cluster.missing(topology or "")
     if name.value is None:
         _, _, called = name.path.rpartition(".")
-        for other in TOPOLOGY_NAMES:
-            if constraint / other:
-                fix = f"in this version, {other!r} is named {called!r}"
+        for other_field in TOPOLOGY_NAMES:
+            if constraint / other_field:
+                fix = f"in this version, {other_field!r} is named {called!r}"
                 break
         name.error("dynamo/topology-name", "Required value", fix)
     elif not name.value:
         text = f"{name.path} in body should be at least 1 chars long"
         name.error("dynamo/topology-name", text, fix)
-    elif topology and look and topology not in cluster.topologies:
+    elif topology and is_looked_up and topology not in cluster.topologies:
         text = "references a ClusterTopologyBinding resource that was not found"
         note(name, "dynamo/topology-exists", text, fix)
 
@@ -461,8 +468,8 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
         return ""
     by_key = topology.level(domain)
     if by_key:
-        taken = "Dynamo requires the domain here"
-        return FixSuggestion(f"{taken}: write {by_key.domain!r}", taken)
+        expected = "Dynamo requires the domain here"
+        return FixSuggestion(f"{expected}: write {by_key.domain!r}", expected)
     return did_you_mean(domain.lower(), topology.domains)
 
 
@@ -522,8 +529,8 @@ def _tree(root: Field, deployment: _Deployment, overrides: Overrides) -> Group:
         grouped.append(replace(group, groups=members, copies=scaled.replicas))
 
     name = name_of(root, DEPLOYMENTS.kind)
-    whole = Group(name, groups=(*by_name.values(), *grouped))
-    return _kept(whole, deployment.top.level, overrides.root, overrides)
+    deployment_group = Group(name, groups=(*by_name.values(), *grouped))
+    return _kept(deployment_group, deployment.top.level, overrides.root, overrides)
 
 
 def _role_of(part: _Component) -> disaggregated.Role:

@@ -99,8 +99,8 @@ def _scale_for(count: int) -> _Scale:
 
 
 def _in_scale(scale: _Scale, count: int, *, round_down: bool) -> str:
-    parts, rest = divmod(count * scale.parts, scale.bytes)
-    if rest and not round_down:
+    parts, rest_bytes = divmod(count * scale.parts, scale.bytes)
+    if rest_bytes and not round_down:
         parts += 1
     shown = Decimal(parts) / scale.parts
     return f"{shown:f}"

@@ -64,7 +64,7 @@ class Hold:
     kind: Literal["never", "full", "unclear"]
     """As long as the spec says so; until somebody acts; unknown."""
     reason: str
-    may_open_nodes: bool = False
+    can_open_nodes: bool = False
     """Whether the unknown facts may also allow more nodes."""
 
 
@@ -99,7 +99,7 @@ class Creation:
     """Whether `activeDeadlineSeconds` is set."""
     is_best_effort: bool = False
     """Whether no container requests or limits CPU or memory."""
-    crosses_namespaces: bool = False
+    has_cross_namespace_terms: bool = False
     """Whether they have affinity or anti-affinity to pods of other namespaces."""
     holds: tuple[Hold, ...] = ()
 
@@ -173,9 +173,9 @@ class Group:
         return Group(f"{kind} {own_name}", pods, kind=kind, own_name=own_name)
 
     @staticmethod
-    def part_of(whole: str, part: str, pods: tuple[Pods, ...] = ()) -> "Group":
+    def part_of(group_name: str, part: str, pods: tuple[Pods, ...] = ()) -> "Group":
         """A group of which each copy is a part of something with a name: a `replica` of it."""
-        return Group(f"{part} of {whole}", pods, own_name=whole, part=part)
+        return Group(f"{part} of {group_name}", pods, own_name=group_name, part=part)
 
     def around(self, pods: tuple[Pods, ...] = (), groups: tuple["Group", ...] = ()) -> "Group":
         """A group of the same name without constraints."""
@@ -195,7 +195,7 @@ class Group:
                 yield group, times * below.copies
 
     @property
-    def unconstrained(self) -> bool:
+    def is_unconstrained(self) -> bool:
         """Whether nothing in it requests a level."""
         for group, _ in self.everything():
             if group.required or group.preferred:
@@ -211,7 +211,7 @@ class Group:
         pods = [pod for pod in self.pods if pod.count]
         constrained = []
         for below in self.groups:
-            if below.unconstrained:
+            if below.is_unconstrained:
                 pods += below.all_pods()
                 continue
             simpler = below.simplified()
@@ -255,7 +255,7 @@ def simplified(groups: Iterable[Group]) -> tuple[Group, ...]:
     for group in groups:
         if group.is_empty:
             continue
-        if group.unconstrained:
+        if group.is_unconstrained:
             # its pods lose their groups
             simpler.append(group.around(groups=(group,)).simplified())
         else:
@@ -327,7 +327,7 @@ class Decision:
 
     refusal: str = ""
     """Why it would wait; empty if it is placed."""
-    no_flavor: bool = False
+    has_no_flavor: bool = False
     """Whether it gets no flavor, because quota is missing or no flavor accepts its pods, even on an
     empty cluster.
     """
@@ -340,7 +340,7 @@ class Decision:
     notes: tuple[str, ...] = ()
     has_fewer_pods: bool = False
     """Whether it admits fewer pods than the workload requests."""
-    partly: bool = False
+    is_incomplete: bool = False
     """Whether only some of many copies were tried, to save time: the others may not fit.
     """
     is_split: bool = False
@@ -392,7 +392,7 @@ class Workload:
     """The topology whose levels it uses; None if it requests none."""
     levels: tuple[Level, ...] = ()
     """The node labels that it uses without a topology, by pod affinity."""
-    placeable: bool = True
+    is_placeable: bool = True
     """False if too little is known to say whether it fits; the notes say what is missing."""
     notes: tuple[str, ...] = ()
     """What the reader assumed or left out."""
@@ -412,7 +412,7 @@ class Workload:
     """The API group of that queue; empty for the gang scheduler's own."""
     queue_field: str = ""
     """The field in which its document names that queue, or may; empty if unknown."""
-    preemptible: bool = True
+    is_preemptible: bool = True
     """Whether it may be evicted: then only the limits of its queue apply, not the quota."""
     admission: Admission | None = None
     """How the scheduler decides; None if its procedure is unknown.

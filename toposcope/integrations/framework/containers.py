@@ -34,12 +34,12 @@ class Container:
     """Its resources, or what adds the container."""
     requests: Mapping[str, int]
     limits: Mapping[str, int]
-    starts_before: bool = False
+    is_init_container: bool = False
     """Whether it is an init container."""
     is_sidecar: bool = False
     """Whether it is one that keeps running (restartPolicy Always)."""
     has_known_limits: bool = True
-    """False: an operator adds it, with limits that are not known."""
+    """False for a container that an operator adds, whose limits are unknown."""
 
 
 def containers_of(spec: Field) -> list[Container]:
@@ -65,7 +65,7 @@ def _container(
         where=resources,
         requests=limits | requests,
         limits=limits,
-        starts_before=starts_before,
+        is_init_container=starts_before,
         is_sidecar=is_sidecar,
     )
 
@@ -121,7 +121,7 @@ def total_of(
     init = []
     for container in containers:
         amounts = container.limits if limits else container.requests
-        if container.starts_before:
+        if container.is_init_container:
             init.append(ContainerRequests(amounts, container.is_sidecar))
         else:
             main.append(amounts)
@@ -258,8 +258,8 @@ def _huge_pages_alone(resources: Field) -> Iterator[_Problem]:
 def quantity_text(resource: str, value: int) -> str:
     """An amount as Kubernetes writes it: `500m`, `2`, `64Gi`."""
     if resource == "cpu":
-        cores, rest = divmod(value, 1000)
-        return f"{value}m" if rest else str(cores)
+        cores, thousandths = divmod(value, 1000)
+        return f"{value}m" if thousandths else str(cores)
     for unit, size in _BINARY_UNITS.items():
         if value and value % size == 0:
             return f"{value // size}{unit}"

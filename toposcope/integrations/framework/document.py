@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self
 from toposcope.integrations.framework.surroundings import NOTHING_KNOWN, Surroundings
 from toposcope.text import escaped
 
-_MAX_SHOWN: Final = 60
+_MAX_SHOWN_CHARACTERS: Final = 60
 
 Severity = Literal["error", "warning", "advice"]
 """Rejected, or never runs as intended; accepted, but misleading; could be better."""
@@ -50,7 +50,7 @@ class Finding:
     suggestion: str | None = None
     """What was probably meant, as far as it is true in any cluster; None if the fix does not say.
     """
-    malformed: bool = False
+    is_malformed: bool = False
     """Whether the value is malformed, whatever exists in the cluster."""
 
 
@@ -68,7 +68,7 @@ class UnreadField:
 
 MALFORMED: Final = "type"
 """The rule of values of a wrong type."""
-_LARGEST: Final = (1 << 63) - 1
+_MAX_INTEGER: Final = (1 << 63) - 1
 
 
 class Field:
@@ -198,7 +198,7 @@ class Field:
 
         expected = f"a whole number of at least {least}"
         if isinstance(number, int) and not isinstance(number, bool):
-            if number > _LARGEST:
+            if number > _MAX_INTEGER:
                 expected = "a whole number of at most 63 bits"
             elif number >= least:
                 return number
@@ -229,7 +229,7 @@ class Field:
 
     def malformed(self, rule: str, message: str, fix: str = "") -> None:
         """Record that a system would reject this value as malformed, whatever the cluster has."""
-        self._note(rule, "error", message, fix, malformed=True)
+        self._note(rule, "error", message, fix, is_malformed=True)
 
     def warn(self, rule: str, message: str, fix: str = "") -> None:
         """Record that this value is accepted but does not do what its author seems to expect."""
@@ -240,7 +240,7 @@ class Field:
         self._note(rule, "advice", message, fix)
 
     def _note(
-        self, rule: str, severity: Severity, message: str, fix: str, *, malformed: bool = False
+        self, rule: str, severity: Severity, message: str, fix: str, *, is_malformed: bool = False
     ) -> None:
         """Record a finding.
 
@@ -261,15 +261,15 @@ class Field:
             fix=escaped(fix),
             value=value,
             suggestion=suggestion,
-            malformed=malformed,
+            is_malformed=is_malformed,
         )
         self.findings.append(finding)
 
     def wrong(self, expected: str, fix: str = "") -> None:
         """Record that the value has the wrong type."""
         shown = repr(self.value)
-        if len(shown) > _MAX_SHOWN:
-            shown = shown[:_MAX_SHOWN] + "..."
+        if len(shown) > _MAX_SHOWN_CHARACTERS:
+            shown = shown[:_MAX_SHOWN_CHARACTERS] + "..."
         message = f"is {shown}, expected {expected}"
         self.error(MALFORMED, message, fix)
 

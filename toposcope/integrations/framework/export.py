@@ -64,7 +64,7 @@ class LevelsFormat:
 
     name: str
     variants: tuple[Variant, ...]
-    json: bool = False
+    has_json_default: bool = False
     """Whether JSON is the default."""
     flags: tuple[ExportFlag, ...] = ()
     loses_own_names: bool = False

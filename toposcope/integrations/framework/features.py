@@ -152,9 +152,9 @@ def _meaning_in(entry: str | Mapping[str, Any]) -> _Meaning:
 def meaning_of(text: str) -> str:
     """The meanings of parts of a message that a system's `meanings.yaml` lists, in its order."""
     meanings: dict[str, None] = {}
-    for pattern, known in _meanings().items():
+    for pattern, known_meaning in _meanings().items():
         for match in pattern.finditer(text):
-            meaning = known.words.format(*match.groups())
+            meaning = known_meaning.words.format(*match.groups())
             meanings[meaning] = None
     return "; ".join(meanings)
 
@@ -162,10 +162,10 @@ def meaning_of(text: str) -> str:
 def steps_that_explain(text: str) -> frozenset[str]:
     """The steps of `explain` that say the same as a message, in more detail."""
     steps: frozenset[str] | None = None
-    for pattern, known in _meanings().items():
+    for pattern, meaning in _meanings().items():
         if not pattern.search(text):
             continue
-        of_part = frozenset(known.steps)
+        of_part = frozenset(meaning.steps)
         steps = of_part if steps is None else steps & of_part
     return steps or frozenset()
 

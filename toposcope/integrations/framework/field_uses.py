@@ -175,37 +175,37 @@ class FieldUses:
         type_ = self.type_of(document)
         if not type_:
             return (UnreadField("kind", _UNKNOWN_KIND, is_known=False),)
-        found = self._below(Field(document), self.of_type(type_), None)
-        return tuple(dict.fromkeys(found))
+        unread_fields = self._below(Field(document), self.of_type(type_), None)
+        return tuple(dict.fromkeys(unread_fields))
 
-    def _field(self, set_: Field, known: Known, above: Listed | None) -> Iterator[UnreadField]:
+    def _field(self, set_: Field, entries: Known, above: Listed | None) -> Iterator[UnreadField]:
         """The unread fields in one field; `above` is the list that includes it by a field above."""
-        if not known:
+        if not entries:
             yield from _on_no_list(set_, above)
             return
-        has_parts = any(each.below or each.type for each in known)
-        entry = entry_of(known)
+        has_parts = any(each.below or each.type for each in entries)
+        entry = entry_of(entries)
         if entry is None:
-            yield from self._below(set_, known, above)
+            yield from self._below(set_, entries, above)
         elif entry.has_all_below and has_parts:
-            yield from self._below(set_, known, entry.listed)
+            yield from self._below(set_, entries, entry.listed)
         elif entry.is_unread(set_.value):
             yield UnreadField(set_.path, entry.why)
         elif has_parts:
-            yield from self._below(set_, known, above)
+            yield from self._below(set_, entries, above)
 
-    def _below(self, set_: Field, known: Known, above: Listed | None) -> Iterator[UnreadField]:
-        types = {each.type for each in known}
+    def _below(self, set_: Field, entries: Known, above: Listed | None) -> Iterator[UnreadField]:
+        types = {each.type for each in entries}
         if KEYS in types:
             yield from self._unread_keys(set_)
         elif ANY_KIND in types:
             yield from self._object(set_)
         elif isinstance(set_.value, dict):
             for name, value in set_.properties():
-                yield from self._field(value, self.child(known, name), above)
+                yield from self._field(value, self.child(entries, name), above)
         elif isinstance(set_.value, list):
             for item in set_.items():
-                yield from self._field(item, self.child(known, ITEM), above)
+                yield from self._field(item, self.child(entries, ITEM), above)
 
     def _object(self, set_: Field) -> Iterator[UnreadField]:
         """The unread fields in an object that is the value of a field."""
@@ -246,32 +246,32 @@ class FieldUses:
         """A field that is of this type. Raises KeyError for a type that no file has."""
         return self._with_types([KnownField(type=type_)])
 
-    def child(self, known: Known, name: str) -> Known:
+    def child(self, entries: Known, name: str) -> Known:
         """The field of this name below another one, or `ITEM`.
 
         Raises KeyError for a type that no file has.
         """
-        found = [each.below[name] for each in known if name in each.below]
-        if not found and name != ITEM:
-            found = [each.below[EACH] for each in known if EACH in each.below]
-        return self._with_types(found)
+        child_entries = [each.below[name] for each in entries if name in each.below]
+        if not child_entries and name != ITEM:
+            child_entries = [each.below[EACH] for each in entries if EACH in each.below]
+        return self._with_types(child_entries)
 
     def _with_types(self, fields: Iterable[KnownField]) -> Known:
         """The fields, with the entries of their types."""
-        known: list[KnownField] = []
+        all_entries: list[KnownField] = []
         for each in fields:
-            known.append(each)
+            all_entries.append(each)
             type_ = each.type
             while type_ and type_ not in _BUILT_IN:
                 of_type = self.types[type_]
-                known.append(of_type)
+                all_entries.append(of_type)
                 type_ = of_type.type
-        return tuple(known)
+        return tuple(all_entries)
 
 
-def entry_of(known: Known) -> KnownField | None:
+def entry_of(entries: Known) -> KnownField | None:
     """The entry of the most specific type that has the field on a list."""
-    for each in known:
+    for each in entries:
         if each.listed is not None:
             return each
     return None
@@ -328,9 +328,9 @@ def _type(lists: Mapping[str, Any], system: str) -> KnownField:
         part, _ = _at(root, path)
         part.type = _qualified(type_, system)
     for path, listed in _entries(lists):
-        known, has_all_below = _at(root, path)
-        known.listed = listed
-        known.has_all_below = has_all_below
+        known_field, has_all_below = _at(root, path)
+        known_field.listed = listed
+        known_field.has_all_below = has_all_below
     return root
 
 
@@ -340,10 +340,10 @@ def _at(root: KnownField, path: str) -> tuple[KnownField, bool]:
     has_all_below = steps[-1] == _ALL_BELOW
     if has_all_below:
         steps.pop()
-    known = root
+    known_field = root
     for step in steps:
-        known = known.below.setdefault(step, KnownField())
-    return known, has_all_below
+        known_field = known_field.below.setdefault(step, KnownField())
+    return known_field, has_all_below
 
 
 def _entries(lists: Mapping[str, Any]) -> Iterator[tuple[str, Listed]]:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-LONGEST: Final = 256
+MAX_CHARACTERS: Final = 256
 """Characters of a pattern, and of a name that it is applied to: Kubernetes' names have up to 253.
 """
-_MOST_WAYS: Final = 1 << 18
+_MAX_WAYS: Final = 1 << 18
 _DIGITS: Final = tuple("123456789")
 _PAIRS: Final = ("(?", ")*", ")+", "){")
 _ONLY_IN_GO: Final = ("[[:", "\\p", "\\P", "\\Q", "\\z", "\\C")
@@ -22,9 +22,9 @@ _ONLY_IN_GO: Final = ("[[:", "\\p", "\\P", "\\Q", "\\z", "\\C")
 def compiled(pattern: str) -> re.Pattern[str] | None:
     """The compiled pattern; None if Python cannot apply it in bounded time."""
     if (
-        len(pattern) > LONGEST
+        len(pattern) > MAX_CHARACTERS
         or any(words in pattern for words in _ONLY_IN_GO)
-        or _ways(pattern) > _MOST_WAYS
+        or _ways(pattern) > _MAX_WAYS
     ):
         return None
     try:
@@ -47,7 +47,7 @@ def _ways(pattern: str) -> float:
             case ")" if len(alternatives) > 1:
                 ways *= alternatives.pop()
             case "*" | "+" | "{":
-                ways *= LONGEST
+                ways *= MAX_CHARACTERS
             case "?":
                 ways *= 2
             case "(?" | ")*" | ")+" | "){" | "\\1":
@@ -55,7 +55,7 @@ def _ways(pattern: str) -> float:
                 # matched before.
                 return float("inf")
     anchored = pattern.startswith("^") and alternatives == [1]
-    return ways if anchored else ways * LONGEST * alternatives[0]
+    return ways if anchored else ways * MAX_CHARACTERS * alternatives[0]
 
 
 def _tokens(pattern: str) -> Iterator[str]:

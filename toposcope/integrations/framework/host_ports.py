@@ -26,36 +26,36 @@ class _Port:
 def check_host_ports(spec: Field) -> bool:
     """Note what the API server rejects in the host ports. Returns whether there is any."""
     on_host = (spec / "hostNetwork").flag()
-    is_refused = _check((spec / "containers").items(), on_host=on_host)
+    is_refused = _check((spec / "containers").items(), is_on_host_network=on_host)
     for container in (spec / "initContainers").items():
         # they run one after another, so only ports of the same one collide
-        is_refused |= _check(iter([container]), on_host=on_host)
+        is_refused |= _check(iter([container]), is_on_host_network=on_host)
     return is_refused
 
 
-def _check(containers: Iterator[Field], *, on_host: bool) -> bool:
-    taken: set[str] = set()
+def _check(containers: Iterator[Field], *, is_on_host_network: bool) -> bool:
+    used_ports: set[str] = set()
     is_refused = False
     for container in containers:
-        for port in _ports(container, on_host=on_host):
-            if on_host and port.number != port.container_port:
+        for port in _ports(container, is_on_host_network=is_on_host_network):
+            if is_on_host_network and port.number != port.container_port:
                 message = "must match `containerPort` when `hostNetwork` is true"
                 fix = f"set {port.container_port}, or remove hostPort"
                 port.where.error(_RULE, message, fix)
                 is_refused = True
-            if port.name in taken:
+            if port.name in used_ports:
                 fix = "give each container a port of its own"
                 port.where.error(_RULE, f"Duplicate value: {port.name}", fix)
                 is_refused = True
-            taken.add(port.name)
+            used_ports.add(port.name)
     return is_refused
 
 
-def _ports(container: Field, *, on_host: bool) -> Iterator[_Port]:
+def _ports(container: Field, *, is_on_host_network: bool) -> Iterator[_Port]:
     for port in (container / "ports").items():
         container_port = (port / "containerPort").number(0)
         number = (port / "hostPort").number(0)
-        if on_host and not number:
+        if is_on_host_network and not number:
             number = container_port
         if not number:
             continue

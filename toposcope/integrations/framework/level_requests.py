@@ -20,10 +20,10 @@ from toposcope.kube.reflector import Raw
 
 MAX_LEVEL_REQUESTS: Final = 64
 """Four times the levels that a topology can have; one workload must not fill our memory."""
-_MAX_KEY: Final = 317
+_MAX_KEY_CHARACTERS: Final = 317
 """A label key: a DNS prefix of 253 characters, a slash, a name of 63."""
-_MAX_NAME: Final = 253
-_MAX_PROBLEM: Final = 200
+_MAX_NAME_CHARACTERS: Final = 253
+_MAX_PROBLEM_CHARACTERS: Final = 200
 """Characters of an error that are repeated."""
 _MAX_OWNERS: Final = 8
 """The longest chain of owners that is followed. Real chains are shorter; cycles must end."""
@@ -62,14 +62,14 @@ class LevelRequest:
 
     level: str
     """A domain (`rack`) or the node label that carries one (`topology.kubernetes.io/zone`)."""
-    required: bool
+    is_required: bool
     """False: preferred.
 
     Preferred levels count as used: schedulers refuse one that they do not know.
     """
     topology: str | None = None
     """The topology that the workload names; None to leave it to the scheduler."""
-    any_label: bool = False
+    accepts_any_label: bool = False
     """Enforced by pod affinity: a node label that is no level of any topology works as well."""
 
 
@@ -82,7 +82,7 @@ class ObjectRequests:
     """resourceVersion: a change of nothing else is no change."""
     owner: WorkloadRef | None = None
     """The object that created it, by its ownerReferences."""
-    finished: bool = False
+    has_finished: bool = False
     """Whether it has run to completion: then its requests, and those of what it owns, no longer
     count."""
     requests: tuple[LevelRequest, ...] = ()
@@ -92,27 +92,30 @@ class ObjectRequests:
 
 @lru_cache(maxsize=4096)
 def level_request(
-    level: str, *, required: bool, topology: str | None = None, any_label: bool = False
+    level: str, *, is_required: bool, topology: str | None = None, accepts_any_label: bool = False
 ) -> LevelRequest:
     """A request, shared between the thousands of workloads that have the same one.
 
     Raises ValueError for text that can be neither a domain nor a label key: it would end up in a
     ClusterTopology's status.
     """
-    if len(level) > _MAX_KEY or not _LEVEL.fullmatch(level):
+    if len(level) > _MAX_KEY_CHARACTERS or not _LEVEL.fullmatch(level):
         text = f"{level[:80]!r} is neither a domain, such as rack, nor the key of a node label"
         raise ValueError(text)
-    if topology and len(topology) > _MAX_NAME:
+    if topology and len(topology) > _MAX_NAME_CHARACTERS:
         text = (
             f"{topology[:80]!r}... is not the name of a topology: "
-            f"it has more than {_MAX_NAME} characters"
+            f"it has more than {_MAX_NAME_CHARACTERS} characters"
         )
         raise ValueError(text)
-    return LevelRequest(level, required, topology or None, any_label)
+    return LevelRequest(level, is_required, topology or None, accepts_any_label)
 
 
 def requests_at(
-    places: Iterable[tuple[Field, bool]], topology: str | None = None, *, any_label: bool = False
+    places: Iterable[tuple[Field, bool]],
+    topology: str | None = None,
+    *,
+    accepts_any_label: bool = False,
 ) -> Iterator[LevelRequest]:
     """A request for each of the fields that names a level; the flag says whether it is required.
 
@@ -121,7 +124,9 @@ def requests_at(
     for place, required in places:
         level = place.text()
         if level:
-            yield level_request(level, required=required, topology=topology, any_label=any_label)
+            yield level_request(
+                level, is_required=required, topology=topology, accepts_any_label=accepts_any_label
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +158,14 @@ class WatchedKind(Kind):
 
     Raises ValueError.
     """
-    finished: frozenset[str] = frozenset()
+    finished_conditions: frozenset[str] = frozenset()
     """The conditions that say that an object has run to completion."""
     derived_from: frozenset[str] = frozenset()
     """Kinds of owners that are watched themselves: objects that they create repeat their requests.
     """
     only_with: frozenset[str] = frozenset()
     """Watched only while a kind of one of these groups is: others give these objects no meaning."""
-    by_annotations: bool = False
+    needs_annotation_reader: bool = False
     """Watched only while a kind of a system is that reads annotations, or one of `only_with`."""
     translated_by: str = ""
     """The API group whose topology resource translates the levels: what it lacks, the workload has
@@ -173,7 +178,7 @@ class WatchedKind(Kind):
         fields = dict(self.fields)
         own_metadata = fields.get("metadata", {})
         fields["metadata"] = {**_METADATA, **own_metadata}
-        if self.finished:
+        if self.finished_conditions:
             fields["status"] = _STATUS
         return msgspec.json.Decoder(_type(fields))
 
@@ -248,7 +253,7 @@ def read_object(
         workload=workload,
         version=metadata.get("resourceVersion") or "",
         owner=owner,
-        finished=not problem and _has_finished(kind, root),
+        has_finished=not problem and _has_finished(kind, root),
         requests=tuple(islice(requests, MAX_LEVEL_REQUESTS)),
         problem=problem,
     )
@@ -294,12 +299,12 @@ def _chosen_owner(references: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] 
 
 
 def _has_finished(kind: WatchedKind, root: Field) -> bool:
-    if not kind.finished:
+    if not kind.finished_conditions:
         return False
     conditions = root / "status" / "conditions"
     for condition in conditions.items():
         name = (condition / "type").value
-        if name not in kind.finished:
+        if name not in kind.finished_conditions:
             continue
         status = (condition / "status").value
         if status == "True":
@@ -311,7 +316,7 @@ def _text(error: Exception) -> str:
     text = str(error)
     if not text:
         return type(error).__name__
-    return text[:_MAX_PROBLEM]
+    return text[:_MAX_PROBLEM_CHARACTERS]
 
 
 def roll_up(objects: Iterable[ObjectRequests]) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
@@ -321,11 +326,11 @@ def roll_up(objects: Iterable[ObjectRequests]) -> dict[WorkloadRef, tuple[LevelR
     owner that is not watched itself (a RayJob, a CronJob) is still the object that somebody wrote,
     and gets the requests and the Events.
     """
-    known = list(objects)
-    by_uid = {read.workload.uid: read for read in known}
+    all_objects = list(objects)
+    by_uid = {read.workload.uid: read for read in all_objects}
 
     collected: dict[WorkloadRef, dict[LevelRequest, None]] = {}
-    for read in known:
+    for read in all_objects:
         top, finished = _topmost(read, by_uid)
         if finished or not read.requests:
             continue
@@ -344,7 +349,7 @@ def _topmost(
 ) -> tuple[ObjectRequests, bool]:
     """The topmost owner that is known, and whether it or one between has finished."""
     top = read
-    finished = read.finished
+    finished = read.has_finished
     for _ in range(_MAX_OWNERS):
         if top.owner is None:
             break
@@ -352,5 +357,5 @@ def _topmost(
         if above is None:
             break
         top = above
-        finished = finished or above.finished
+        finished = finished or above.has_finished
     return top, finished

@@ -18,7 +18,7 @@ from toposcope.integrations.framework.document import FixSuggestion
 
 _T = TypeVar("_T")
 _NOT_IN_A_DOMAIN: Final = re.compile(r"[^a-z0-9]+")
-_MAX_DOMAIN: Final = 50
+_MAX_DOMAIN_CHARACTERS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class TopologyLevels:
     """The kind of object that lists them."""
     aliases: tuple[tuple[str, str], ...] = ()
     """Alias and label key, where the topology resource has aliases."""
-    inferred: bool = False
+    is_inferred: bool = False
     """Whether no object lists them, so they follow from the labels of the nodes."""
     places: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
     """The domains of each node by level key, if objects list the nodes instead of labels."""
@@ -95,8 +95,8 @@ def did_you_mean_key(name: str, topologies: Iterable[TopologyLevels]) -> str:
     for topology in topologies:
         level = topology.by_domain(name)
         if level is not None:
-            taken = "a label key is required here"
-            return FixSuggestion(f"{taken}: write {level.key!r}", taken)
+            expected = "a label key is required here"
+            return FixSuggestion(f"{expected}: write {level.key!r}", expected)
         keys += topology.keys
     return did_you_mean(name, keys)
 
@@ -192,17 +192,17 @@ def named_levels(
     The catalogue's domain of a key, else one derived from its name; each domain once. `domains` run
     in parallel with `keys` where the document names some; an empty one counts as missing.
     """
-    given = list(domains)
-    taken = set(given)
+    given_domains = list(domains)
+    used_domains = set(given_domains)
     levels: list[Level] = []
     for position, key in enumerate(keys):
         domain = ""
-        if position < len(given):
-            domain = given[position]
+        if position < len(given_domains):
+            domain = given_domains[position]
         if not domain:
             usual = catalogue.domain_of.get(key) or _derived_from(key)
-            domain = _unused(usual, taken)
-            taken.add(domain)
+            domain = _unused(usual, used_domains)
+            used_domains.add(domain)
         levels.append(Level(domain, key))
     return tuple(levels)
 
@@ -211,7 +211,7 @@ def _derived_from(key: str) -> str:
     """A legal domain: the key's name without the characters that a domain cannot contain."""
     _, _, name = key.rpartition("/")
     words = _NOT_IN_A_DOMAIN.sub("-", name.lower())
-    domain = words.strip("-")[:_MAX_DOMAIN].strip("-")
+    domain = words.strip("-")[:_MAX_DOMAIN_CHARACTERS].strip("-")
     if not domain:
         return "level"
     level = Level(domain, "key")
@@ -220,10 +220,10 @@ def _derived_from(key: str) -> str:
     return domain
 
 
-def _unused(domain: str, taken: set[str]) -> str:
+def _unused(domain: str, used_domains: set[str]) -> str:
     number = 2
     unused = domain
-    while unused in taken:
+    while unused in used_domains:
         unused = f"{domain}-{number}"
         number += 1
     return unused

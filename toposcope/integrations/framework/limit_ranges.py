@@ -121,16 +121,16 @@ def with_defaults(
 
 
 def violations(
-    spec: Field, containers: Sequence[Container], whole: Container, bounds: Sequence[LimitBounds]
+    spec: Field, containers: Sequence[Container], of_pod: Container, bounds: Sequence[LimitBounds]
 ) -> Iterator[Violation]:
-    """Why the API server rejects the pod; `whole` has the resources of the pod as a whole."""
+    """Why the API server rejects the pod; `of_pod` has the resources of the pod as a whole."""
     for entry in bounds:
         if entry.kind == _OF_CONTAINER:
             for container in containers:
                 yield from _against(entry, container.where, container.requests, container.limits)
             continue
-        requests = total_of(containers, of_pod=whole.requests)
-        limits = total_of(containers, limits=True, of_pod=whole.limits)
+        requests = total_of(containers, of_pod=of_pod.requests)
+        limits = total_of(containers, limits=True, of_pod=of_pod.limits)
         yield from _against(entry, spec, requests, limits)
 
 
@@ -143,8 +143,8 @@ def _against(
         (entry.ratios, _out_of_ratio),
     ):
         for resource, bound in bounds.items():
-            asked = _Asked(entry.kind, resource, requests.get(resource), limits.get(resource))
-            problem = check(asked, bound)
+            usage = _Asked(entry.kind, resource, requests.get(resource), limits.get(resource))
+            problem = check(usage, bound)
             if problem:
                 yield Violation(where, entry.name, problem)
 
@@ -163,35 +163,35 @@ class _Asked:
         return quantity_text(self.resource, int(value or 0))
 
 
-def _below(asked: _Asked, bound: float) -> str:
-    rule = f"minimum {asked.resource} usage per {asked.kind} is {asked.text(bound)}"
-    if asked.request is None:
+def _below(usage: _Asked, bound: float) -> str:
+    rule = f"minimum {usage.resource} usage per {usage.kind} is {usage.text(bound)}"
+    if usage.request is None:
         return f"{rule}.  No request is specified"
-    if asked.request < bound:
-        return f"{rule}, but request is {asked.text(asked.request)}"
-    if asked.limit is not None and asked.limit < bound:
-        return f"{rule}, but limit is {asked.text(asked.limit)}"
+    if usage.request < bound:
+        return f"{rule}, but request is {usage.text(usage.request)}"
+    if usage.limit is not None and usage.limit < bound:
+        return f"{rule}, but limit is {usage.text(usage.limit)}"
     return ""
 
 
-def _above(asked: _Asked, bound: float) -> str:
-    rule = f"maximum {asked.resource} usage per {asked.kind} is {asked.text(bound)}"
-    if asked.limit is None:
+def _above(usage: _Asked, bound: float) -> str:
+    rule = f"maximum {usage.resource} usage per {usage.kind} is {usage.text(bound)}"
+    if usage.limit is None:
         return f"{rule}.  No limit is specified"
-    if asked.limit > bound:
-        return f"{rule}, but limit is {asked.text(asked.limit)}"
-    if asked.request is not None and asked.request > bound:
-        return f"{rule}, but request is {asked.text(asked.request)}"
+    if usage.limit > bound:
+        return f"{rule}, but limit is {usage.text(usage.limit)}"
+    if usage.request is not None and usage.request > bound:
+        return f"{rule}, but request is {usage.text(usage.request)}"
     return ""
 
 
-def _out_of_ratio(asked: _Asked, bound: float) -> str:
-    rule = f"{asked.resource} max limit to request ratio per {asked.kind} is {bound:g}"
-    if not asked.request:
+def _out_of_ratio(usage: _Asked, bound: float) -> str:
+    rule = f"{usage.resource} max limit to request ratio per {usage.kind} is {bound:g}"
+    if not usage.request:
         return f"{rule}, but no request is specified or request is 0"
-    if not asked.limit:
+    if not usage.limit:
         return f"{rule}, but no limit is specified or limit is 0"
-    ratio = asked.limit / asked.request
+    ratio = usage.limit / usage.request
     if ratio > bound:
         return f"{rule}, but provided ratio is {ratio:f}"
     return ""

@@ -42,12 +42,12 @@ class Expression:
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
-    field: bool = False
+    is_field: bool = False
     """Whether `key` is a field of the node, which is `NODE_NAME`."""
 
     def holds(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether it holds for a node."""
-        value = name if self.field else labels.get(self.key)
+        value = name if self.is_field else labels.get(self.key)
         match self.operator:
             case "In":
                 return value in self.values
@@ -63,13 +63,13 @@ class Expression:
 
 def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
     try:
-        left = int(value or "")
+        number = int(value or "")
         right = int(values[0])
     except (ValueError, IndexError):
         return False
     if operator == "Gt":
-        return left > right
-    return left < right
+        return number > right
+    return number < right
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class NodeFilter:
     selector: tuple[tuple[str, str], ...] = ()
     """`nodeSelector`: all of these labels."""
     terms: Terms = ()
-    """`requiredDuringSchedulingIgnoredDuringExecution`: any one of these; empty: every node."""
+    """`requiredDuringSchedulingIgnoredDuringExecution`: any one of these; empty for every node."""
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[VolumePlace, ...] = ()
     """All of these; volumes that every node can use are left out."""

@@ -39,13 +39,13 @@ def term_of(term: Field) -> tuple[Expression, ...]:
     """A term of a node selector. Malformed parts are recorded as findings."""
     expressions: list[Expression] = []
     for requirement in (term / "matchExpressions").items():
-        expressions += _expressions(requirement, on_fields=False)
+        expressions += _expressions(requirement, is_on_fields=False)
     for requirement in (term / "matchFields").items():
-        expressions += _expressions(requirement, on_fields=True)
+        expressions += _expressions(requirement, is_on_fields=True)
     return tuple(expressions)
 
 
-def _expressions(requirement: Field, *, on_fields: bool) -> Iterator[Expression]:
+def _expressions(requirement: Field, *, is_on_fields: bool) -> Iterator[Expression]:
     """A requirement of a term; None if its operator is unknown."""
     key = (requirement / "key").text() or ""
     operator_field = requirement / "operator"
@@ -53,7 +53,7 @@ def _expressions(requirement: Field, *, on_fields: bool) -> Iterator[Expression]
     for operator in OPERATORS:
         if operator == name:
             values = _texts(requirement / "values")
-            yield Expression(key, operator, values, on_fields)
+            yield Expression(key, operator, values, is_on_fields)
             return
     text = f"{name!r} is not one of {', '.join(OPERATORS)}"
     operator_field.error("pods/operator", text)

@@ -8,7 +8,7 @@ from typing import Final
 
 from toposcope.integrations.framework.document import Field, kind_of
 
-_MOST: Final = 253
+_MAX_CHARACTERS: Final = 253
 """Characters."""
 _LABEL: Final = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -29,7 +29,9 @@ def check_name(root: Field) -> None:
         return
     if any(finding.field == field.path for finding in root.findings):
         return
-    if len(name) > _MOST:
-        field.malformed(_RULE, f"must be no more than {_MOST} characters", "use a shorter name")
+    if len(name) > _MAX_CHARACTERS:
+        field.malformed(
+            _RULE, f"must be no more than {_MAX_CHARACTERS} characters", "use a shorter name"
+        )
     elif not _SUBDOMAIN.fullmatch(name):
         field.malformed(_RULE, _MEANING, "use lower-case letters, digits and '-'")

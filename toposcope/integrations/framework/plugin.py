@@ -58,7 +58,7 @@ class GangMark:
     kind: str
     keys: tuple[str, ...]
     maker: GangMaker
-    annotation: bool = False
+    is_annotation: bool = False
     single: str = "-"
     """Prefix of a value that a scheduler generates for pods without a gang.
 

@@ -49,8 +49,8 @@ def created_of(spec: Field, count: int, added: Iterable[Requests]) -> Created:
     """
     holds: list[Hold] = []
     written = containers_of(spec)
-    whole = _whole(spec)
-    if check_resources([*written, whole]):
+    of_pod = _whole(spec)
+    if check_resources([*written, of_pod]):
         holds.append(_REFUSED)
     if check_host_ports(spec):
         holds.append(_REFUSED)
@@ -62,21 +62,21 @@ def created_of(spec: Field, count: int, added: Iterable[Requests]) -> Created:
     for hold in (priority.hold, runtime.hold):
         if hold:
             holds.append(hold)
-    containers = _in_bounds(spec, written, whole, holds)
+    containers = _in_bounds(spec, written, of_pod, holds)
     places = _volume_places(spec, count, holds)
 
-    requested = total_of(containers, overhead=runtime.overhead, of_pod=whole.requests)
-    limits = _with_overhead(containers, whole, runtime.overhead)
+    requested = total_of(containers, overhead=runtime.overhead, of_pod=of_pod.requests)
+    limits = _with_overhead(containers, of_pod, runtime.overhead)
     creation = Creation(
         namespace=namespace_of(spec.root),
         scheduler=(spec / "schedulerName").text() or "",
         gates=_gates(spec),
         priority=priority.priority,
         limits=_pairs(limits),
-        unset=_unset(containers, whole),
+        unset=_unset(containers, of_pod),
         has_deadline=bool(spec / "activeDeadlineSeconds"),
-        is_best_effort=_is_best_effort([*containers, whole]),
-        crosses_namespaces=_crosses_namespaces(spec / "affinity"),
+        is_best_effort=_is_best_effort([*containers, of_pod]),
+        has_cross_namespace_terms=_crosses_namespaces(spec / "affinity"),
         holds=tuple(holds),
     )
     return Created(_pairs(requested), _filter(spec, runtime, places), creation)
@@ -89,14 +89,14 @@ def _whole(spec: Field) -> Container:
 
 
 def _in_bounds(
-    spec: Field, written: Sequence[Container], whole: Container, holds: list[Hold]
+    spec: Field, written: Sequence[Container], of_pod: Container, holds: list[Hold]
 ) -> list[Container]:
     """The containers with the defaults of LimitRanges. Records what these reject as findings."""
     bounds = bounds_for(spec.root)
     containers = with_defaults(written, bounds)
     with_limits = [container for container in containers if container.has_known_limits]
     is_refused = check_defaulted(with_limits)
-    for violation in violations(spec, containers, whole, bounds):
+    for violation in violations(spec, containers, of_pod, bounds):
         fix = (
             f"LimitRange {violation.range_name} of namespace {namespace_of(spec.root)} requires "
             "this"
@@ -140,9 +140,9 @@ def _gates(spec: Field) -> tuple[str, ...]:
     return tuple(gates)
 
 
-def _unset(containers: Iterable[Container], whole: Container) -> tuple[tuple[str, str], ...]:
+def _unset(containers: Iterable[Container], of_pod: Container) -> tuple[tuple[str, str], ...]:
     """The CPU and memory fields that containers leave unset, if the pod leaves them unset too."""
-    if whole.requests or whole.limits:
+    if of_pod.requests or of_pod.limits:
         return ()
     unset = []
     for container in containers:
@@ -155,10 +155,10 @@ def _unset(containers: Iterable[Container], whole: Container) -> tuple[tuple[str
 
 
 def _with_overhead(
-    containers: Sequence[Container], whole: Container, overhead: Requests
+    containers: Sequence[Container], of_pod: Container, overhead: Requests
 ) -> dict[str, int]:
     """The limits of the pod: overhead counts only where there is a limit."""
-    limits = total_of(containers, limits=True, of_pod=whole.limits)
+    limits = total_of(containers, limits=True, of_pod=of_pod.limits)
     for resource in limits:
         limits[resource] += overhead.get(resource, 0)
     return limits

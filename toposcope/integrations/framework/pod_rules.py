@@ -132,10 +132,10 @@ class PodLabels:
         labels = dict(self.known)
         holds: bool | None = True
         for requirement in selector:
-            one: bool | None = requirement.holds("", labels)
+            is_met: bool | None = requirement.holds("", labels)
             if requirement.key not in labels and self._may_have(requirement):
-                one = None
-            holds = both(holds, one)
+                is_met = None
+            holds = both(holds, is_met)
         return holds
 
     def _may_have(self, requirement: Expression) -> bool:
@@ -191,12 +191,12 @@ def rules_of(spec: Field, labels: Field, added: Mapping[str, str]) -> PodRules:
     own = labels_of(spec.root, labels, added)
     affinity = spec / "affinity"
     namespace = own.namespace
-    known = dict(own.known)
+    label_values = dict(own.known)
     rules = PodRules(
         labels=own,
-        affinity=_terms(affinity / "podAffinity" / REQUIRED, namespace, known),
-        anti_affinity=_terms(affinity / "podAntiAffinity" / REQUIRED, namespace, known),
-        spread=tuple(_spread_rules(spec / "topologySpreadConstraints", known)),
+        affinity=_terms(affinity / "podAffinity" / REQUIRED, namespace, label_values),
+        anti_affinity=_terms(affinity / "podAntiAffinity" / REQUIRED, namespace, label_values),
+        spread=tuple(_spread_rules(spec / "topologySpreadConstraints", label_values)),
         ports=ports_of(spec),
     )
     if rules.asks_nothing:
@@ -206,12 +206,12 @@ def rules_of(spec: Field, labels: Field, added: Mapping[str, str]) -> PodRules:
 
 def labels_of(root: Field, labels: Field, added: Mapping[str, str]) -> PodLabels:
     """The labels that pods of a template in the document `root` will have."""
-    known = {**added, **labels.texts()}
+    label_values = {**added, **labels.texts()}
     group, kind = kind_of(root.value)
     is_pod = (group, kind) == ("", "Pod")
     return PodLabels(
         namespace=namespace_of(root),
-        known=tuple(sorted(known.items())),
+        known=tuple(sorted(label_values.items())),
         made_by=None if is_pod else group,
     )
 
@@ -220,13 +220,13 @@ def rules_of_pod(
     wants: Field, labels: PodLabels, ports: tuple[HostPort, ...], repels: tuple[PodTerm, ...]
 ) -> PodRules:
     """The rules of a pod in the cluster; `wants` are the fields of its spec that choose nodes."""
-    known = dict(labels.known)
+    label_values = dict(labels.known)
     affinity = wants / "affinity" / "podAffinity" / REQUIRED
     rules = PodRules(
         labels=labels,
-        affinity=_terms(affinity, labels.namespace, known),
+        affinity=_terms(affinity, labels.namespace, label_values),
         anti_affinity=repels,
-        spread=tuple(_spread_rules(wants / "topologySpreadConstraints", known)),
+        spread=tuple(_spread_rules(wants / "topologySpreadConstraints", label_values)),
         ports=ports,
     )
     if rules.asks_nothing:
@@ -331,17 +331,17 @@ def ports_of(spec: Field) -> tuple[HostPort, ...]:
     on_host = (spec / "hostNetwork").flag()
     ports: list[HostPort] = []
     for container in (spec / "containers").items():
-        ports += _container_ports(container, on_host=on_host)
+        ports += _container_ports(container, is_on_host_network=on_host)
     for container in (spec / "initContainers").items():
         if (container / "restartPolicy").text() == "Always":
-            ports += _container_ports(container, on_host=on_host)
+            ports += _container_ports(container, is_on_host_network=on_host)
     return tuple(sorted(set(ports)))
 
 
-def _container_ports(container: Field, *, on_host: bool) -> Iterator[HostPort]:
+def _container_ports(container: Field, *, is_on_host_network: bool) -> Iterator[HostPort]:
     for port in (container / "ports").items():
         number = (port / "hostPort").number(0)
-        if on_host and not number:
+        if is_on_host_network and not number:
             number = (port / "containerPort").number(0)
         if number:
             protocol = (port / "protocol").text() or "TCP"
@@ -351,10 +351,10 @@ def _container_ports(container: Field, *, on_host: bool) -> Iterator[HostPort]:
 
 def conflict(ports: Iterable[HostPort], others: Iterable[HostPort]) -> HostPort | None:
     """The first of these ports that is taken by the others; None if all are free."""
-    taken = tuple(others)
+    other_ports = tuple(others)
     for port in ports:
-        for other in taken:
-            if port.conflicts(other):
+        for other_port in other_ports:
+            if port.conflicts(other_port):
                 return port
     return None
 

@@ -77,7 +77,7 @@ class Structure:
 
     sets: tuple[PodSet, ...]
     copies: int = 1
-    separate: bool = False
+    has_separate_pods: bool = False
     """Whether schedulers treat each pod as a separate workload, as for a Deployment."""
     later: tuple[PodSet, ...] = ()
     """Sets whose pods are created once all others run: the submitter of a RayJob."""
@@ -111,11 +111,11 @@ def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
 
     The last one may be smaller.
     """
-    whole, rest = divmod(count, size)
-    if whole:
-        yield size, whole
-    if rest:
-        yield rest, 1
+    full_chunks, remainder = divmod(count, size)
+    if full_chunks:
+        yield size, full_chunks
+    if remainder:
+        yield remainder, 1
 
 
 def _set(name: str, count: int, template: Field, jobs: int = 1, job: Field | None = None) -> PodSet:
@@ -161,7 +161,7 @@ def _with_own_claims(root: Field, pod_set: PodSet) -> PodSet:
 
 
 def _deployment(root: Field) -> Structure:
-    return replace(_replicated(root), separate=True)
+    return replace(_replicated(root), has_separate_pods=True)
 
 
 def _parallelism(spec: Field) -> int:

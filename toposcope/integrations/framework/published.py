@@ -11,7 +11,7 @@ from toposcope.kube.discovery import Kind
 from toposcope.kube.errors import ApiError, RefusedError
 
 MANAGER: Final = "toposcope-controller"
-_LONGEST_MESSAGE: Final = 1024
+_MAX_MESSAGE_CHARACTERS: Final = 1024
 """As in the CRD."""
 
 RETRY_SECONDS: Final = 5.0
@@ -24,7 +24,7 @@ _UNTYPED: Final = "failed to create typed patch"
 """kube-apiserver reports fields that the schema lacks as an internal error."""
 
 
-def may_pass(error: ApiError) -> bool:
+def can_pass(error: ApiError) -> bool:
     """Whether the same request may succeed later without any other change."""
     unavailable = error.status >= _SERVER_ERROR and _UNTYPED not in error.message
     return unavailable or error.status in _TRY_AGAIN
@@ -52,7 +52,7 @@ class Published:
     """When a rejected write is retried."""
 
     @property
-    def in_sync(self) -> bool:
+    def is_in_sync(self) -> bool:
         """Whether the resource has the levels of its ClusterTopology."""
         return not self.reason
 
@@ -62,7 +62,7 @@ class Published:
         if self.retry_at is None:
             return self.message
         when = f"; next try at {self.retry_at:%H:%M:%S} UTC"
-        return self.message[: _LONGEST_MESSAGE - len(when)] + when
+        return self.message[: _MAX_MESSAGE_CHARACTERS - len(when)] + when
 
     @property
     def handle(self) -> str:
@@ -114,7 +114,7 @@ class Target:
             kind=self.kind,
             name=self.name,
             reason=reason,
-            message=message[:_LONGEST_MESSAGE],
+            message=message[:_MAX_MESSAGE_CHARACTERS],
             again_in=again_in,
         )
 
@@ -133,7 +133,7 @@ class Target:
         `Waiting` where the same request may succeed later.
         """
         again_in = error.retry_after or None
-        if may_pass(error):
+        if can_pass(error):
             answer = self.not_in_sync("Waiting", error.message, again_in or RETRY_SECONDS)
         else:
             answer = self.not_in_sync("Rejected", error.message, again_in)

@@ -123,7 +123,7 @@ def _is_in(pods: Pods, scope: Expression) -> bool:
         "NotTerminating": not creation.has_deadline,
         "BestEffort": creation.is_best_effort,
         "NotBestEffort": not creation.is_best_effort,
-        "CrossNamespacePodAffinity": creation.crosses_namespaces,
+        "CrossNamespacePodAffinity": creation.has_cross_namespace_terms,
         _PRIORITY_CLASS: scope.holds("", labels),
     }
     return is_in.get(scope.key, False)  # others are of other objects than pods
@@ -131,16 +131,16 @@ def _is_in(pods: Pods, scope: Expression) -> bool:
 
 def _unsaid(quota: _Quota, counted: Iterable[Pods]) -> Iterator[Hold]:
     """The resources that a quota requires containers to set, and that are unset."""
-    wanted = {said for name, said in _TO_BE_SAID.items() if name in quota.hard}
+    wanted = {unset_field for name, unset_field in _TO_BE_SAID.items() if name in quota.hard}
     missing: dict[str, dict[str, None]] = {}
     for pods in counted:
-        for said, container in pods.creation.unset:
-            if said in wanted:
-                missing.setdefault(said, {})[container] = None
+        for unset_field, container in pods.creation.unset:
+            if unset_field in wanted:
+                missing.setdefault(unset_field, {})[container] = None
     if missing:
         parts = []
-        for said, containers in sorted(missing.items()):
-            parts.append(f"{said} for: {','.join(containers)}")
+        for unset_field, containers in sorted(missing.items()):
+            parts.append(f"{unset_field} for: {','.join(containers)}")
         reason = f"failed quota: {quota.name}: must specify {'; '.join(parts)}"
         yield Hold("never", f"the API server rejects its pods: {reason}")
 

@@ -1,7 +1,7 @@
-"""What running pods require of their places: the base of `REQUIRING` in a system's `requiring.py`.
+"""What running pods require of their placement: the base of `REQUIRING` in `requiring.py`.
 
-A scheduler's own object says it, such as the PodGroup that pods name, or the pods say it in their
-annotations. Planning and `explain` compare that with where the pods run.
+The requirement is in a scheduler's own object, such as the PodGroup that pods name, or in the pods'
+annotations. Planning and `explain` compare it with where the pods run.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,8 @@ class ApartFrom:
     """Its value is the group."""
     in_all_namespaces: bool
     among: str = ""
-    """Only pods with the same value of this label, or without it too, are kept out; empty: all."""
+    """Keeps out only pods with the same value of this label, or without the label; empty for all.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,34 +41,34 @@ class RequiredPart:
     """Pods that have to share one domain of a level."""
 
     level: str
-    """The label key of the level, or its domain. Empty: it cannot be read, see `unread`."""
+    """The label key of the level, or its domain; empty if it cannot be read, see `unread`."""
     pods: tuple[ViewedPod, ...]
-    """Those that exist, with a node or without."""
+    """The existing pods, with or without a node."""
     name: str = ""
-    """What an admin calls the part; empty: all pods of the object, or of the gang."""
+    """The name of the part for people; empty for all pods of the object, or of the gang."""
     least: int = 0
-    """How many pods have to exist; 0: unknown."""
+    """How many pods must exist; 0 if unknown."""
     by_value: bool = False
     """Whether a domain is a value of the label alone, as in pod affinity, whatever level it is."""
     apart: ApartFrom | None = None
     places: Mapping[str, str] | None = None
-    """The domain by the name of a node, where no label says it; nodes in no domain are missing."""
+    """The domain of each node by name, if no label has it; nodes in no domain are missing."""
     key: str = ""
-    """What `check` calls the level instead of a label key, where no label says it."""
+    """The level's name in `check` instead of a label key, if no label has it."""
     unread: str = ""
-    """What cannot be read, so that the level is unknown: a kind or an object."""
+    """The kind or object that cannot be read, which makes the level unknown."""
 
 
 @dataclass(frozen=True)
 class RequiringObjects:
-    """The objects that say what pods require, as far as they could be read, and the nodes."""
+    """The objects that set what pods require, as far as they could be read, and the nodes."""
 
     documents: Mapping[tuple[str, str], Mapping[ObjectName, Mapping[str, Any]]] = field(
         default_factory=dict
     )
-    """By API group and kind."""
+    """Objects by API group and kind."""
     forbidden: frozenset[tuple[str, str]] = frozenset()
-    """The kinds that may not be listed."""
+    """The kinds that could not be listed for lack of permission."""
     nodes: Mapping[str, ViewedNode] = field(default_factory=dict)
 
     @staticmethod
@@ -81,18 +82,21 @@ class RequiringObjects:
         for document in documents:
             root = Field(document)
             name = namespace_of(root), name_of(root)
-            by_kind.setdefault(kind_of(document), {})[name] = document
+            of_kind = by_kind.setdefault(kind_of(document), {})
+            of_kind[name] = document
         return RequiringObjects(by_kind, frozenset(forbidden), nodes)
 
     def find(self, kind: Kind, name: ObjectName) -> Field | None:
-        """One object, without findings; None where it is not known."""
-        document = self.documents.get(kind.key, {}).get(name)
+        """One object, without findings; None if unknown."""
+        of_kind = self.documents.get(kind.key, {})
+        document = of_kind.get(name)
         return None if document is None else Field(document)
 
     def every(self, kind: Kind) -> Mapping[str, Mapping[str, Any]]:
         """All objects of a kind without namespaces, by name."""
         named = {}
-        for (_, name), document in self.documents.get(kind.key, {}).items():
+        of_kind = self.documents.get(kind.key, {})
+        for (_, name), document in of_kind.items():
             named[name] = document
         return named
 
@@ -102,9 +106,9 @@ class RequiringObjects:
         pods: PodsByObject,
         read: Callable[[Field, tuple[ViewedPod, ...]], Iterator[RequiredPart]],
     ) -> Iterator[RequiredPart]:
-        """What objects of a kind require of the pods that name them, as `read` reads one.
+        """What objects of a kind require of the pods that name them, by `read` for each.
 
-        Where an object cannot be read, or a field of it, its pods get a part without a level.
+        If an object or one of its fields cannot be read, its pods get a part without a level.
         """
         for name, named in pods.items():
             members = tuple(named)
@@ -124,12 +128,12 @@ class Requiring:
     """What one system's objects and pods require. A system overrides what it has."""
 
     kinds: tuple[Kind, ...] = ()
-    """The objects that say it."""
+    """The kinds of these objects."""
     fields: tuple[str, ...] = ()
-    """What is kept of their `spec`."""
+    """The fields of their `spec` that are kept."""
 
     def is_needed(self, root: Field) -> bool:
-        """Whether an object of these kinds has any part in it; others are not kept."""
+        """Whether an object of these kinds requires anything; others are not kept."""
         del root
         return True
 
@@ -141,7 +145,7 @@ class Requiring:
         yield from ()
 
     def of_pods(self, pods: Sequence[ViewedPod]) -> Iterator[RequiredPart]:
-        """What annotations of the pods of one gang require."""
+        """What annotations on the pods of one gang require."""
         del pods
         yield from ()
 
@@ -154,7 +158,8 @@ def by_object(
     for pod in pods:
         text = name(pod)
         if text:
-            named.setdefault((pod.namespace, text), []).append(pod)
+            key = pod.namespace, text
+            named.setdefault(key, []).append(pod)
     return named
 
 
@@ -166,6 +171,7 @@ def annotated(
     for pod in pods:
         level = pod.annotations.get(annotation)
         if level:
-            groups.setdefault((pod.namespace, group(pod), level), []).append(pod)
+            key = pod.namespace, group(pod), level
+            groups.setdefault(key, []).append(pod)
     for (_, _, level), members in groups.items():
         yield level, tuple(members)

@@ -43,7 +43,7 @@ def runtime_of(spec: Field) -> RuntimeEffect:
             f"RuntimeClass {name} was not read, so the overhead, node selector and tolerations "
             "that it adds are unknown"
         )
-        return RuntimeEffect(overhead, hold=Hold("unclear", reason, may_open_nodes=True))
+        return RuntimeEffect(overhead, hold=Hold("unclear", reason, can_open_nodes=True))
 
     message = f'pod rejected: RuntimeClass "{name}" not found'
     where.error("pods/runtime-class-exists", message, "create it, or name one that exists")

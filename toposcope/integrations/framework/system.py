@@ -43,7 +43,7 @@ class ReadTopologies:
     """What replaces them if they are unknown, and why; empty if these are the system's own and
     complete.
     """
-    served: bool = True
+    is_served: bool = True
     """Whether the cluster serves the kind, as far as is known, so that there can be any."""
     absent: Mapping[str, str] = field(default_factory=dict)
     """Why a topology of this name is not among them, and what to do; the empty name is for all
@@ -57,12 +57,12 @@ class SchedulerProfiles:
 
     enabled: tuple[str, ...]
     default: str
-    topology_aware: bool = True
-    mnnvl: bool = False
+    is_topology_aware: bool = True
+    has_mnnvl: bool = False
     """Whether it puts pods into ComputeDomains."""
     named_topologies: tuple[str, ...] = ()
     """Schedulers whose topologies it does not create, so the binding must name them."""
-    gangs_by_default_scheduler: bool = False
+    has_default_scheduler_gangs: bool = False
     """Whether it creates gangs for default-scheduler."""
 
 
@@ -123,39 +123,39 @@ class ClusterFacts:
 
     def seen_by(self, reads: str) -> "ClusterFacts":
         """The facts for a system that reads one kind of topology resource."""
-        known = self.read.get(reads)
-        if known is None:
+        read_topologies = self.read.get(reads)
+        if read_topologies is None:
             return self
-        return replace(self, topologies=known.by_name, reads=reads)
+        return replace(self, topologies=read_topologies.by_name, reads=reads)
 
     def with_topology(self, option: str, topology: TopologyLevels) -> "ClusterFacts":
         """The facts with one more topology resource, unless the cluster has one of that name."""
-        known = self.read.get(option, ReadTopologies({}))
-        if not known.served:
+        read_topologies = self.read.get(option, ReadTopologies({}))
+        if not read_topologies.is_served:
             return self
-        if known.stand_in:
-            by_name = {**known.by_name, topology.name: topology}
+        if read_topologies.stand_in:
+            by_name = {**read_topologies.by_name, topology.name: topology}
         else:
-            by_name = {topology.name: topology, **known.by_name}
-        more = replace(known, by_name=by_name)
+            by_name = {topology.name: topology, **read_topologies.by_name}
+        more = replace(read_topologies, by_name=by_name)
         return replace(self, read={**self.read, option: more})
 
     @property
     def knows_topologies(self) -> bool:
         """Whether `topologies` are all that exist."""
-        known = self.read.get(self.reads)
-        return known is not None and not known.stand_in
+        read_topologies = self.read.get(self.reads)
+        return read_topologies is not None and not read_topologies.stand_in
 
     def missing(self, name: str) -> str:
         """The fix for a request for a topology of this name that does not exist."""
-        known = self.read.get(self.reads, ReadTopologies({}))
-        why = known.absent.get(name)
+        read_topologies = self.read.get(self.reads, ReadTopologies({}))
+        why = read_topologies.absent.get(name)
         if name and why:
             return why
         close = did_you_mean(name, self.topologies)
         if close:
             return close
-        return known.absent.get("", "")
+        return read_topologies.absent.get("", "")
 
     def occupied(self, pod_label: str, key: str, namespace: str | None = None) -> tuple[str, ...]:
         """The values of the node label `key` where pods with `pod_label` run.

@@ -27,7 +27,7 @@ _KEY: Final = re.compile(
     r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])",
     re.ASCII,
 )
-_MAX_KEY: Final = 316
+_MAX_KEY_CHARACTERS: Final = 316
 _OWNERS: Final = " or ".join(f"{title}'s" for title in LISTING_NODE_LABELS)
 HOSTNAME_LAST: Final = (
     "the kubernetes.io/hostname label can only be used at the lowest level of topology"
@@ -122,7 +122,7 @@ def check_levels(levels: Field, cluster: ClusterFacts, system: str, duplicate: s
 
 
 def _is_key(text: str) -> bool:
-    return len(text) <= _MAX_KEY and _KEY.fullmatch(text) is not None
+    return len(text) <= _MAX_KEY_CHARACTERS and _KEY.fullmatch(text) is not None
 
 
 def check_order(
@@ -134,8 +134,8 @@ def check_order(
     the message.
     """
     for topology in cluster.topologies.values():
-        known = _known_levels(entries, topology)
-        for (_, above), (field, level) in pairwise(known):
+        known_levels = _known_levels(entries, topology)
+        for (_, above), (field, level) in pairwise(known_levels):
             if above.key == HOSTNAME:
                 continue
             if topology.rank(level) < topology.rank(above):

@@ -31,39 +31,39 @@ def schema(system: str, kind: str) -> Any:
     return kinds[kind]
 
 
-def check_fields(field: Field, known: Any, rule: str, version: str) -> None:
-    """Note every field below that `known` does not have.
+def check_fields(field: Field, fields: Any, rule: str, version: str) -> None:
+    """Note every field below that `fields` does not have.
 
-    It is a mistake where it is close to one that is known, else maybe a newer field. `known` is the
-    fields of an object (`*`: of each value of a map), a list with those of the items of a list, or
-    anything else: all is allowed. `version` names whose schema it is.
+    A field close to a known one is a mistake; another one may be newer. `fields` are the fields of
+    an object (`*`: of each value of a map), a list with those of the items of a list, or anything
+    else, which allows all. `version` names whose schema it is.
     """
-    if isinstance(known, list):
+    if isinstance(fields, list):
         if isinstance(field.value, list):
             for item in field.items():
-                check_fields(item, known[0], rule, version)
-    elif isinstance(known, Mapping) and isinstance(field.value, dict):
-        of_others = known.get("*")
+                check_fields(item, fields[0], rule, version)
+    elif isinstance(fields, Mapping) and isinstance(field.value, dict):
+        of_others = fields.get("*")
         for name, value in field.properties():
-            if name in known:
-                check_fields(value, known[name], rule, version)
-            elif "*" in known:
+            if name in fields:
+                check_fields(value, fields[name], rule, version)
+            elif "*" in fields:
                 check_fields(value, of_others, rule, version)
             else:
-                _note_unknown(name, value, known, rule, version)
+                _note_unknown(name, value, fields, rule, version)
 
 
 def _note_unknown(
-    name: str, field: Field, known: Mapping[str, Any], rule: str, version: str
+    name: str, field: Field, fields: Mapping[str, Any], rule: str, version: str
 ) -> None:
     message = f'unknown field "{field.path}"'
     fix = f"{version} has no such field: kubectl rejects it, Helm drops it"
-    close = did_you_mean(name, known)
+    close = did_you_mean(name, fields)
     if isinstance(close, FixSuggestion):
         field.error(rule, message, f"{close} {fix}")
-    elif _OPEN in known:
+    elif _OPEN in fields:
         return
-    elif _STRICT in known:
+    elif _STRICT in fields:
         field.error(rule, message, fix)
     else:
         field.warn(rule, message, fix)

@@ -84,7 +84,7 @@ class Best:
     nodes: int
     resource: str
     free: int
-    whole: bool = True
+    has_whole_gpus: bool = True
     """False if some of the free GPUs are shares that a device plugin offers as GPUs."""
 
 
@@ -134,7 +134,7 @@ class Verdict:
     roomy: int = 0
     """How many domains of the outermost required level have room for it now; 0 without such a
     level."""
-    roomy_exact: bool = True
+    is_roomy_exact: bool = True
     best: Best | None = None
     """The domain that would be chosen; None without such a level."""
     shortage: Shortage | None = None
@@ -144,9 +144,9 @@ class Verdict:
     """Nodes that are not counted."""
     limitation: str = ""
     """Why the scheduler misses a placement that exists; empty if it does not."""
-    on_shares: bool = False
+    is_on_shares: bool = False
     """Whether it fits only on GPUs that are shares of GPUs."""
-    left: int = 0
+    waiting_pods: int = 0
     """How many of its pods would still wait for room if it fits: those that need not start with the
     others.
     """
@@ -171,9 +171,9 @@ class Verdict:
 
     def name(self, domain: Path) -> str:
         """The name of a domain."""
-        known = self.names.get(domain)
-        if known:
-            return known
+        domain_name = self.names.get(domain)
+        if domain_name:
+            return domain_name
         return "/".join(domain) or "the cluster"
 
     def limited(

@@ -248,7 +248,7 @@ def _unbound(claim: _Claim) -> ClaimedVolume:
     annotations = claim.written / "metadata" / "annotations"
     node = (annotations / _SELECTED_NODE).text()
     if node:
-        is_chosen = Expression(NODE_NAME, "In", (node,), field=True)
+        is_chosen = Expression(NODE_NAME, "In", (node,), is_field=True)
         return claim.at(((is_chosen,),))
     if storage_class.makes_volumes:
         return _made_on_demand(claim, storage_class)
@@ -319,8 +319,8 @@ def _is_candidate(volume: Field, claim: _Claim, storage_class: StorageClass) -> 
     if not set(modes).issuperset(claim.access_modes):
         return False
     size = _storage(spec / "capacity")
-    asked = _storage(claim.spec / "resources" / "requests")
-    return size >= asked
+    requested = _storage(claim.spec / "resources" / "requests")
+    return size >= requested
 
 
 def _texts(values: Field) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.grove.api import clique_names, clique_replicas
 from toposcope.integrations.grove.durations import DurationError, seconds_of
 
-_MAX_NAMES: Final = 45
-"""Characters of the names that a pod's name is made of; the rest of its 63 are indices and a random
+_MAX_NAME_CHARACTERS: Final = 45
+"""The limit of the names in a pod's name; the rest of its 63 characters are indices and a random
 suffix.
 """
 _EXPLICIT: Final = "CliqueStartupTypeExplicit"
@@ -52,7 +52,7 @@ def check_parts(root: Field, *, is_new: bool) -> None:
     for clique, name in zip(cliques, names, strict=True):
         grouped = name in members
         _check_name(clique, "PodCliqueTemplateSpec")
-        _check_clique(clique, grouped=grouped, is_new=is_new)
+        _check_clique(clique, is_in_group=grouped, is_new=is_new)
         if name and not grouped:
             _check_length(root, clique / "name", ("PodClique", name))
     for group in groups:
@@ -137,13 +137,13 @@ def _check_name(part: Field, kind: str) -> None:
 
 def _check_unique(where: Field, fields: Iterable[Field]) -> None:
     """Note duplicate values. Grove reports each of them once, on the list."""
-    seen: set[str] = set()
+    earlier_values: set[str] = set()
     twice: dict[str, Field] = {}
     for field in fields:
         text = field.text() or ""
-        if text in seen:
+        if text in earlier_values:
             twice.setdefault(text, field)
-        seen.add(text)
+        earlier_values.add(text)
     twice.pop("", None)
     if not twice:
         return
@@ -160,20 +160,20 @@ def _check_length(root: Field, field: Field, *parts: tuple[str, str]) -> None:
     for kind, name in (("PodCliqueSet", name_of(root)), *parts):
         length += len(name)
         named.append(f"{kind} '{name}'")
-    if length <= _MAX_NAMES:
+    if length <= _MAX_NAME_CHARACTERS:
         return
 
     *others, last = named
     comma = "," if len(others) > 1 else ""
     text = (
-        f"combined resource name length {length} exceeds {_MAX_NAMES}-character limit "
+        f"combined resource name length {length} exceeds {_MAX_NAME_CHARACTERS}-character limit "
         "required for pod naming. "
         f"Consider shortening: {', '.join(others)}{comma} or {last}"
     )
-    field.error("grove/name-length", text, f"shorten them by {length - _MAX_NAMES}")
+    field.error("grove/name-length", text, f"shorten them by {length - _MAX_NAME_CHARACTERS}")
 
 
-def _check_clique(clique: Field, *, grouped: bool, is_new: bool) -> None:
+def _check_clique(clique: Field, *, is_in_group: bool, is_new: bool) -> None:
     spec = clique / "spec"
     for name in ("roleName", "replicas", "podSpec"):
         required = spec / name
@@ -183,7 +183,7 @@ def _check_clique(clique: Field, *, grouped: bool, is_new: bool) -> None:
     replicas = clique_replicas(spec)
     _check_counts(spec, replicas)
     if spec / "autoScalingConfig":
-        _check_scaling(spec, replicas, grouped=grouped)
+        _check_scaling(spec, replicas, is_in_group=is_in_group)
     _check_env(spec / "podSpec")
     if not is_new:
         return
@@ -221,9 +221,9 @@ def _check_counts(spec: Field, replicas: int) -> None:
     _check_minimum(minimum, least, replicas)
 
 
-def _check_scaling(spec: Field, replicas: int, *, grouped: bool) -> None:
+def _check_scaling(spec: Field, replicas: int, *, is_in_group: bool) -> None:
     scale = spec / "autoScalingConfig"
-    if grouped:
+    if is_in_group:
         text = (
             "AutoScalingConfig is not allowed to be defined for PodClique "
             "that is part of scaling group"
@@ -305,10 +305,10 @@ def _check_order(where: Field, cliques: list[Field], names: list[str]) -> None:
 
 
 def _check_dependency(field: Field, name: str, names: list[str]) -> None:
-    other = field.text() or ""
-    if other == name:
+    dependency = field.text() or ""
+    if dependency == name:
         text = "clique dependency cannot refer to itself"
         field.error("grove/starts-after", text, "remove it")
-    elif other not in names:
+    elif dependency not in names:
         text = "unknown clique names found, all clique dependencies must be defined as cliques"
-        field.error("grove/starts-after", text, did_you_mean(other, names))
+        field.error("grove/starts-after", text, did_you_mean(dependency, names))

@@ -15,7 +15,7 @@ from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.grove.api import clique_names
 
 _DOMAIN: Final = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
-_MAX_DOMAIN: Final = 63
+_MAX_DOMAIN_BYTES: Final = 63
 _ONE_NAME: Final = (
     "all topologyConstraint.topologyName values within a PodCliqueSet must match "
     "in the current implementation"
@@ -147,9 +147,9 @@ class GroveConstraints:
         if not all_exist:  # Grove stops here
             return
 
-        for whole, part in self._nested():
-            if whole and part:
-                _check_order(whole, part, topology, note)
+        for outer, part in self._nested():
+            if outer and part:
+                _check_order(outer, part, topology, note)
 
     def _nested(self) -> Iterator[tuple[TopologyConstraint, TopologyConstraint]]:
         """The constraints with those inside of them, in the order of Grove's checks."""
@@ -209,7 +209,7 @@ def _check_domains(constraint: TopologyConstraint, topology: TopologyLevels, not
     levels = " ".join(topology.domains)
     for place in (pack_domain, required, constraint.preferred_field):
         domain = place.text()
-        if not domain or not _legal(domain):
+        if not domain or not _is_legal(domain):
             continue
         if topology.by_domain(domain):
             continue
@@ -220,15 +220,15 @@ def _check_domains(constraint: TopologyConstraint, topology: TopologyLevels, not
 
 
 def _check_order(
-    whole: TopologyConstraint, part: TopologyConstraint, topology: TopologyLevels, note: Note
+    outer: TopologyConstraint, part: TopologyConstraint, topology: TopologyLevels, note: Note
 ) -> None:
     """Note parts with a broader level than the whole. Grove reports this on the whole.
 
     Required levels are compared with required ones, preferred with preferred ones.
     """
     pairs = (
-        (whole.field, whole.required, part.required),
-        (whole.preferred_field, whole.preferred, part.preferred),
+        (outer.field, outer.required, part.required),
+        (outer.preferred_field, outer.preferred, part.preferred),
     )
     for field, broad, narrow in pairs:
         above = topology.by_domain(broad)
@@ -238,7 +238,7 @@ def _check_order(
         if topology.rank(above) <= topology.rank(below):
             continue
         message = (
-            f"{whole.owner} topology constraint domain '{broad}' is narrower than "
+            f"{outer.owner} topology constraint domain '{broad}' is narrower than "
             f"{part.owner} topology constraint domain '{narrow}'"
         )
         fix = (
@@ -307,10 +307,10 @@ def _is_misspelt(constraint: TopologyConstraint) -> bool:
 
 def _check_domain(field: Field, topology: TopologyLevels | None, note: Note) -> None:
     domain = field.value
-    if not isinstance(domain, str) or _legal(domain):
+    if not isinstance(domain, str) or _is_legal(domain):
         return
     if _DOMAIN.fullmatch(domain):
-        text = f"may not be more than {_MAX_DOMAIN} bytes"
+        text = f"may not be more than {_MAX_DOMAIN_BYTES} bytes"
     elif domain:
         text = f"{field.path} in body should match '^{_DOMAIN.pattern}$'"
     else:
@@ -319,8 +319,8 @@ def _check_domain(field: Field, topology: TopologyLevels | None, note: Note) -> 
     note(field, "grove/domain-pattern", text, fix)
 
 
-def _legal(domain: str) -> bool:
-    return bool(_DOMAIN.fullmatch(domain)) and len(domain) <= _MAX_DOMAIN
+def _is_legal(domain: str) -> bool:
+    return bool(_DOMAIN.fullmatch(domain)) and len(domain) <= _MAX_DOMAIN_BYTES
 
 
 def _fix(domain: str, topology: TopologyLevels | None) -> str:
@@ -328,8 +328,8 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
         return ""
     by_key = topology.level(domain)
     if by_key:
-        taken = "Grove requires the domain here"
-        return FixSuggestion(f"{taken}: write {by_key.domain!r}", taken)
+        expected = "Grove requires the domain here"
+        return FixSuggestion(f"{expected}: write {by_key.domain!r}", expected)
     return did_you_mean(domain, topology.domains)
 
 

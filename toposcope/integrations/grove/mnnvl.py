@@ -21,7 +21,7 @@ OLDER: Final = "grove.io/auto-mnnvl"
 """The annotation that Grove read through v0.1.0-alpha.8."""
 _OUT: Final = "none"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-_MAX_LABEL: Final = 63
+_MAX_LABEL_CHARACTERS: Final = 63
 _RULE: Final = "grove/mnnvl"
 _CHANNELS: Final = "compute-domain-default-channel.nvidia.com"
 """The class of the claimed device."""
@@ -67,7 +67,7 @@ def _check_group(group: Field, profiles: SchedulerProfiles | None) -> None:
             "chart leaves it off"
         )
         group.warn(_RULE, text, _ENABLE)
-    elif not profiles.mnnvl:
+    elif not profiles.has_mnnvl:
         text = (
             "MNNVL is not enabled in the operator configuration. "
             f"Either enable MNNVL globally or remove the {GROUP} annotation"
@@ -98,7 +98,7 @@ def _by_part(root: Field) -> dict[str, Field]:
 
 def is_group(name: str) -> bool:
     """Whether it can name a group."""
-    return len(name) <= _MAX_LABEL and _LABEL.fullmatch(name) is not None
+    return len(name) <= _MAX_LABEL_CHARACTERS and _LABEL.fullmatch(name) is not None
 
 
 def groups_of(root: Field) -> Mapping[str, str]:

@@ -34,7 +34,7 @@ class _Placement(Placement):
         self, workload: Workload, cluster: ClusterFacts, view: ClusterView
     ) -> Iterator[Finding]:
         """The finding that the scheduler's Topology is missing, or lacks a requested level."""
-        if cluster.reads != PLUGIN.name or not workload.topology or not workload.placeable:
+        if cluster.reads != PLUGIN.name or not workload.topology or not workload.is_placeable:
             return
         read = cluster.read[backend.TOPOLOGIES.option]
         binding = _binding(view, workload.topology)

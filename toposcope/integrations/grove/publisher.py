@@ -136,14 +136,14 @@ class GrovePublisher:
             if answer.is_named:
                 named.append(of)
 
-        found = _Found(
+        existing = _Found(
             target=target,
             topology=topology,
             binding=binding,
             obstacle=usual.obstacle,
             note=queues.note,
         )
-        return self._keep(found, levels, named)
+        return self._keep(existing, levels, named)
 
     def _usual(self, topology: Topology, binding: Document | None) -> _Named:
         """Whether the binding names the Topology of the usual backend."""
@@ -153,10 +153,10 @@ class GrovePublisher:
         served = existing is not None or self._served_target(USUAL, topology.name) is not None
         if topology_reference.is_listed(topology, USUAL):
             is_named = topology_reference.should_name_listed(
-                topology, USUAL, existing, served=served
+                topology, USUAL, existing, is_served=served
             )
         else:
-            is_named = topology_reference.should_name(topology, binding, existing, served=served)
+            is_named = topology_reference.should_name(topology, binding, existing, is_served=served)
         if is_named:
             return _Named(is_named=True)
         return _Named(obstacle=existing, is_missing=not served)
@@ -169,7 +169,7 @@ class GrovePublisher:
         existing = find(self._client, target.path) if target else None
         if topology_reference.is_listed(topology, QUEUES):
             is_named = topology_reference.should_name_listed(
-                topology, QUEUES, existing, served=target is not None
+                topology, QUEUES, existing, is_served=target is not None
             )
             return _Named(is_named=is_named)
         if topology.binding_schedulers is not None or existing is None:
@@ -187,49 +187,49 @@ class GrovePublisher:
         return None
 
     def _keep(
-        self, found: _Found, levels: Sequence[Level], named: Sequence[NamedBackend]
+        self, existing: _Found, levels: Sequence[Level], named: Sequence[NamedBackend]
     ) -> Published:
         """Give the binding these levels, and let it name only the Topologies of these backends."""
-        target, binding = found.target, found.binding
-        body = topology_reference.body_of(target, found.topology, levels, binding, named=named)
+        target, binding = existing.target, existing.binding
+        body = topology_reference.body_of(target, existing.topology, levels, binding, named=named)
         if binding is not None and topology_reference.matches(binding, body):
-            waiting = self._clear(found, None)
-            return waiting or self._in_sync(found, binding)
+            waiting = self._clear(existing, None)
+            return waiting or self._in_sync(existing, binding)
         try:
-            return self._write(found, body)
+            return self._write(existing, body)
         except ApiError as error:
             return _refused(target, error, named)
 
-    def _in_sync(self, found: _Found, binding: Document) -> Published:
+    def _in_sync(self, existing: _Found, binding: Document) -> Published:
         """The result for a correct binding; `Waiting` while Grove reports a different Topology."""
-        target = found.target
+        target = existing.target
         drift = topology_reference.reported_drift(binding)
         if topology_reference.is_named_by_others(binding):
-            return target.in_sync(drift or found.note)
+            return target.in_sync(drift or existing.note)
         if drift:
             return target.not_in_sync("Waiting", drift, self._patience.again_in(target.name))
         self._patience.over(target.name)
-        return target.in_sync(found.note)
+        return target.in_sync(existing.note)
 
-    def _write(self, found: _Found, body: Document) -> Published:
-        waiting = self._clear(found, body)
+    def _write(self, existing: _Found, body: Document) -> Published:
+        waiting = self._clear(existing, body)
         if waiting:
             return waiting
-        if found.binding is None:
-            objects.create_by_apply(self._client, found.target, body)
+        if existing.binding is None:
+            objects.create_by_apply(self._client, existing.target, body)
         else:
-            self._client.call(apply(found.target.path, body, MANAGER, force=True))
-        return found.target.in_sync(found.note)
+            self._client.call(apply(existing.target.path, body, MANAGER, force=True))
+        return existing.target.in_sync(existing.note)
 
-    def _clear(self, found: _Found, body: Document | None) -> Published | None:
+    def _clear(self, existing: _Found, body: Document | None) -> Published | None:
         """Make way for the Topology that Grove creates from the binding.
 
         Returns what is still in its way. `body` is what is about to be written, None if nothing is.
         """
-        target, obstacle = found.target, found.obstacle
-        if obstacle is None or topology_reference.made_from(obstacle, found.binding):
+        target, obstacle = existing.target, existing.obstacle
+        if obstacle is None or topology_reference.made_from(obstacle, existing.binding):
             return None
-        if is_ours(obstacle, found.topology):
+        if is_ours(obstacle, existing.topology):
             return self._remove_ours(target, obstacle, body)
         if topology_reference.made_by_grove(obstacle, target.name):
             text = (

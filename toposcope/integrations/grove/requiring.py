@@ -84,7 +84,7 @@ def _of_cliques(
 
 
 def _required(place: Field) -> str:
-    """The label key of the level; empty: it requires none."""
+    """The label key of the level; empty if it requires none."""
     return (place / "topologyConstraint" / "packConstraint" / "required").text() or ""
 
 

@@ -57,19 +57,19 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
     return SchedulerProfiles(
         enabled=tuple(enabled),
         default=(scheduler / "defaultProfileName").text() or KUBE_SCHEDULER,
-        topology_aware=topology_aware.value is True,
-        mnnvl=mnnvl.value is True,
+        is_topology_aware=topology_aware.value is True,
+        has_mnnvl=mnnvl.value is True,
         named_topologies=tuple(named_topologies),
-        gangs_by_default_scheduler=makes_gangs,
+        has_default_scheduler_gangs=makes_gangs,
     )
 
 
 def check_schedulers(
-    root: Field, profiles: SchedulerProfiles | None, *, constrained: bool, submitted: bool
+    root: Field, profiles: SchedulerProfiles | None, *, has_constraint: bool, is_submitted: bool
 ) -> str:
     """The scheduler of all pods; empty if Grove's default decides and is unknown.
 
-    `profiles` are those of Grove's operator, None if unknown. `submitted` if the set is new or
+    `profiles` are those of Grove's operator, None if unknown. `is_submitted` if the set is new or
     changes.
     """
     cliques = list((root / "spec" / "template" / "cliques").items())
@@ -83,15 +83,15 @@ def check_schedulers(
     different = set(names)
     if len(different) > 1:
         _note_several(fields, names, default)
-    elif not _check_profile(fields[0], name, profiles, constrained=constrained):
+    elif not _check_profile(fields[0], name, profiles, has_constraint=has_constraint):
         return ""
-    _check_for_scheduler(root, name, submitted=submitted)
+    _check_for_scheduler(root, name, is_submitted=is_submitted)
     return name
 
 
-def _check_for_scheduler(root: Field, name: str, *, submitted: bool) -> None:
+def _check_for_scheduler(root: Field, name: str, *, is_submitted: bool) -> None:
     """Note what this scheduler requires."""
-    if name == backend.SCHEDULER and submitted:
+    if name == backend.SCHEDULER and is_submitted:
         cliques = list((root / "spec" / "template" / "cliques").items())
         _check_queue(root, cliques)
     if name == kueue_backend.SCHEDULER:
@@ -111,21 +111,21 @@ def _note_several(fields: list[Field], names: list[str], default: str) -> None:
 
 
 def _check_profile(
-    field: Field, name: str, profiles: SchedulerProfiles | None, *, constrained: bool
+    field: Field, name: str, profiles: SchedulerProfiles | None, *, has_constraint: bool
 ) -> bool:
     """Note a scheduler that is not enabled or ignores constraints. Returns whether it is known."""
     if name not in (profiles or _CHARTS).enabled:
-        may_be = profiles is None and name in _may_be_enabled(constrained=constrained)
-        _check_disabled(field, name, certain=not may_be)
+        may_be = profiles is None and name in _may_be_enabled(has_constraint=has_constraint)
+        _check_disabled(field, name, is_certain=not may_be)
         return True
-    if constrained:
+    if has_constraint:
         return _check_constrained(field, name, profiles)
     return True
 
 
-def _may_be_enabled(*, constrained: bool) -> tuple[str, ...]:
+def _may_be_enabled(*, has_constraint: bool) -> tuple[str, ...]:
     """Whether the operator may have a profile for this backend, though the charts have none."""
-    if constrained:
+    if has_constraint:
         return (kueue_backend.SCHEDULER,)
     return (kueue_backend.SCHEDULER, *_REFUSING)
 
@@ -150,7 +150,7 @@ def _warn_of_no_constraint(field: Field, profiles: SchedulerProfiles | None) -> 
         f"{KUBE_SCHEDULER} ignores topology constraints: Grove accepts it, and the pods are "
         "placed anywhere"
     )
-    if profiles and profiles.gangs_by_default_scheduler:
+    if profiles and profiles.has_default_scheduler_gangs:
         text = (
             f"{KUBE_SCHEDULER} ignores topology constraints through v0.1.0-alpha.12; later "
             "releases of Grove create gangs for it, which keep only required levels"
@@ -172,8 +172,8 @@ def _warn_of_reference(field: Field, name: str) -> None:
     field.warn("grove/scheduler-binding", text, fix)
 
 
-def _check_disabled(field: Field, name: str, *, certain: bool) -> None:
-    if certain:
+def _check_disabled(field: Field, name: str, *, is_certain: bool) -> None:
+    if is_certain:
         text = (
             "schedulerName must be an enabled scheduler backend; "
             "this scheduler is not enabled in OperatorConfiguration"

@@ -70,13 +70,13 @@ def _check_templates(field: Field) -> set[str]:
 
 
 def _check_entries(sharer: _Sharer, templates: Collection[str]) -> None:
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for entry in sharer.field.items():
         field = entry / "name"
         name = field.text()
         if name is None:
             field.error(_RULE, "reference name is required", "name a ResourceClaimTemplate")
-        elif name in seen:
+        elif name in earlier_names:
             field.error(_RULE, f'Duplicate value: "{name}"', "remove one")
         namespace = entry / "namespace"
         if namespace.text() and name in templates:
@@ -85,7 +85,7 @@ def _check_entries(sharer: _Sharer, templates: Collection[str]) -> None:
         _check_scope(entry / "scope")
         if sharer.has_filter:
             _check_filter(entry / "filter", sharer)
-        seen.add(name or "")
+        earlier_names.add(name or "")
 
 
 def _check_scope(scope: Field) -> None:
@@ -104,11 +104,11 @@ def _check_filter(chosen: Field, sharer: _Sharer) -> None:
     if not (cliques or groups):
         text = "filter must specify at least one childCliqueNames or childScalingGroupNames entry"
         chosen.error(_RULE, text, "name one, or remove the filter")
-    for fields, known in ((cliques, sharer.cliques), (groups, sharer.groups)):
+    for fields, allowed_names in ((cliques, sharer.cliques), (groups, sharer.groups)):
         for field in fields:
             name = field.text() or ""
-            if name not in known:
-                field.error(_RULE, f'Not found: "{name}"', did_you_mean(name, known))
+            if name not in allowed_names:
+                field.error(_RULE, f'Not found: "{name}"', did_you_mean(name, allowed_names))
 
 
 def shared_claims(root: Field) -> Mapping[str, tuple[ClaimRef, ...]]:

@@ -141,12 +141,12 @@ def _path(levels: Sequence[Level]) -> str:
 
 def _older(topology: formats.TopologyLevels) -> formats.TopologyLevels:
     """The topology, if Grove v0.1.0-alpha.4 to alpha.8 would accept it. Raises ExportError."""
-    known = ", ".join(OLDER_DOMAINS)
+    domains = ", ".join(OLDER_DOMAINS)
     problems = []
     for level in formats.exportable(topology).levels:
         if level.domain not in OLDER_DOMAINS:
             problem = (
-                f"level {level.domain!r}: Grove before v0.1.0-alpha.9 has only {known}; upgrade "
+                f"level {level.domain!r}: Grove before v0.1.0-alpha.9 has only {domains}; upgrade "
                 "Grove, or drop the level with --without"
             )
             problems.append(problem)

@@ -98,7 +98,7 @@ def is_listed(topology: Topology, of: NamedBackend) -> bool:
 
 
 def should_name_listed(
-    topology: Topology, of: NamedBackend, existing: Mapping[str, Any] | None, *, served: bool
+    topology: Topology, of: NamedBackend, existing: Mapping[str, Any] | None, *, is_served: bool
 ) -> bool:
     """Whether the binding names the Topology of a backend that the spec lists.
 
@@ -106,7 +106,7 @@ def should_name_listed(
     published is named as long as it exists, unless Grove created it.
     """
     if topology.mode(of.topologies.option) == "Auto":
-        return served or existing is not None
+        return is_served or existing is not None
     return existing is not None and not made_by_grove(existing, topology.name)
 
 
@@ -115,12 +115,12 @@ def should_name(
     binding: Mapping[str, Any] | None,
     existing: Mapping[str, Any] | None,
     *,
-    served: bool,
+    is_served: bool,
 ) -> bool:
     """Whether the binding should name the Topology of its name, now `existing`.
 
     The binding is None if it is not created yet. Not for bindings in which others have named a
-    Topology. `served` is whether the API server has the Topology's kind.
+    Topology. `is_served` is whether the API server has the Topology's kind.
     """
     named = binding is not None and names_topology(binding)
     mode = topology.publish.get(backend.TOPOLOGIES.option)
@@ -129,7 +129,7 @@ def should_name(
     if existing is None:
         # Ours will be created again, unless Never; and without its kind Grove does not start with
         # anything else.
-        return named and not (never and served)
+        return named and not (never and is_served)
     if is_ours(existing, topology):
         return not never
     # Somebody else's that came later needs the entry as well; Grove's own does not.

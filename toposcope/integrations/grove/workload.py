@@ -64,44 +64,46 @@ _SCALED: Final = (
 )
 
 
-def pod_gangs(whole: Group, least: Mapping[str, int], pods: Mapping[str, int]) -> Iterator[Group]:
+def pod_gangs(
+    pod_clique_set: Group, least: Mapping[str, int], pods: Mapping[str, int]
+) -> Iterator[Group]:
     """The gangs of a set, each of which starts together; the first one is the base.
 
     `least` is `minAvailable` of scaling groups, `pods` that of cliques, by name of group.
     """
     base = []
     scaled = []
-    for below in whole.groups:
+    for below in pod_clique_set.groups:
         group = _started(below, pods)
         least_copies = least.get(group.name, group.copies)
         first = min(least_copies, group.copies)
         base.append(replace(group, copies=first))
 
-        copies = (group.copies - first) * whole.copies
+        copies = (group.copies - first) * pod_clique_set.copies
         if not copies:
             continue
         further = replace(group, copies=copies)
         if not (group.required or group.preferred):
             further = replace(
                 further,
-                required=whole.required,
-                preferred=whole.preferred,
+                required=pod_clique_set.required,
+                preferred=pod_clique_set.preferred,
             )
         scaled.append(further)
 
     base.sort(key=_name)
-    yield replace(whole, groups=tuple(base))
+    yield replace(pod_clique_set, groups=tuple(base))
     yield from scaled
 
 
-def notes_of(whole: Group, gangs: Sequence[Group]) -> Iterator[str]:
+def notes_of(pod_clique_set: Group, gangs: Sequence[Group]) -> Iterator[str]:
     """The notes of `check` on a set whose parts do not all start together."""
     minimum = count_of_pods(gangs)
-    total = count_of_pods([whole])
+    total = count_of_pods([pod_clique_set])
     if minimum < total:
         yield starts_with(backend.TITLE, minimum, total)
-    if len(gangs) > 1 and whole.required:
-        yield _SCALED.format(whole.required.domain)
+    if len(gangs) > 1 and pod_clique_set.required:
+        yield _SCALED.format(pod_clique_set.required.domain)
 
 
 def _started(group: Group, pods: Mapping[str, int]) -> Group:
@@ -166,7 +168,7 @@ class _Set:
         return self._cluster.levels_first
 
     @property
-    def constrained(self) -> bool:
+    def is_constrained(self) -> bool:
         """Whether any part of it has a constraint."""
         return any(True for _ in self.constraints)
 
@@ -183,7 +185,7 @@ class _Set:
             constraints.check_levels(self.topology, note)
 
         operator = self._cluster.profiles
-        if operator and not operator.topology_aware:
+        if operator and not operator.is_topology_aware:
             fix = "enable it in Grove's chart: config.topologyAwareScheduling.enabled: true"
             for constraint in constraints:
                 note(constraint.field, "grove/disabled", _DISABLED, fix)
@@ -217,14 +219,14 @@ class _Set:
         return check_schedulers(
             root,
             self._cluster.profiles,
-            constrained=self.constrained,
-            submitted=before is None or is_change(root, before),
+            has_constraint=self.is_constrained,
+            is_submitted=before is None or is_change(root, before),
         )
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
-    known = schema("grove", POD_CLIQUE_SETS.kind)
-    check_fields(root, known, "grove/field", "Grove v0.1.0-alpha.12")
+    set_schema = schema("grove", POD_CLIQUE_SETS.kind)
+    check_fields(root, set_schema, "grove/field", "Grove v0.1.0-alpha.12")
     clique_set = _Set(root, cluster, before)
     clique_set.check_constraints()
     scheduler = clique_set.check_rest()
@@ -232,13 +234,13 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     group = _tree(root, clique_set, scheduler)
 
     rules = {finding.rule for finding in root.findings}
-    unplaced = _why_unplaced(clique_set, scheduler, rules, redundant=redundant)
+    unplaced = _why_unplaced(clique_set, scheduler, rules, has_redundant_level=redundant)
     workload = Workload(
         system="Grove",
         handle=handle_of(root),
         groups=(group,),
         topology=clique_set.topology_name,
-        placeable=unplaced is None,
+        is_placeable=unplaced is None,
         notes=unplaced or (),
     )
     if scheduler == backend.SCHEDULER and "grove/hierarchy" not in rules:
@@ -247,14 +249,14 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 
 def _why_unplaced(
-    clique_set: _Set, scheduler: str, rules: Collection[str], *, redundant: bool
+    clique_set: _Set, scheduler: str, rules: Collection[str], *, has_redundant_level: bool
 ) -> tuple[str, ...] | None:
     """Why a set cannot be placed, as notes; None if it can."""
     if not _LEVEL_RULES.isdisjoint(rules):
         return clique_set.levels_first
-    if clique_set.constrained and scheduler == KUBE_SCHEDULER:
+    if clique_set.is_constrained and scheduler == KUBE_SCHEDULER:
         return (_NOT_KEPT,)
-    if redundant:
+    if has_redundant_level:
         return (_NEVER_PLACED,)
     if scheduler not in _FOLLOWED:
         return (f"{scheduler} places its pods by its own rules, so room is not checked",)
@@ -266,7 +268,7 @@ def _with_gangs(root: Field, workload: Workload, group: Group) -> Workload:
     template = root / "spec" / "template"
     gangs = _gangs_of(template, group)
     notes = workload.notes
-    if workload.placeable:
+    if workload.is_placeable:
         notes = tuple(notes_of(group, gangs))
     priority = (template / "priorityClassName").text() or ""
     queue = queue_of(root)
@@ -278,7 +280,7 @@ def _with_gangs(root: Field, workload: Workload, group: Group) -> Workload:
         least=gangs[:1],
         queue=str(queue.value) if queue else "",
         queue_field=queue.path if queue else "",
-        preemptible=backend.PREEMPTIBLE.get(priority, True),
+        is_preemptible=backend.PREEMPTIBLE.get(priority, True),
     )
 
 
@@ -358,8 +360,8 @@ def _tree(root: Field, clique_set: _Set, scheduler: str) -> Group:
 
     name = name_of(root, POD_CLIQUE_SETS.kind)
     replicas = root / "spec" / "replicas"
-    whole = Group(name, groups=tuple(below), copies=replicas.number(1))
-    return _constrained(whole, constraints.top, topology)
+    set_group = Group(name, groups=tuple(below), copies=replicas.number(1))
+    return _constrained(set_group, constraints.top, topology)
 
 
 def _pods_of_clique(name: str, clique: Field, scheduler: str) -> Pods:

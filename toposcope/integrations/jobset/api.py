@@ -49,7 +49,7 @@ def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRe
     for place in (root, *jobs):
         annotation = place / "metadata" / "annotations" / EXCLUSIVE
         exclusive.append((annotation, True))
-    yield from requests_at(exclusive, any_label=True)
+    yield from requests_at(exclusive, accepts_any_label=True)
     places = Annotated(root, jobs=tuple(jobs), pods=tuple(pods))
     yield from read_annotations(places)
 
@@ -62,5 +62,5 @@ JOBSETS: Final = WatchedKind(
     ("v1", "v1alpha2"),
     {**ANNOTATIONS, "spec": {"replicatedJobs": [{"template": _JOB}]}},
     requests,
-    finished=frozenset({"Completed", "Failed"}),
+    finished_conditions=frozenset({"Completed", "Failed"}),
 )

@@ -75,7 +75,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         handle_of(root),
         groups,
         levels=tuple(tree.levels),
-        placeable=tree.placeable,
+        is_placeable=tree.placeable,
         unknown="" if tree.placeable else next(reversed(tree.notes)),
         notes=tuple(tree.notes) if tree.placeable else (),
         holders=tuple(tree.holders),

@@ -24,7 +24,7 @@ from toposcope.integrations.framework.packing import (
 from toposcope.integrations.framework.placement import PodsBeside
 
 VERSION: Final = "KAI 0.17"
-LOOKS: Final = 5_000_000
+MAX_NODE_LOOKS: Final = 5_000_000
 """The allocation gives up after looking at this many nodes."""
 _SCORES: Final = 10
 _NO_ROOM: Final = 1000.0
@@ -42,7 +42,7 @@ class NodeLeaf:
     None if it lacks one, and so is not in the topology.
     """
     free: Mapping[str, int]
-    cpu_only: bool
+    is_cpu_only: bool
     usable: Callable[[Pods], bool]
     """Whether node selector, affinity, tolerations and the node's state let pods onto it."""
 
@@ -126,14 +126,14 @@ class _Offers:
     wanted: Mapping[int, int]
     """By column, without `pods`."""
     count: int
-    alike: bool
+    counts_pods: bool
     """Whether pods are counted, rather than what they request."""
 
     def fits(self, domain: Path) -> bool:
         """Whether the domain seems to have room for the group."""
         if domain not in self.sums:
             return not self.wanted
-        if self.alike:
+        if self.counts_pods:
             return self.sums[domain].pods >= self.count
         return self.ratio(domain) <= 1
 
@@ -176,7 +176,7 @@ class _Offers:
                 why = "narrower"
             return Unplaced(group, why, fits=0, wanted=self.count, domain=self.common)
 
-        if self.alike and _requests_differ(group):
+        if self.counts_pods and _requests_differ(group):
             why = "largest"
         fits = self.sums[domain].pods
         return Unplaced(group, why, fits, wanted=self.count, domain=domain)
@@ -198,7 +198,7 @@ class Allocator:
 
     levels: Sequence[Level]
     leaves: Sequence[NodeLeaf]
-    looks: int = LOOKS
+    looks: int = MAX_NODE_LOOKS
     beside: PodsBeside | None = None
     """The rules between its pods; None if they have none."""
     assignments: list[NodeAssignment] = field(default_factory=list)
@@ -329,20 +329,20 @@ class Allocator:
         candidates = [number for number in nodes if usable[number]]
         candidates.sort(key=self._order(pods, scores))
 
-        left = count
+        unplaced = count
         if self.beside:
             return self._fill_by_rules(group, pods, count, candidates)
         for number in candidates:
             room = times_if_not_overcommitted(self._free[number], amounts)
-            placed = min(left, room)
+            placed = min(unplaced, room)
             if placed:
                 self._take(number, amounts, placed)
                 assignment = NodeAssignment(group, pods, number, placed)
                 self.assignments.append(assignment)
-                left -= placed
-            if not left:
+                unplaced -= placed
+            if not unplaced:
                 break
-        return count - left
+        return count - unplaced
 
     def _fill_by_rules(
         self, group: Group, pods: Pods, count: int, candidates: Sequence[int]
@@ -402,7 +402,7 @@ class Allocator:
             free = 0
             for i in scarce:
                 free += self._free[number][i]
-            is_last = not (wants_gpu or self.leaves[number].cpu_only)
+            is_last = not (wants_gpu or self.leaves[number].is_cpu_only)
             return -scores.get(number, 0), is_last, free
 
         return key
@@ -516,7 +516,7 @@ class Allocator:
             sums=table.sums,
             wanted=wanted,
             count=total.get(PODS, 0),
-            alike=_requests_alike(group),
+            counts_pods=_requests_alike(group),
         )
 
     def _table(self, group: Group, common: Path, *, narrowest: int) -> _Table:
@@ -561,7 +561,8 @@ class Allocator:
         self.looks -= count
         if self.looks < 0:
             raise AllocationTooLargeError(
-                f"KAI's allocation was not computed to its end: more than {LOOKS} looks at nodes"
+                f"KAI's allocation was not computed to its end: more than "
+                f"{MAX_NODE_LOOKS} looks at nodes"
             )
 
 

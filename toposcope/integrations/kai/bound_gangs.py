@@ -59,7 +59,7 @@ def _bound_gang(explained: WaitingWorkload, workload: Workload) -> _BoundGang | 
 
 def _group_of_equal_pods(workload: Workload) -> Group | None:
     """The group of a KAI workload that consists of one group of identical pods."""
-    if workload.system != _SYSTEM or not workload.placeable:
+    if workload.system != _SYSTEM or not workload.is_placeable:
         return None
     if len(workload.groups) != 1:
         return None
@@ -91,25 +91,25 @@ def _domain(explained: WaitingWorkload, name: str, upper: tuple[Level, ...]) -> 
 
 def _step(explained: WaitingWorkload, gang: _BoundGang) -> CheckStep:
     placed = len(explained.placed)
-    left = len(explained.waiting)
-    total = placed + left
+    pending = len(explained.waiting)
+    total = placed + pending
     inside = []
     for name in explained.cluster_nodes:
         if _domain(explained, name, gang.upper) == gang.domain:
             inside.append(name)
 
-    waiting = replace(_of_size(gang.group, left), preferred=None)
+    waiting = replace(_of_size(gang.group, pending), preferred=None)
     others = replace(gang.workload, groups=(waiting,), gang=None)
     verdict = explained.verdict_within(others, inside)
     level = gang.upper[-1].domain
     where = f"{level} {gang.domain[-1]}"
     if verdict is None or verdict.kind == "fits":
         return passed(
-            f"{where}, which holds {placed} of its {total} pods, has room for the other {left}"
+            f"{where}, which holds {placed} of its {total} pods, has room for the other {pending}"
         )
 
     return failed(
-        f"{placed} of its {total} pods are in {where}; KAI places the other {left} only there, "
+        f"{placed} of its {total} pods are in {where}; KAI places the other {pending} only there, "
         "and there is no room",
         explained.answer(verdict),
         *explained.advice(verdict),
@@ -137,8 +137,8 @@ def _one_by_one(explained: WaitingWorkload, workload: Workload) -> Iterator[str]
 
 def _way_out(explained: WaitingWorkload, workload: Workload, total: int) -> Iterator[str]:
     """How to make all of its pods start together, if they would fit."""
-    whole = _of_size(workload.groups[0], total)
-    anew = replace(workload, groups=(whole,), gang=True)
+    full_gang = _of_size(workload.groups[0], total)
+    anew = replace(workload, groups=(full_gang,), gang=True)
     verdict = explained.verdict(anew)
     if verdict is None or verdict.kind != "fits":
         return

@@ -53,7 +53,7 @@ class KaiConstraints:
         return next(iter(self._topologies), None)
 
     @property
-    def placeable(self) -> bool:
+    def is_placeable(self) -> bool:
         """Whether all constraints are valid and on one topology: placement uses one hierarchy."""
         return len(self._topologies) <= 1 and not self._invalid
 
@@ -62,7 +62,7 @@ class KaiConstraints:
         """Why it is not placeable."""
         if self._invalid:
             return self.cluster.levels_first
-        if self.placeable:
+        if self.is_placeable:
             return ()
         names = ", ".join(self._topologies)
         note = f"the constraints use several topologies ({names}), so room is not checked"
@@ -73,17 +73,17 @@ class KaiConstraints:
         written: WrittenConstraint,
         above: KaiConstraint = NONE,
         *,
-        dropped_without_level: bool = False,
+        is_dropped_without_level: bool = False,
     ) -> KaiConstraint:
         """Read a constraint; `above` is that of the group around it.
 
         A topology without levels is an error of the scheduler's, except where the grouper drops it
-        (`dropped_without_level`).
+        (`is_dropped_without_level`).
         """
         name = written.topology.text()
         placements = [level for level in (written.required, written.preferred) if level.text()]
         if not placements:
-            if name and dropped_without_level:
+            if name and is_dropped_without_level:
                 _warn_of_no_level(written.topology)
             elif name:
                 self._refuse_no_level(written)
@@ -143,9 +143,9 @@ def _warn_of_no_level(topology: Field) -> None:
     topology.warn("kai/no-level", text, "name a level, or remove the topology")
 
 
-def _warn_of_no_topology(topology: Field, level: Field, known: Collection[str]) -> None:
+def _warn_of_no_topology(topology: Field, level: Field, topology_names: Collection[str]) -> None:
     fix = f"set {topology.path}"
-    suggestion = did_you_mean("", known)
+    suggestion = did_you_mean("", topology_names)
     if suggestion:
         fix += f"; {suggestion}"
     level.warn("kai/no-topology", "a level without a topology has no effect", fix)

@@ -55,9 +55,9 @@ def offered_shares(node: OfferedNode, share: GpuShare, pods: Sequence[ViewedPod]
     groups = _groups_on(node, pods)
     idle = node.free.get(ALLOCATABLE_GPUS, 0) + _reserved(pods) - len(groups)
     rooms = [max(memory - used, 0) // need for used in groups.values()]
-    whole = max(memory // need, 1)
-    rooms += [whole] * max(idle, 0)
-    empty = [whole] * node.total.get(ALLOCATABLE_GPUS, 0)
+    pods_on_empty_gpu = max(memory // need, 1)
+    rooms += [pods_on_empty_gpu] * max(idle, 0)
+    empty = [pods_on_empty_gpu] * node.total.get(ALLOCATABLE_GPUS, 0)
     return OfferedShares(_taken(rooms, share.devices), _taken(empty, share.devices))
 
 
@@ -109,7 +109,7 @@ def _groups_on(node: OfferedNode, pods: Sequence[ViewedPod]) -> dict[str, int]:
     Pods that share and that have no group yet have their GPUs to themselves.
     """
     memory = _memory_of(node)
-    taken: dict[str, int] = {}
+    memory_by_group: dict[str, int] = {}
     for pod in pods:
         share = share_of(pod.annotations)
         if share is None:
@@ -118,8 +118,8 @@ def _groups_on(node: OfferedNode, pods: Sequence[ViewedPod]) -> dict[str, int]:
         if not groups:
             groups = [f"{pod.namespace}/{pod.name} {number}" for number in range(share.devices)]
         for group in groups:
-            taken[group] = taken.get(group, 0) + _mib_of(share, memory)
-    return taken
+            memory_by_group[group] = memory_by_group.get(group, 0) + _mib_of(share, memory)
+    return memory_by_group
 
 
 def _groups_of(pod: ViewedPod) -> list[str]:

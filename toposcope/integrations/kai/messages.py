@@ -95,12 +95,12 @@ def meaning_of_no_room(text: str) -> str:
     """What KAI's message about room means and what to do; empty if it is not about room."""
     sentences = [_missing_pods(text), _no_domain(text)]
     is_room = _is_about_room(text)
-    for known in _PODS:
-        match = known.pattern.search(text)
+    for pattern in _PODS:
+        match = pattern.pattern.search(text)
         if match:
-            meaning = known.words.format(*match.groups())
-            if known.advice and is_room:
-                meaning += f": {known.advice}"
+            meaning = pattern.words.format(*match.groups())
+            if pattern.advice and is_room:
+                meaning += f": {pattern.advice}"
             sentences.append(meaning)
     sentences.append(_nodes(text))
     return "; ".join(filter(None, sentences))
@@ -152,11 +152,11 @@ def _no_domain(text: str) -> str:
     if requirement is None:
         return ""
 
-    whole = _WHOLE.search(text)
-    if whole:
+    match = _WHOLE.search(text)
+    if match:
         group = _group_of(requirement[3])
         return (
-            f"{whole[1]} has too little room for {group} on any of its nodes (KAI counts each pod "
+            f"{match[1]} has too little room for {group} on any of its nodes (KAI counts each pod "
             "as the largest): free nodes, or request fewer pods"
         )
     level = requirement[2] or f"topology {requirement[1]}"

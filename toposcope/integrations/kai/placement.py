@@ -222,7 +222,7 @@ def leaf_of(node: OfferedNode, levels: Sequence[Level], *, emptied: bool) -> Nod
     return NodeLeaf(
         path=_path_of(node, levels),
         free=free,
-        cpu_only=not node.total.get(ALLOCATABLE_GPUS),
+        is_cpu_only=not node.total.get(ALLOCATABLE_GPUS),
         usable=_usable(node, closed=is_closed, emptied=emptied),
     )
 
@@ -325,11 +325,11 @@ def _partly_bound(group: Group, domain: Path | None, bound: int, wanted: int) ->
     if group.required and domain:
         level = group.required.domain
         where = f"in {level} {domain[-1]}, where the first pod goes"
-    left = wanted - bound
-    waits = plural(left, "waits", "wait")
+    unbound = wanted - bound
+    waits = plural(unbound, "waits", "wait")
     return (
         f"{VERSION} starts the pods of {group.name} one by one: it binds {bound} of {wanted} "
-        f"{where}, and the other {left} {waits}"
+        f"{where}, and the other {unbound} {waits}"
     )
 
 
@@ -368,16 +368,16 @@ def in_queue(verdict: Verdict, question: PlacementQuestion) -> Verdict:
         workload.queue,
         wanted,
         question.own,
-        preemptible=workload.preemptible,
+        preemptible=workload.is_preemptible,
     )
     if over is None or verdict.kind == "never":
         return verdict
     most = _shown(over.resource, over.most)
     used = _shown(over.resource, over.used)
-    asked = _shown(over.resource, over.wanted)
+    requested = _shown(over.resource, over.wanted)
     limitation = (
         f"KAI's queue {over.queue} has a {over.what} of {most}, "
-        f"{used} of it allocated, and this requests {asked}"
+        f"{used} of it allocated, and this requests {requested}"
     )
     if over.what == "quota":
         limitation += "; preemptible workloads may go beyond it"

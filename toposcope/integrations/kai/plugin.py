@@ -25,7 +25,7 @@ PLUGIN: Final = Plugin(
     published=(TOPOLOGIES,),
     leaves_out_incomplete_nodes=True,
     decisive=(QUEUES,),
-    gang_marks=(GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True),),
+    gang_marks=(GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, is_annotation=True),),
     pod_metadata=("kai.scheduler/", GROUP_OF, GPU_FRACTION, GPU_MEMORY, GPU_GROUP),
     placing_annotations=(GROUP_OF,),
     # Source: KAI 0.17.0 (PodGroup, which it makes of OSMO's, Run:ai's and Dynamo's workloads too)

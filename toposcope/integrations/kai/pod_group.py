@@ -98,12 +98,12 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         handle_of(root),
         (group,),
         constraints.topology,
-        placeable=constraints.placeable and not tree.unknown,
+        is_placeable=constraints.is_placeable and not tree.unknown,
         notes=tuple(notes),
         gang=tree.gang,
         queue=queue.text() or "",
         queue_field=queue.path,
-        preemptible=_is_preemptible(spec),
+        is_preemptible=_is_preemptible(spec),
     )
     return Reading(workload)
 

@@ -97,9 +97,9 @@ def missing(cluster: ClusterFacts, named: NamedQueue) -> Finding | None:
     queues = _queues(cluster)
     if queues is None:
         return None
-    name, seen = queue, {""}
-    while name not in seen:
-        seen.add(name)
+    name, visited = queue, {""}
+    while name not in visited:
+        visited.add(name)
         if name not in queues:
             fix = did_you_mean(queue, queues)
             if name != queue:
@@ -116,8 +116,8 @@ def not_a_leaf(cluster: ClusterFacts, named: NamedQueue) -> Finding | None:
     if not queue:
         return None
     children = []
-    for name, other in (_queues(cluster) or {}).items():
-        if _parent(other) == queue:
+    for name, other_queue in (_queues(cluster) or {}).items():
+        if _parent(other_queue) == queue:
             children.append(name)
     if not children:
         return None
@@ -139,9 +139,9 @@ def excess(
     if not preemptible:
         bounds.append(_QUOTA)
     queues = _queues(cluster) or {}
-    seen: set[str] = set()
-    while queue in queues and queue not in seen:
-        seen.add(queue)
+    visited: set[str] = set()
+    while queue in queues and queue not in visited:
+        visited.add(queue)
         for bound in bounds:
             over = _excess(queues[queue], bound, wanted, own)
             if over is not None:
@@ -158,16 +158,16 @@ def _excess(
     used = amounts_of(queue / "status" / bound.counted)
     for name, unit in _UNITS.items():
         most = _number(resources / name / bound.what) * unit
-        asked = _total(wanted, name)
+        requested = _total(wanted, name)
         held = max(_total(used, name) - _total(own, name), 0)
-        if asked and most >= 0 and held + asked > most:
+        if requested and most >= 0 and held + requested > most:
             return QueueExcess(
                 queue=name_of(queue),
                 what=bound.what,
                 resource=ALLOCATABLE_GPUS if name == "gpu" else name,
                 most=most,
                 used=held,
-                wanted=asked,
+                wanted=requested,
             )
     return None
 

@@ -66,7 +66,7 @@ def _of_group(root: Field, pods: tuple[ViewedPod, ...]) -> Iterator[RequiredPart
 
 
 def _required(place: Field) -> str:
-    """The level; empty: it requires none."""
+    """The level; empty if it requires none."""
     constraint = place / "topologyConstraint"
     if not (constraint / "topology").text():
         return ""
@@ -74,7 +74,7 @@ def _required(place: Field) -> str:
 
 
 def _around(sub_group: str, parents: Mapping[str, str]) -> set[str]:
-    """A sub-group and all that hold it; sub-groups that hold each other end somewhere."""
+    """A sub-group and all around it. Ends at a cycle."""
     around: set[str] = set()
     while sub_group in parents and sub_group not in around:
         around.add(sub_group)

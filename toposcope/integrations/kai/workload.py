@@ -98,12 +98,12 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         handle_of(root),
         (group,),
         constraints.topology,
-        placeable=constraints.placeable,
+        is_placeable=constraints.is_placeable,
         notes=(*constraints.notes, *tree.notes),
         gang=tree.gang,
         queue=queue.name,
         queue_field=queue.field,
-        preemptible=is_preemptible(metadata, priority, kind_of(root.value)[1]),
+        is_preemptible=is_preemptible(metadata, priority, kind_of(root.value)[1]),
     )
     return Reading(workload)
 
@@ -214,15 +214,15 @@ class _Tree:
 
     def _one_by_one(self, above: KaiConstraint) -> tuple[Pods, ...]:
         """The pods that start together; all of them if none do."""
-        whole = [pods for pods in self._structure.whole if pods.count]
-        total = sum(pods.count for pods in whole)
+        all_pods = [pods for pods in self._structure.whole if pods.count]
+        total = sum(pods.count for pods in all_pods)
         minimum = 0
         if self._kind == gang_size.JOB:
             minimum = gang_size.minimum_of(self._own, total)
         self.gang = total <= 1 or minimum > 0
         if not self.gang:
             self._check_no_gang(above, total)
-        return self._some(whole, minimum or total)
+        return self._some(all_pods, minimum or total)
 
     def _check_no_gang(self, above: KaiConstraint, total: int) -> None:
         """Warn about a level for pods that start one by one."""
@@ -233,13 +233,13 @@ class _Tree:
         constraint = self._annotation_of(above)
         gang_size.warn_of_no_gang(self._root, self._kind, constraint, total)
 
-    def _some(self, whole: Sequence[Pods], minimum: int) -> tuple[Pods, ...]:
+    def _some(self, all_pods: Sequence[Pods], minimum: int) -> tuple[Pods, ...]:
         """The first pods, as many as start together."""
-        total = sum(pods.count for pods in whole)
+        total = sum(pods.count for pods in all_pods)
         if minimum < total:
             self.notes.append(gang_size.starts_with(minimum, total))
         some: list[Pods] = []
-        for pods in whole:
+        for pods in all_pods:
             count = min(pods.count, minimum)
             minimum -= count
             if count:
@@ -270,7 +270,7 @@ class _Tree:
         job = pod_set.job or pod_set.template
         annotations = job / "metadata" / "annotations"
         written = _written(f"sub-group {pod_set.name}", annotations)
-        own = self._constraints.read(written, above, dropped_without_level=True)
+        own = self._constraints.read(written, above, is_dropped_without_level=True)
         total = pod_set.pods.count
         minimum = gang_size.minimum_of(annotations, total)
         if not minimum:
@@ -323,7 +323,7 @@ class _Tree:
             return Group(pod_set.name, (pod_set.pods,))
 
         written = _written(f"sub-group {pod_set.name}", annotations)
-        own = self._constraints.read(written, above, dropped_without_level=True)
+        own = self._constraints.read(written, above, is_dropped_without_level=True)
         minimum = self._ray_minimum(pod_set)
         if minimum < pod_set.count:
             self.notes.append(f"{pod_set.name}: {gang_size.starts_with(minimum, pod_set.count)}")
@@ -375,28 +375,28 @@ class _Tree:
         workers = total - 1
         self._check_leader_first(above, workers=workers)
         leader = Group("leader", (structure.sets[0].some(1),))
-        rest = structure.sets[-1]
-        whole = [leader]
+        last_set = structure.sets[-1]
+        leader_and_workers = [leader]
         if workers:
-            whole.append(Group("workers", (rest.some(workers),)))
+            leader_and_workers.append(Group("workers", (last_set.some(workers),)))
 
         policy = sub_group_policy(self._root)
-        size = self._sub_group_size(policy, rest, total)
-        segment = self._segment(rest.annotations, size)
+        size = self._sub_group_size(policy, last_set, total)
+        segment = self._segment(last_set.annotations, size)
         if segment is None or not size:
-            return tuple(whole)
+            return tuple(leader_and_workers)
 
         leader_excluded = (policy / "subGroupPolicyType").text() == LEADER_EXCLUDED
         if leader_excluded and workers % size:
-            field = rest.annotations / api.SEGMENT_SIZE or policy
+            field = last_set.annotations / api.SEGMENT_SIZE or policy
             _refuse_leader_excluded(field, total, size)
-            return tuple(whole)
+            return tuple(leader_and_workers)
 
         own = self._constraints.read(segment, above)
         groups: list[Group] = []
         if leader_excluded:
             groups.append(leader)
-        for pods, times in sub_groups(structure, size, leader_excluded=leader_excluded):
+        for pods, times in sub_groups(structure, size, is_leader_excluded=leader_excluded):
             groups.append(_segment(own, pods, times))
         return tuple(groups)
 
@@ -475,7 +475,7 @@ class _Tree:
                 continue  # a Pod is its own workload
             is_segmented = pod_set.name == segmented
             self._check_group_name(pod_set.annotations / api.GROUP_OF)
-            self._check_wrong_places(pod_set, topology_is_read=is_segmented)
+            self._check_wrong_places(pod_set, is_topology_read=is_segmented)
             if not is_segmented:
                 _check_no_segments(pod_set.annotations)
         if segmented is None:
@@ -499,7 +499,7 @@ class _Tree:
         fix = f'set {api.SKIP_GROUPER}: "true" on the {kind}, or remove this'
         annotation.warn("kai/pod-group-name", text, fix)
 
-    def _check_wrong_places(self, pod_set: PodSet, *, topology_is_read: bool) -> None:
+    def _check_wrong_places(self, pod_set: PodSet, *, is_topology_read: bool) -> None:
         """Warn about a topology on a pod template for kinds that set it elsewhere.
 
         A repetition is harmless.
@@ -513,7 +513,7 @@ class _Tree:
             where = "the Job template"
             read = pod_set.job / "metadata" / "annotations"
         keys = list(api.PLACEMENTS)
-        if not topology_is_read:
+        if not is_topology_read:
             keys.insert(0, api.TOPOLOGY)
         for key in keys:
             annotation = pod_set.annotations / key
@@ -644,7 +644,7 @@ def _in_name_order(own: KaiConstraint, pod_set: PodSet, size: int, minimum: int)
     needed = math.ceil(minimum / size)
     first = sizes[:needed]
     by_name = [first[number] for number in in_name_order(len(first))]
-    for count, alike in groupby(by_name):
+    for count, same_count in groupby(by_name):
         pods = pod_set.some(count)
-        times = len(list(alike))
+        times = len(list(same_count))
         yield _segment(own, (pods,), times)

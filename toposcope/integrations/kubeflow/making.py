@@ -30,14 +30,14 @@ def _job_set(root: Field, cluster: ClusterFacts) -> tuple[Made, ...]:
     if not isinstance(spec, dict):
         return NOTHING
 
-    asked = root / "spec"
-    trainer = asked / "trainer"
+    train_job = root / "spec"
+    trainer = train_job / "trainer"
     policy = runtime / "spec" / "mlPolicy"
     replicated_jobs = Field(spec) / "replicatedJobs"
     for job in replicated_jobs.items():
         if isinstance(job.value, dict):
             _adjust(job, trainer, policy)
-    suspend = asked / "suspend"
+    suspend = train_job / "suspend"
     spec["suspend"] = suspend.flag()
     job_set = {
         "apiVersion": f"{JOBSET[0]}/v1alpha2",
@@ -46,8 +46,8 @@ def _job_set(root: Field, cluster: ClusterFacts) -> tuple[Made, ...]:
         "spec": spec,
     }
     source = name_of(runtime), runtime.value
-    made = Made("JobSet", job_set, is_copied=False, sources=(source,))
-    return (made,)
+    created = Made("JobSet", job_set, is_copied=False, sources=(source,))
+    return (created,)
 
 
 def _runtime_of(root: Field, cluster: ClusterFacts) -> Field | None:
@@ -102,15 +102,15 @@ def _adjust(replicated: Field, trainer: Field, policy: Field) -> None:
 
     is_counted = is_worker if mpi else is_trainer
     if is_counted and trainer / "numNodes":
-        _set_count(job, _nodes(trainer, launches=launches))
+        _set_count(job, _nodes(trainer, has_launcher=launches))
     elif is_trainer and policy:
         _set_count(job, (policy / "numNodes").number(1))
 
 
-def _nodes(trainer: Field, *, launches: bool) -> int:
+def _nodes(trainer: Field, *, has_launcher: bool) -> int:
     """How many pods `numNodes` requests, besides a launcher that is a node."""
     nodes = (trainer / "numNodes").number(1)
-    if launches:
+    if has_launcher:
         return max(nodes - 1, 1)
     return nodes
 

@@ -26,7 +26,7 @@ from toposcope.integrations.framework.level_requests import (
 
 GROUP: Final = "scheduling.k8s.io"
 VERSIONS: Final = ("v1beta1", "v1alpha3", "v1alpha2")
-_DEPTH: Final = 4
+_MAX_TEMPLATE_DEPTH: Final = 4
 """The deepest nesting of a Workload's templates (Kubernetes 1.37: WorkloadMaxTreeDepth)."""
 
 CONSTRAINED: Final = {"schedulingConstraints": {"topology": [{"key": str}]}}
@@ -43,13 +43,13 @@ def keys_of(group: Field) -> Iterator[Field]:
 def constraint_requests(group: Field) -> Iterator[LevelRequest]:
     """The requests of one group, template or `spec.scheduling`. Raises ValueError."""
     required = [(key, True) for key in keys_of(group)]
-    yield from requests_at(required, any_label=True)
+    yield from requests_at(required, accepts_any_label=True)
 
 
 def templates_of(workload: Field) -> Iterator[Field]:
     """All templates of a Workload, including nested ones."""
     level = [workload / "spec"]
-    for _ in range(_DEPTH):
+    for _ in range(_MAX_TEMPLATE_DEPTH):
         composites: list[Field] = []
         for above in level:
             pod_groups = above / "podGroupTemplates"
@@ -70,7 +70,7 @@ def _of_group(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:
 
 
 _TEMPLATES: dict[str, object] = {"podGroupTemplates": [CONSTRAINED]}
-for _ in range(_DEPTH - 1):
+for _ in range(_MAX_TEMPLATE_DEPTH - 1):
     _TEMPLATES = {
         "podGroupTemplates": [CONSTRAINED],
         "compositePodGroupTemplates": [{**CONSTRAINED, **_TEMPLATES}],
@@ -115,12 +115,12 @@ JOBS: Final = WatchedKind(
     ("v1",),
     _JOB,
     _of_job,
-    finished=_FINISHED,
+    finished_conditions=_FINISHED,
     only_with=frozenset({GROUP}),
-    by_annotations=True,
+    needs_annotation_reader=True,
 )
 DEPLOYMENTS: Final = WatchedKind(
-    "apps", "Deployment", "deployments", ("v1",), _FIELDS, requests, by_annotations=True
+    "apps", "Deployment", "deployments", ("v1",), _FIELDS, requests, needs_annotation_reader=True
 )
 STATEFUL_SETS: Final = WatchedKind(
     "apps",
@@ -130,5 +130,5 @@ STATEFUL_SETS: Final = WatchedKind(
     _FIELDS,
     requests,
     derived_from=frozenset({"Pod"}),  # the workers of a group that a Pod leads
-    by_annotations=True,
+    needs_annotation_reader=True,
 )

@@ -98,10 +98,10 @@ def _priority(class_name: str, surroundings: Surroundings) -> Priority:
     return priority_of(Field(spec, surroundings=surroundings)).priority
 
 
-def _refuse_priority(where: Field, group: Field, other: int, wanted: Priority) -> None:
+def _refuse_priority(where: Field, group: Field, pod_priority: int, wanted: Priority) -> None:
     text = (
         "all pods in a single pod group should have the same priority as the pod group's priority, "
-        f"got {other} and {wanted.value}"
+        f"got {pod_priority} and {wanted.value}"
     )
     _, kind = kind_of(group.value)
     where.error(_RULE, text, f"give pods and {kind} the same priorityClassName")

@@ -265,7 +265,7 @@ def _of_one_priority(
     `top` is the group, or the outermost one of a tree.
     """
     needed = 1
-    if workload.placeable:
+    if workload.is_placeable:
         needed = sum(pods.count for pods in pods_in(workload.groups))
     doubt = check_priorities(_priority_class(root), top, kinds, needed)
     if not doubt or workload.doubt:
@@ -320,14 +320,14 @@ def _tree(root: Field, group: Field, cluster: ClusterFacts) -> Workload:
         level=lambda spec: _level(spec, cluster),
         leaf=leaf,
     )
-    whole = tree.group(top)
+    top_group = tree.group(top)
     levels = tree.levels  # after the groups are read: the levels may be unknown, too
     workload = Workload(
         NAME,
         handle_of(root),
-        groups=(whole,),
+        groups=(top_group,),
         levels=levels,
-        placeable=not tree.unknown,
+        is_placeable=not tree.unknown,
         notes=(*tree.notes, *tree.unknown),
         doubt=tree.doubt,
     )
@@ -397,7 +397,7 @@ class _Counted:
     pods: tuple[Pods, ...] = ()
     note: str = ""
     doubt: str = ""
-    one_by_one: bool = False
+    is_one_by_one: bool = False
     """Whether they differ in size and are placed one after the other."""
 
 
@@ -411,7 +411,7 @@ def _gang(
     counted = _counted(members, least, level)
     group = Group(name, counted.pods, required=level)
     certain: tuple[Group, ...] = ()
-    if counted.one_by_one:
+    if counted.is_one_by_one:
         pods = largest(counted.pods)
         certain = (replace(group, pods=(pods,)),)
     workload = _workload(root, group, counted.pods, counted.note)
@@ -459,7 +459,7 @@ def _counted(members: _Members, least: int | None, level: Level | None) -> _Coun
         return _Counted(note=note)
     pods = [replace(kind, count=count) for kind, count in kinds.items()]
     doubt = _BASIC if is_basic else _ONE_BY_ONE
-    return _Counted(tuple(pods), doubt=doubt, one_by_one=not is_basic)
+    return _Counted(tuple(pods), doubt=doubt, is_one_by_one=not is_basic)
 
 
 def _counted_alike(kind: Pods, total: int, least: int | None, *, is_basic: bool) -> _Counted:
@@ -549,6 +549,6 @@ def _workload(root: Field, group: Group, pods: Sequence[Pods], note: str) -> Wor
         handle_of(root),
         (group,),
         levels=levels,
-        placeable=bool(pods),
+        is_placeable=bool(pods),
         notes=notes,
     )

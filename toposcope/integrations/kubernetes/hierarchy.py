@@ -113,7 +113,7 @@ class TreeBuilder:
         self._paths[inner] = None
 
         notes = self.unknown
-        if leaf.placeable:
+        if leaf.is_placeable:
             notes = self.notes
         notes.update(dict.fromkeys(leaf.notes))
         if not self.doubt:
@@ -138,9 +138,7 @@ class TreeBuilder:
             note = f"room is counted for {least} of {present} groups of {name}, its minGroupCount"
             self.notes[note] = None
             return below[:least]
-        self._add_unknown(
-            f"CompositePodGroup {name} needs {least} of its groups, but only {present} are known"
-        )
+        self._add_unknown(f"CompositePodGroup {name} needs {least} of its groups; known: {present}")
         return below
 
 

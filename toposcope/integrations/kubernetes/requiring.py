@@ -23,7 +23,7 @@ from toposcope.integrations.kubernetes.hierarchy import parent_of
 from toposcope.kube.discovery import Kind
 
 _MOST_PARENTS: Final = 4
-"""How deep groups nest (Kubernetes 1.37: WorkloadMaxTreeDepth)."""
+"""The deepest nesting of groups (Kubernetes 1.37: WorkloadMaxTreeDepth)."""
 
 
 class _Kubernetes(Requiring):

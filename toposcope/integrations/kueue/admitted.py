@@ -65,14 +65,14 @@ def nodes_of(
     nodes: Iterable[OfferedNode], flavor: Flavor, levels: Sequence[str]
 ) -> list[OfferedNode]:
     """The nodes with the labels of the flavor and of all levels."""
-    found = []
+    labelled_nodes = []
     for node in nodes:
         labels = node.labels
         if not all(labels.get(key) == value for key, value in flavor.nodes.selector):
             continue
         if all(level in labels for level in levels):
-            found.append(node)
-    return found
+            labelled_nodes.append(node)
+    return labelled_nodes
 
 
 def with_places(
@@ -83,11 +83,11 @@ def with_places(
     Pods without a topology are left out if no pod has one.
     """
     parts: list[OnTopology] = []
-    rest: list[WithoutTopology] = []
+    without_nodes: list[WithoutTopology] = []
     flavors: set[str] = set()
     for copy in copies:
         parts += copy.on_topologies
-        rest += copy.without
+        without_nodes += copy.without
         flavors |= copy.flavors
     if not parts:
         return decision
@@ -96,7 +96,7 @@ def with_places(
     placed: list[_Placing] = []
     for part in parts:
         placed += places.on_topology(part)
-    for pods in rest:
+    for pods in without_nodes:
         placed += places.anywhere(pods)
     notes = [f"Topology {name} {_COARSE}" for name in places.coarse]
     return replace(

@@ -129,7 +129,7 @@ def annotated(places: Annotated) -> Iterator[LevelRequest]:
         layers = (annotations / SLICE_LAYERS).text()
         if layers:
             for level in _layer_levels(layers):
-                yield level_request(level, required=True)
+                yield level_request(level, is_required=True)
 
 
 def _layer_levels(layers: str) -> list[str]:
@@ -161,7 +161,7 @@ WORKLOADS: Final = WatchedKind(
     ("v1", "v1beta2", "v1beta1"),
     {"spec": {"podSets": [{"topologyRequest": _REQUEST}]}},
     requests,
-    finished=frozenset({"Finished"}),
+    finished_conditions=frozenset({"Finished"}),
 )
 
 POD_SET: Final = "pod set"

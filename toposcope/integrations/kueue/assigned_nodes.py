@@ -149,8 +149,8 @@ def _step(ref: Ref, workload: Object, lost: Sequence[_LostDomain]) -> CheckStep:
         happens = _KEEPS
 
     also = []
-    for other in others[:_MOST_NAMES]:
-        also.append(f"also {other.name}: {other.state}")
+    for other_domain in others[:_MOST_NAMES]:
+        also.append(f"also {other_domain.name}: {other_domain.state}")
 
     count = domain.pods
     pods = f"{count} {plural(count, 'pod')} of pod set {domain.pod_set}"

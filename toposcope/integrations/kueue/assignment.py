@@ -30,14 +30,14 @@ class OrderedPods:
     pods: Pods
     level: str | None
     """None if no level is requested."""
-    required: bool = False
+    is_required: bool = False
     slices: tuple[SliceLayer, ...] = ()
     """Broadest first."""
     group: str | None = None
     """Pod sets of one group share a domain: the one with the smaller count, a single pod, is the
     leader.
     """
-    explicit: bool = True
+    is_explicit: bool = True
     """Whether it requests anything about topology.
 
     If False it is placed anyway where each flavor has a topology.
@@ -109,13 +109,13 @@ class _Demand:
 
     count: int
     leaders: int
-    in_slices: bool
+    is_in_slices: bool
     """Whether slices are counted instead of pods."""
 
     def room(self, domain: _Domain) -> int:
         """How many fit in the domain."""
         has_leader = self.leaders > 0
-        if self.in_slices:
+        if self.is_in_slices:
             return domain.slices_with_leader if has_leader else domain.slices
         return domain.pods_with_leader if has_leader else domain.pods
 
@@ -146,7 +146,7 @@ class _Demand:
         """The domains, with one first that can host the leader and leaves enough room in all."""
         if not self.leaders:
             return domains
-        without_leader = _Demand(self.count, leaders=0, in_slices=self.in_slices)
+        without_leader = _Demand(self.count, leaders=0, is_in_slices=self.is_in_slices)
         rooms = [without_leader.room(domain) for domain in domains]
         spare = sum(rooms) - self.count
         for position, domain in enumerate(domains):
@@ -316,15 +316,15 @@ class _Search:
 
     def _first_level(self) -> int:
         """The level at which the search starts; without a level, or in slices, any."""
-        asked = self._workers.level
-        if asked:
-            return self._assigner.levels.index(asked)
+        level = self._workers.level
+        if level:
+            return self._assigner.levels.index(level)
         return 0 if self._workers.slices else self._lowest
 
     def _demand(self) -> _Demand:
         """The whole pod set."""
         slices = self._workers.pods.count // self._slice_size
-        return _Demand(count=slices, leaders=1 if self._leader else 0, in_slices=True)
+        return _Demand(count=slices, leaders=1 if self._leader else 0, is_in_slices=True)
 
     def _parted(self, domains: Iterable[_Domain], size: int) -> list[_Domain]:
         """The domains one level lower that share what these got, in slices of `size`."""
@@ -338,7 +338,7 @@ class _Search:
             share = _Demand(
                 count=domain.pods // size,
                 leaders=domain.leaders,
-                in_slices=size > 1,
+                is_in_slices=size > 1,
             )
             lower += self._minimal(children, share, size)
         return lower
@@ -370,9 +370,9 @@ class _Search:
         domain.pods_with_leader = domain.pods
         if self._leader and times_by_name(free, self._leader.pods.requests):
             domain.leaders = 1
-            rest = dict(free)
-            add_pods(rest, self._leader.pods.requests, -1)
-            domain.pods_with_leader = times_by_name(rest, requests)
+            remaining = dict(free)
+            add_pods(remaining, self._leader.pods.requests, -1)
+            domain.pods_with_leader = times_by_name(remaining, requests)
 
     def _sum(self, domain: _Domain, size: int) -> None:
         """Count what fits in the children, in slices of `size`, with the leader in one of them."""
@@ -402,7 +402,7 @@ class _Search:
         single = self._single(domains, demand)
         if single:
             return _Fit(level, [single])
-        if self._workers.required:
+        if self._workers.is_required:
             return self._unassigned(domains[0].slices)
         if level > 0 and not self._unconstrained:
             return self._fitting(level - 1)
@@ -436,13 +436,13 @@ class _Search:
             demand.take(domain.slices_with_leader, leaders=domain.leaders)
             domains = domains[1:]
 
-        rest = self._sorted(domains)
-        for position, candidate in enumerate(rest):
+        remaining_domains = self._sorted(domains)
+        for position, candidate in enumerate(remaining_domains):
             if demand.count <= 0:
                 break
             domain = candidate
             if best_fit and domain.slices >= demand.count:
-                domain = demand.tightest(rest[position:])
+                domain = demand.tightest(remaining_domains[position:])
             result.append(domain)
             demand.take(domain.slices)
         if demand.count > 0:
@@ -469,7 +469,7 @@ class _Search:
             share = min(demand.room(domain), demand.count)
             domain.leaders = min(domain.leaders, demand.leaders)
             domain.pods = share * size
-            if demand.in_slices:
+            if demand.is_in_slices:
                 domain.slices = share
             result.append(domain)
 

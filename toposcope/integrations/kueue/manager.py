@@ -64,8 +64,8 @@ def _frameworks(configuration: Field) -> set[str]:
 
 def _external(kind: str) -> str:
     """The name of an external framework, `Kind.version.group`, in the form of the others."""
-    name, _, rest = kind.partition(".")
-    _, _, group = rest.partition(".")
+    name, _, version_and_group = kind.partition(".")
+    _, _, group = version_and_group.partition(".")
     return f"{group}/{name.lower()}"
 
 

@@ -117,12 +117,12 @@ def _reported(ref: Ref, document: Object) -> Iterator[SchedulerMessage]:
 
 
 def _conditions(ref: Ref, document: Object) -> Iterator[SchedulerMessage]:
-    found = {}
+    by_type = {}
     for entry in conditions(document):
-        found[entry.type, entry.status] = entry
+        by_type[entry.type, entry.status] = entry
 
     for outcome in _REASONS:
-        reported = found.get(outcome)
+        reported = by_type.get(outcome)
         if reported and reported.message:
             text = str(reported)
             yield SchedulerMessage(ref.handle, text, ref=ref)

@@ -73,9 +73,9 @@ def _also_assigned(workload: WaitingWorkload, domain: AssignedDomain) -> Iterato
         if ref in own:
             continue
         pods = 0
-        for other in assigned_domains(document):
-            if (other.levels, other.values) == (domain.levels, domain.values):
-                pods += other.pods
+        for assigned in assigned_domains(document):
+            if (assigned.levels, assigned.values) == (domain.levels, domain.values):
+                pods += assigned.pods
         if pods:
             yield f"{ref.handle} ({pods} {plural(pods, 'pod')})"
 

@@ -109,7 +109,7 @@ def _decided(
             return verdict.limited("unclear", _NO_NODES)
         return Verdict("fits", _placed(decision))
     stands = verdict.fits and not _is_in_another_flavor(verdict, question, decision)
-    if stands or decision.partly:
+    if stands or decision.is_incomplete:
         return verdict
     return _admitted(verdict, decision)
 
@@ -163,7 +163,7 @@ def _refused(
     verdict: Verdict, question: PlacementQuestion, admission: Admission, decision: Decision
 ) -> Verdict:
     refusal = decision.refusal
-    if decision.no_flavor:
+    if decision.has_no_flavor:
         kind: Kind = "never"
         if _is_possible(admission, question):
             kind = "full"

@@ -37,7 +37,7 @@ PLUGIN: Final = Plugin(
     decisive=READ,
     names_topology=False,  # the flavor does
     gang_marks=(
-        GangMark("Workload", (WORKLOAD_OF,), GangMaker.QUEUE, annotation=True),
+        GangMark("Workload", (WORKLOAD_OF,), GangMaker.QUEUE, is_annotation=True),
         GangMark("Pod", (POD_GROUP,), GangMaker.QUEUE),
     ),
     pod_metadata=("kueue.x-k8s.io/",),

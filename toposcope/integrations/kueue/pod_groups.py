@@ -44,9 +44,9 @@ def group_of(root: Field) -> PodGroupName | None:
 
 def with_members(cluster: ClusterFacts, pods: Iterable[Mapping[str, Any]]) -> ClusterFacts:
     """The facts with these Pods of pod groups; the later of two with one name."""
-    known = cluster.objects.get(MEMBERS, ())
+    documents = cluster.objects.get(MEMBERS, ())
     members: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for document in (*known, *pods):
+    for document in (*documents, *pods):
         root = Field(document)
         identity = namespace_of(root), name_of(root)
         members[identity] = document

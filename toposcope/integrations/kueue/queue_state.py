@@ -81,10 +81,10 @@ def in_cycle(queue: Field, cluster: ClusterFacts) -> Inactive | None:
 
 def of_checks(queue: Field, cluster: ClusterFacts) -> Inactive | None:
     """Whether an admission check of a ClusterQueue is missing or not active."""
-    known = cluster.objects.get(ADMISSION_CHECK.key)
-    if known is None:
+    all_checks = cluster.objects.get(ADMISSION_CHECK.key)
+    if all_checks is None:
         return None
-    checks = {name_of(Field(document)): document for document in known}
+    checks = {name_of(Field(document)): document for document in all_checks}
     for name in checks_of(queue):
         check = checks.get(name)
         if check is None:

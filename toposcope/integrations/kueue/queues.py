@@ -236,7 +236,7 @@ class Queue:
         return any(flavor.topology for flavor in self.flavors)
 
     @property
-    def only_topologies(self) -> bool:
+    def has_only_topologies(self) -> bool:
         """Whether every flavor has a topology.
 
         Then Kueue assigns nodes even to pods without an annotation.
@@ -244,7 +244,7 @@ class Queue:
         return bool(self.flavors) and all(flavor.topology for flavor in self.flavors)
 
 
-def known(cluster: ClusterFacts) -> bool:
+def are_known(cluster: ClusterFacts) -> bool:
     """Whether the queues of the cluster are known."""
     return all(kind.key in cluster.objects for kind in (LOCAL_QUEUE, CLUSTER_QUEUE, FLAVORS))
 
@@ -270,7 +270,7 @@ def _named(root: Field) -> Field:
 
 
 def queue_of(root: Field, cluster: ClusterFacts) -> Queue | None:
-    """The ClusterQueue of the workload, if the queues are `known`. Notes what is wrong with it."""
+    """The ClusterQueue of the workload, if the queues are known. Notes what is wrong with it."""
     named = _named(root)
     name = queue_name(root, cluster)
     queue = _local_queue(named, name, namespace_of(root), cluster)
@@ -653,10 +653,10 @@ def _held_by(workload: Field, key: tuple[str, str], bound: BoundNodes) -> _Holdi
         waiting = domain.pods - pods[domain.values]
         waiting = max(waiting, 0)
 
-        taken = holding.setdefault(domain.values, {})
+        held_here = holding.setdefault(domain.values, {})
         requested = requests.get(pod_set, {})
         for resource, amount in requested.items():
-            taken[resource] = taken.get(resource, 0) + amount * waiting
+            held_here[resource] = held_here.get(resource, 0) + amount * waiting
     return holding
 
 

@@ -39,7 +39,7 @@ _BOOLEANS: Final = frozenset(
 _FALSE: Final = frozenset(["0", "f", "F", "FALSE", "false", "False"])
 """What it reads as false."""
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
-_MAX_NAME: Final = 63
+_MAX_NAME_BYTES: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class PodSetRequest:
     slices: tuple[Slices, ...] = ()
     """Broadest first; inner layers divide outer ones."""
     group: str | None = None
-    explicit: bool = True
+    is_explicit: bool = True
     """Whether it requests anything about topology."""
     is_refused: bool = False
     """Whether no version of Kueue ever admits it."""
@@ -122,7 +122,7 @@ class _Reader:
             preferred=preferred,
             slices=slices,
             group=group,
-            explicit=any(self._at(key) for key in _EXPLICIT),
+            is_explicit=any(self._at(key) for key in _EXPLICIT),
             is_refused=is_refused,
             doubts=tuple(self._doubts),
         )
@@ -333,8 +333,8 @@ class _Reader:
 def _not_a_label_key(key: str) -> str:
     """Kubernetes' error for a label key; empty if it is valid."""
     prefix, slash, name = key.rpartition("/")
-    if len(name) > _MAX_NAME:
-        return f"name part must be no more than {_MAX_NAME} bytes"
+    if len(name) > _MAX_NAME_BYTES:
+        return f"name part must be no more than {_MAX_NAME_BYTES} bytes"
     if not _NAME.fullmatch(name):
         return (
             "name part must consist of alphanumeric characters, '-', '_' or '.', "
@@ -366,15 +366,15 @@ def _grouped(requests: Iterable[PodSetRequest]) -> dict[str, list[PodSetRequest]
     return groups
 
 
-def check_groups(requests: Iterable[PodSetRequest], *, by_webhook: bool) -> None:
+def check_groups(requests: Iterable[PodSetRequest], *, is_checked_by_webhook: bool) -> None:
     """Note what is wrong with the groups that pod sets form, of a leader and its workers.
 
-    `by_webhook`: whether the webhook of the workload's kind rejects other groups.
+    `is_checked_by_webhook`: whether the webhook of the workload's kind rejects other groups.
     """
     for name, members in _grouped(requests).items():
         if len(members) == _PAIR:
             _check_same_nodes(*members)
-        if not by_webhook:
+        if not is_checked_by_webhook:
             continue
         if len(members) == _PAIR:
             _check_pair(name, *members)
@@ -407,30 +407,30 @@ def _note_no_pair(name: str, members: Sequence[PodSetRequest]) -> None:
         _group_name(request).error("kueue/group-pair", text, fix)
 
 
-def _check_pair(name: str, one: PodSetRequest, other: PodSetRequest) -> None:
-    _check_has_leader(one, other)
-    if _keys(one) != _keys(other):
-        _note_level_unlike(name, one, other)
-        _note_level_unlike(name, other, one)
+def _check_pair(name: str, first: PodSetRequest, second: PodSetRequest) -> None:
+    _check_has_leader(first, second)
+    if _keys(first) != _keys(second):
+        _note_level_unlike(name, first, second)
+        _note_level_unlike(name, second, first)
 
 
-def _check_has_leader(one: PodSetRequest, other: PodSetRequest) -> None:
+def _check_has_leader(first: PodSetRequest, second: PodSetRequest) -> None:
     """Note a group in which no pod set is a single pod."""
-    count, other_count = one.pod_set.count, other.pod_set.count
+    count, other_count = first.pod_set.count, second.pod_set.count
     if count == 1 or other_count == 1:
         return
     text = (
         "can only define groups where at least one pod set has only 1 replica, "
         f"got: {count} replica(s) and {other_count} replica(s) in the group"
     )
-    for request in (one, other):
+    for request in (first, second):
         field = _group_name(request)
         field.error("kueue/group-leader", text, "one of the two must be the leader, a single pod")
 
 
-def _check_same_nodes(one: PodSetRequest, other: PodSetRequest) -> None:
+def _check_same_nodes(first: PodSetRequest, second: PodSetRequest) -> None:
     """Note a leader that selects other nodes than its workers."""
-    leader, workers = one.pod_set, other.pod_set
+    leader, workers = first.pod_set, second.pod_set
     if leader.count >= workers.count:
         leader, workers = workers, leader
     if leader.pods.node_filter == workers.pods.node_filter:

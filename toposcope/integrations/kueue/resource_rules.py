@@ -53,7 +53,7 @@ class ResourceRules:
             return kept
 
         counted = dict(kept)
-        made: dict[str, Fraction] = {}
+        outputs: dict[str, Fraction] = {}
         for rule in self.transformations:
             if rule.resource not in kept:
                 continue
@@ -63,8 +63,8 @@ class ResourceRules:
             if rule.multiplied_by in kept:
                 units *= _units(rule.multiplied_by, kept[rule.multiplied_by])
             for output, each in rule.outputs:
-                made[output] = made.get(output, Fraction(0)) + units * each
-        for output, units in made.items():
+                outputs[output] = outputs.get(output, Fraction(0)) + units * each
+        for output, units in outputs.items():
             counted[output] = counted.get(output, 0) + _amount_of(output, max(units, Fraction(0)))
         return counted
 

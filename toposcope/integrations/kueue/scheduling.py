@@ -71,7 +71,7 @@ class _Refusal:
     """Why a workload is not admitted."""
 
     text: str
-    no_flavor: bool = False
+    has_no_flavor: bool = False
     is_certain: bool = True
     """False if something unread may allow it."""
 
@@ -129,13 +129,13 @@ class KueueAdmission:
 
         refusal = trial.lacks_quota(self.copies - copies)
         if refusal:
-            return Decision(refusal, no_flavor=True, notes=notes)
+            return Decision(refusal, has_no_flavor=True, notes=notes)
         if self.queue.blocked_by and not emptied:
-            return Decision(self.queue.blocked_by, no_flavor=True, notes=notes)
+            return Decision(self.queue.blocked_by, has_no_flavor=True, notes=notes)
         decision = Decision(
             notes=(*notes, *dict.fromkeys(trial.notes)),
             has_fewer_pods=bool(trial.notes),
-            partly=copies < self.copies,
+            is_incomplete=copies < self.copies,
         )
         if emptied:
             return decision
@@ -148,7 +148,7 @@ class KueueAdmission:
             text = f"after {copy} of {self.copies} copies: {text}"
         if not refusal.is_certain:
             return Decision(doubt=f"{text}, and {_CONFIGURATION}", notes=self.queue.notes)
-        return Decision(text, no_flavor=refusal.no_flavor, notes=self.queue.notes)
+        return Decision(text, has_no_flavor=refusal.has_no_flavor, notes=self.queue.notes)
 
     def _copies_to_try(self, nodes: int) -> int:
         """At least one, and no more than there is time for."""
@@ -349,7 +349,7 @@ class _Trial:
                 break
 
     def _gets_nodes(self, pod_set: OrderedPods) -> bool:
-        return pod_set.explicit or self._queue.only_topologies
+        return pod_set.is_explicit or self._queue.has_only_topologies
 
     def lacks_quota(self, copies: int) -> str:
         """What further identical copies lack in the queue's only flavor."""
@@ -362,8 +362,8 @@ class _Trial:
             wanted = self._used[pair] + amount * copies
             quota = quotas.get(pair, 0)
             if wanted > quota:
-                left = quota_in_words(pair[1], quota)
-                return self._lacks(pair, wanted, f"{left} left")
+                remaining = quota_in_words(pair[1], quota)
+                return self._lacks(pair, wanted, f"{remaining} left")
         return ""
 
     def _groups(self) -> Iterable[list[int]]:
@@ -437,35 +437,35 @@ class _Trial:
                 if rules.ignores_undeclared:
                     continue
                 text = f"ClusterQueue {self._queue.name} has no quota of {resource}"
-                return _Refusal(text, no_flavor=True, is_certain=rules.is_known)
-            asked = _GroupRequest(
+                return _Refusal(text, has_no_flavor=True, is_certain=rules.is_known)
+            group_request = _GroupRequest(
                 members=members,
                 group=group,
                 amounts=_only(requests, group.resources),
                 first=cycle.tried[members[0]].get(resource, -1) + 1,
             )
-            choice = self._choice(asked, cycle.usage)
+            choice = self._choice(group_request, cycle.usage)
             if isinstance(choice, _Refusal):
                 return choice
             cycle.busy = cycle.busy or choice.busy
-            choices |= dict.fromkeys(asked.amounts, choice)
+            choices |= dict.fromkeys(group_request.amounts, choice)
         return choices
 
     def _choice(
-        self, asked: _GroupRequest, usage: Mapping[FlavorResource, int]
+        self, group_request: _GroupRequest, usage: Mapping[FlavorResource, int]
     ) -> _Choice | _Refusal:
         """The first flavor with quota, or the best of those that may have it later."""
-        flavors = asked.group.flavors
+        flavors = group_request.group.flavors
         best: _FlavorQuota | None = None
         best_mode = _Mode.NEVER
         reasons: list[str] = []
-        number = asked.first
-        for number in range(asked.first, len(flavors)):
-            mismatch = self._mismatch(flavors[number], asked)
+        number = group_request.first
+        for number in range(group_request.first, len(flavors)):
+            mismatch = self._mismatch(flavors[number], group_request)
             if mismatch:
                 reasons.append(mismatch)
                 continue
-            quota = self._quota(flavors[number], asked.amounts, usage)
+            quota = self._quota(flavors[number], group_request.amounts, usage)
             if quota.lacks:
                 reasons.append(quota.lacks)
             if quota.mode < best_mode:
@@ -476,13 +476,13 @@ class _Trial:
         if best is None:
             different = dict.fromkeys(reasons)
             text = ", ".join(different) or "no flavor is left to try"
-            return _Refusal(text, no_flavor=True)
+            return _Refusal(text, has_no_flavor=True)
 
         if number == len(flavors) - 1:
             number = -1
         busy = None
         if best.lacks:
-            busy = _Refusal(best.lacks, no_flavor=True)
+            busy = _Refusal(best.lacks, has_no_flavor=True)
         return _Choice(best.flavor, number, busy)
 
     def _is_final(self, mode: _Mode) -> bool:
@@ -533,25 +533,25 @@ class _Trial:
 
     def _lacks(self, pair: FlavorResource, wanted: int, quota: str) -> str:
         flavor, resource = pair
-        asked = request_in_words(resource, wanted)
+        requested = request_in_words(resource, wanted)
         return (
             f"ClusterQueue {self._queue.name} has a quota of {quota} in flavor {flavor}, "
-            f"{asked} requested"
+            f"{requested} requested"
         )
 
-    def _mismatch(self, flavor: Flavor, asked: _GroupRequest) -> str:
+    def _mismatch(self, flavor: Flavor, group_request: _GroupRequest) -> str:
         """Why Kueue skips the flavor for these pod sets, in its words if it has some."""
-        for member in asked.members:
+        for member in group_request.members:
             pod_set = self._admission.pod_sets[member]
-            mismatch = self._topology_mismatch(flavor, asked.group, pod_set)
+            mismatch = self._topology_mismatch(flavor, group_request.group, pod_set)
             mismatch = mismatch or _node_mismatch(flavor, pod_set)
             if mismatch:
                 return mismatch
         return ""
 
     def _topology_mismatch(self, flavor: Flavor, group: ResourceGroup, pod_set: OrderedPods) -> str:
-        if not pod_set.explicit:
-            if flavor.topology is None or self._queue.only_topologies:
+        if not pod_set.is_explicit:
+            if flavor.topology is None or self._queue.has_only_topologies:
                 return ""
             return f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
         if flavor.topology is None:
@@ -695,7 +695,7 @@ def _is_exhausted(tried: _Tried) -> bool:
 def _most_telling(refusals: Sequence[_Refusal]) -> _Refusal:
     """The most informative refusal: a lack of room before an unsuitable flavor."""
     for refusal in refusals:
-        if not refusal.no_flavor:
+        if not refusal.has_no_flavor:
             return refusal
     return refusals[-1]
 
@@ -705,7 +705,7 @@ def _less_than_a_slice(pod_set: OrderedPods, count: int) -> _Refusal:
         f"{VERSION} would admit pod set {pod_set.pods.name} with {count} pods, "
         "which is less than a slice, so its own API rejects it: raise job-min-parallelism to the "
         "slice size",
-        no_flavor=True,
+        has_no_flavor=True,
     )
 
 
@@ -715,7 +715,7 @@ def _not_one_flavor(pod_set: OrderedPods, flavors: Iterable[Flavor]) -> _Refusal
     if names:
         which = f"several flavors with a topology ({', '.join(sorted(names))})"
     text = f"pod set {pod_set.pods.name} gets {which}, because of what it requests"
-    return _Refusal(text, no_flavor=True)
+    return _Refusal(text, has_no_flavor=True)
 
 
 def _with_topology(flavors: Iterable[Flavor]) -> set[Flavor]:
@@ -770,7 +770,7 @@ def _about(node_filter: NodeFilter, labels: Mapping[str, str]) -> NodeFilter:
             selector.append((key, value))
     terms = []
     for term in node_filter.terms:
-        rules = [rule for rule in term if not rule.field and rule.key in labels]
+        rules = [rule for rule in term if not rule.is_field and rule.key in labels]
         if not rules:
             return NodeFilter(tuple(selector), ())
         terms.append(tuple(rules))

@@ -31,7 +31,7 @@ from toposcope.integrations.kueue.queues import (
     Flavor,
     Queue,
     ResourceGroup,
-    known,
+    are_known,
     own_workloads,
     queue_name,
     queue_of,
@@ -110,7 +110,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     group = grouped(root, structure, cluster)
     structure = group.structure
     queue = queue_name(root, cluster)
-    _check_places(root, structure, queued=bool(queue))
+    _check_places(root, structure, has_queue=bool(queue))
     requests = [annotated(pod_set) for pod_set in structure.sets]
     submitted = _Submitted(root, structure, requests, cluster, group.is_order_known)
     is_refused = bool(queue) and check_submission(root, structure)
@@ -122,7 +122,7 @@ def _checked(submitted: "_Submitted", notes: list[str], *, is_refused: bool) -> 
     """The reading of a submitted workload, with what Kueue may reject or do differently."""
     requests = submitted.requests
     by_webhook = checks_pairs(submitted.root)
-    check_groups(requests, by_webhook=by_webhook)
+    check_groups(requests, is_checked_by_webhook=by_webhook)
     _check_remainders(requests)
 
     doubts: dict[str, None] = {}
@@ -199,7 +199,7 @@ class _Submitted:
         for name, topology in self.cluster.topologies.items():
             topologies[name] = topology.keys
         copies = self.structure.copies
-        if self.structure.separate:
+        if self.structure.has_separate_pods:
             copies = self.structure.sets[0].count
         return KueueAdmission(
             pod_sets=tuple([self._ordered_pods(request) for request in self.requests]),
@@ -214,27 +214,27 @@ class _Submitted:
 
     def _ordered_pods(self, request: PodSetRequest) -> OrderedPods:
         pod_set = request.pod_set
-        count = 1 if self.structure.separate else pod_set.count
+        count = 1 if self.structure.has_separate_pods else pod_set.count
         pods = replace(pod_set.some(count), name=pod_set.name)
         slices = [SliceLayer(layer.level.key, layer.size) for layer in request.slices]
         return OrderedPods(
             pods=pods,
             level=request.level.key if request.level else None,
-            required=request.required is not None,
+            is_required=request.required is not None,
             slices=tuple(slices),
             group=request.group,
-            explicit=request.explicit,
+            is_explicit=request.is_explicit,
             least=_least(self.root, pod_set),
         )
 
-    def workload(self, place: _Place, notes: Iterable[str], *, placeable: bool) -> Workload:
+    def workload(self, place: _Place, notes: Iterable[str], *, is_placeable: bool) -> Workload:
         """All copies on the nodes of a flavor."""
         return Workload(
             "Kueue",
             handle_of(self.root),
             groups=(self._tree(place),),
             topology=place.topology.name if place.topology else None,
-            placeable=placeable,
+            is_placeable=is_placeable,
             notes=tuple(dict.fromkeys(notes)),
         )
 
@@ -245,7 +245,7 @@ class _Submitted:
         for request in self.requests:
             pod_set = _on(place.flavor, request.pod_set)
             requests.append(replace(request, pod_set=pod_set))
-        if self.structure.separate:
+        if self.structure.has_separate_pods:
             single_pods = [_set(request, 1, topology) for request in requests]
             copies = self.structure.sets[0].count
             return Group("pod", groups=tuple(single_pods), copies=copies)
@@ -272,8 +272,8 @@ def _reading(submitted: _Submitted, notes: list[str]) -> Reading:
     """
     root, cluster = submitted.root, submitted.cluster
     queued = bool(queue_name(root, cluster))
-    if not queued or not known(cluster):
-        return _in_any_queue(submitted, notes, queued=queued)
+    if not queued or not are_known(cluster):
+        return _in_any_queue(submitted, notes, has_queue=queued)
     queue = queue_of(root, cluster)
     if queue is not None:
         return _in_queue(submitted, queue, notes)
@@ -281,7 +281,7 @@ def _reading(submitted: _Submitted, notes: list[str]) -> Reading:
         "Kueue",
         handle_of(root),
         groups=(),
-        placeable=False,
+        is_placeable=False,
         notes=(*notes, _QUEUE_FIRST),
     )
     return Reading(no_place)
@@ -291,11 +291,11 @@ def _in_queue(submitted: _Submitted, queue: Queue, notes: list[str]) -> Reading:
     """A workload for each flavor of the queue that it may get."""
     requests = submitted.requests
     places: Sequence[_Place]
-    wants_topology = any(request.explicit for request in requests)
-    if wants_topology or queue.only_topologies:
-        found = _flavors(requests, queue, submitted.cluster, notes)
-        places = found.places
-        placeable = bool(places) or found.are_apart
+    wants_topology = any(request.is_explicit for request in requests)
+    if wants_topology or queue.has_only_topologies:
+        flavors = _flavors(requests, queue, submitted.cluster, notes)
+        places = flavors.places
+        placeable = bool(places) or flavors.are_apart
     else:
         places = _without_topology(queue)
         placeable = True
@@ -304,7 +304,7 @@ def _in_queue(submitted: _Submitted, queue: Queue, notes: list[str]) -> Reading:
     doubt = "; ".join(queue.doubts)
     workloads = []
     for place in places or [_NOWHERE]:
-        workload = submitted.workload(place, notes, placeable=placeable)
+        workload = submitted.workload(place, notes, is_placeable=placeable)
         in_queue = replace(
             workload, admission=admission, doubt=doubt, queue=queue.name, queue_group=api.GROUP
         )
@@ -321,13 +321,13 @@ def _without_topology(queue: Queue) -> list[_Place]:
     return places
 
 
-def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> Reading:
-    """A workload for each topology, where the queue's flavors are not known."""
+def _in_any_queue(submitted: _Submitted, notes: list[str], *, has_queue: bool) -> Reading:
+    """A workload for each topology, if the queue's flavors are unknown."""
     requests = submitted.requests
     places: Sequence[_Place] = _of_any_queue(requests, submitted.cluster, notes)
     are_apart = not places and _have_flavors(requests, submitted.cluster.topologies.values())
     placeable = bool(places) or are_apart or not any(_asked_levels(requests))
-    if queued and placeable:
+    if has_queue and placeable:
         notes.append(FLAVORS_UNKNOWN)
 
     workloads = []
@@ -336,7 +336,7 @@ def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> R
         if place.topology is not None:
             queue = _any_queue(place.flavor, requests)
             admission = submitted.admission(queue)
-        workload = submitted.workload(place, notes, placeable=placeable)
+        workload = submitted.workload(place, notes, is_placeable=placeable)
         doubt = _FLAVORS_APART if are_apart else ""
         workloads.append(replace(workload, admission=admission, doubt=doubt))
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
@@ -345,7 +345,7 @@ def _in_any_queue(submitted: _Submitted, notes: list[str], *, queued: bool) -> R
 def _of_any_queue(
     requests: list[PodSetRequest], cluster: ClusterFacts, notes: list[str]
 ) -> list[_KnownPlace]:
-    """Every topology that has all levels, where the queue is not known."""
+    """Every topology that has all levels, if the queue is unknown."""
     topologies = _candidates(requests, cluster, notes)
     if len(topologies) > 1:
         names = ", ".join(topology.name for topology in topologies)
@@ -407,7 +407,7 @@ def _complete(
     requests: Iterable[PodSetRequest], places: Sequence[_KnownPlace]
 ) -> list[_KnownPlace]:
     """The flavors that have every level. Notes each level that no flavor has."""
-    named = [asked.level for asked in _asked_levels(requests)]
+    named = [requested.level for requested in _asked_levels(requests)]
     for level in named:
         _check_level(level, places)
     return [place for place in places if _has_all(place.topology, named)]
@@ -431,7 +431,7 @@ def _have_flavors(requests: Iterable[PodSetRequest], topologies: Iterable[Topolo
         return False
     choices = list(topologies)
     for request in requests:
-        named = [asked.level for asked in _asked_levels([request])]
+        named = [requested.level for requested in _asked_levels([request])]
         for topology in choices:
             if _has_all(topology, named) and not _disorder(request, topology):
                 break
@@ -482,14 +482,14 @@ def _check_level(level: RequestedLevel, places: Sequence[_KnownPlace]) -> None:
 
 
 def _note_no_topology(requests: list[PodSetRequest], queue: Queue) -> None:
-    """Note that a pod set asks for a topology, and no flavor has one."""
+    """Note that a pod set requests a topology, but no flavor has one."""
     texts = []
     for flavor in queue.flavors:
         texts.append(f'Flavor "{flavor.name}" does not support TopologyAwareScheduling')
     text = ", ".join(texts) or f"ClusterQueue {queue.name} has no flavor"
     fix = f"set spec.topologyName on a flavor of ClusterQueue {queue.name}, or use another queue"
     for request in requests:
-        if request.explicit:
+        if request.is_explicit:
             request.where.error("kueue/flavor-topology", text, fix)
             return
 
@@ -509,15 +509,15 @@ def _workload(root: Field) -> tuple[Structure, list[PodSetRequest]]:
     return Structure(tuple(pod_sets)), requests
 
 
-def _check_places(root: Field, structure: Structure, *, queued: bool) -> None:
+def _check_places(root: Field, structure: Structure, *, has_queue: bool) -> None:
     """Check that there is a queue, and that the annotations are where Kueue reads them."""
     kind = kind_of(root.value)[1]
-    if not queued:
+    if not has_queue:
         _warn_no_queue(root, kind)
     has_template = any(pod_set.template.path for pod_set in structure.sets)
     if has_template:
         _check_own_annotations(root, kind, structure.sets)
-    if structure.separate:
+    if structure.has_separate_pods:
         for pod_set in structure.sets:
             _check_alone(pod_set, kind)
 
@@ -586,7 +586,7 @@ class _AskedLevel:
     """A requested level, of the whole set or of its slices."""
 
     level: RequestedLevel
-    of_slices: bool = False
+    is_of_slices: bool = False
 
 
 def _asked_levels(requests: Iterable[PodSetRequest]) -> Iterator[_AskedLevel]:
@@ -595,26 +595,28 @@ def _asked_levels(requests: Iterable[PodSetRequest]) -> Iterator[_AskedLevel]:
         if request.level:
             yield _AskedLevel(request.level)
         for slices in request.slices:
-            yield _AskedLevel(slices.level, of_slices=True)
+            yield _AskedLevel(slices.level, is_of_slices=True)
 
 
 def _candidates(
     requests: list[PodSetRequest], cluster: ClusterFacts, notes: list[str]
 ) -> list[TopologyLevels]:
     """The topologies that have every requested level, in the right order."""
-    asked = list(_asked_levels(requests))
-    if not asked:
+    requested_levels = list(_asked_levels(requests))
+    if not requested_levels:
         return []
     topologies = list(cluster.topologies.values())
     if not topologies:
         if cluster.knows_topologies:
             text = "there is no Kueue Topology, so no ResourceFlavor can use one"
-            asked[0].level.field.error("kueue/topology-exists", text, cluster.missing(""))
+            requested_levels[0].level.field.error(
+                "kueue/topology-exists", text, cluster.missing("")
+            )
         notes.append("no topology is known, so levels and room are not checked")
         return []
 
-    missing = _check_levels(asked, topologies)
-    named = [level.level for level in asked]
+    missing = _check_levels(requested_levels, topologies)
+    named = [level.level for level in requested_levels]
     complete = []
     for topology in topologies:
         if _has_all(topology, named):
@@ -627,16 +629,18 @@ def _candidates(
     return ordered
 
 
-def _check_levels(asked: Iterable[_AskedLevel], topologies: Sequence[TopologyLevels]) -> bool:
+def _check_levels(
+    requested_levels: Iterable[_AskedLevel], topologies: Sequence[TopologyLevels]
+) -> bool:
     """Note the levels that no topology has. Returns whether there are any."""
     missing = False
-    for named in asked:
+    for named in requested_levels:
         key = named.level.key
         if any(topology.by_key(key) for topology in topologies):
             continue
         missing = True
         text = f"no Topology has the level {key}"
-        if named.of_slices:
+        if named.is_of_slices:
             text += " of the slices"
         named.level.field.error("kueue/level-exists", text, did_you_mean_key(key, topologies))
     return missing

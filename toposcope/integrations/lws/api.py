@@ -38,7 +38,7 @@ def requests(root: Field, read_annotations: ReadAnnotations) -> Iterator[LevelRe
         (annotations / EXCLUSIVE, True),
         (annotations / SUBGROUP_EXCLUSIVE, True),
     ]
-    yield from requests_at(exclusive, any_label=True)
+    yield from requests_at(exclusive, accepts_any_label=True)
 
     pods = root / "spec" / "leaderWorkerTemplate"
     templates = (pods / "leaderTemplate", pods / "workerTemplate")

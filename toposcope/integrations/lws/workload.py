@@ -65,13 +65,13 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     if sub_level and not _can_be_exclusive(sub_level, group_level, size, of_sub_groups):
         sub_level = None
 
-    asked = _Asked(root, structure, group_level, sub_level, size)
+    request = _Asked(root, structure, group_level, sub_level, size)
     occupied = _Occupied(cluster, namespace_of(root))
-    group = _group(asked, occupied)
+    group = _group(request, occupied)
     once_left: tuple[Group, ...] = ()
     if occupied.holders:
         nobody = _Occupied(replace(cluster, exclusive_pods={}), namespace_of(root))
-        once_left = (_group(asked, nobody),)
+        once_left = (_group(request, nobody),)
 
     levels = []
     for level in (group_level, sub_level):
@@ -91,7 +91,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a LeaderWorkerSet asks for."""
+    """The request of a LeaderWorkerSet."""
 
     root: Field
     structure: Structure
@@ -131,7 +131,7 @@ def sub_group_policy(root: Field) -> Field:
 
 
 def sub_groups(
-    structure: Structure, size: int, *, leader_excluded: bool
+    structure: Structure, size: int, *, is_leader_excluded: bool
 ) -> tuple[tuple[tuple[Pods, ...], int], ...]:
     """The sub-groups of one group: their pods, and how many sub-groups are identical.
 
@@ -142,7 +142,7 @@ def sub_groups(
     leader, worker = structure.sets[0], structure.sets[-1]
     remaining = sum(pod_set.count for pod_set in structure.sets) - 1
     groups: list[tuple[tuple[Pods, ...], int]] = []
-    if not leader_excluded:
+    if not is_leader_excluded:
         workers = size if remaining % size == 0 else size - 1
         workers = min(workers, remaining)
         with_leader = [leader.some(1)]
@@ -196,34 +196,36 @@ class _Occupied:
         return tuple(kept)
 
 
-def _group(asked: _Asked, occupied: _Occupied) -> Group:
+def _group(request: _Asked, occupied: _Occupied) -> Group:
     """The group of a set, once for each replica, outside the domains of others."""
-    structure = asked.structure
-    occupied.add(asked.group_level, GROUP_KEY)
-    occupied.add(asked.sub_level, SUBGROUP_KEY)
+    structure = request.structure
+    occupied.add(request.group_level, GROUP_KEY)
+    occupied.add(request.sub_level, SUBGROUP_KEY)
     pods = occupied.kept_off(structure.whole)
     group = Group(
         "group",
         pods,
-        required=asked.group_level,
+        required=request.group_level,
         copies=structure.copies,
-        anti_affinity=GROUP_KEY if asked.group_level else "",
+        anti_affinity=GROUP_KEY if request.group_level else "",
     )
-    if asked.group_level and sum(kind.count for kind in pods) > 1:
+    if request.group_level and sum(kind.count for kind in pods) > 1:
         # Workers get a node selector for the domain of their leader.
         group = replace(group, leader=replace(pods[0], count=1))
-    if asked.sub_level:
-        return _with_sub_groups(group, asked, occupied, asked.sub_level)
+    if request.sub_level:
+        return _with_sub_groups(group, request, occupied, request.sub_level)
     return group
 
 
-def _with_sub_groups(group: Group, asked: _Asked, occupied: _Occupied, sub_level: Level) -> Group:
+def _with_sub_groups(group: Group, request: _Asked, occupied: _Occupied, sub_level: Level) -> Group:
     """The group with its pods in sub-groups that have a domain of `sub_level` each."""
-    structure = asked.structure
-    policy = sub_group_policy(asked.root)
+    structure = request.structure
+    policy = sub_group_policy(request.root)
     leader_excluded = (policy / "subGroupPolicyType").text() == LEADER_EXCLUDED
     below = []
-    for pods, times in sub_groups(structure, asked.sub_group_size, leader_excluded=leader_excluded):
+    for pods, times in sub_groups(
+        structure, request.sub_group_size, is_leader_excluded=leader_excluded
+    ):
         kept = occupied.kept_off(pods)
         sub_group = Group(
             "sub-group",

@@ -31,7 +31,7 @@ SPEEDS: Final = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe", 6
 """The link speed of each PCIe generation, as Linux and NCCL write it."""
 _WORD_BITS: Final = 32
 _WORD_MASK: Final = 0xFFFFFFFF
-_MAX_ATTRIBUTE: Final = 254
+_MAX_ATTRIBUTE_CHARACTERS: Final = 254
 """Characters in an attribute (MAX_STR_LEN of NCCL): masks of some 900 CPUs.
 
 NCCL reads a missing one from sysfs.
@@ -209,7 +209,7 @@ class _Writer:
             cpu = ET.SubElement(self._root, "cpu", numaid=str(numa))
             cpus = self._cpus(numa)
             mask = cpu_mask(cpus) if cpus else None
-            if mask and len(mask) <= _MAX_ATTRIBUTE:
+            if mask and len(mask) <= _MAX_ATTRIBUTE_CHARACTERS:
                 cpu.set("affinity", mask)
             if arch:
                 cpu.set("arch", arch)
@@ -280,9 +280,9 @@ class _Writer:
                 _nvlink(gpu, _HIDDEN_SWITCH, max(counts), _SWITCH_CLASS)
             return
 
-        for other, count in enumerate(counts):
+        for peer, count in enumerate(counts):
             if count:
-                _nvlink(gpu, self._devices[other].pci, count, _GPU_CLASS)
+                _nvlink(gpu, self._devices[peer].pci, count, _GPU_CLASS)
 
 
 def _nvlink(gpu: ET.Element, target: str, count: int, target_class: str) -> None:

@@ -12,4 +12,6 @@ def _pool(levels: TopologyLevels, _options: ExportOptions) -> Mapping[str, Any]:
     return topology.write(levels)
 
 
-FORMATS: Final = (LevelsFormat(name="osmo", variants=(Variant("pool", _pool),), json=True),)
+FORMATS: Final = (
+    LevelsFormat(name="osmo", variants=(Variant("pool", _pool),), has_json_default=True),
+)

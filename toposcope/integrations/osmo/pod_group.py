@@ -24,7 +24,7 @@ class TopologyRequirement:
     field: Field
     key: str
     group: str
-    required: bool
+    is_required: bool
     level: Level | None
     """None if the pool does not have the key, or is unknown."""
 
@@ -53,9 +53,9 @@ class Branch:
     below: dict[str, "Branch"] = field(default_factory=dict)
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         """Whether any task requires it."""
-        return any(requirement.required for requirement in self.requirements)
+        return any(requirement.is_required for requirement in self.requirements)
 
     @property
     def only_child(self) -> "Branch | None":
@@ -108,8 +108,8 @@ def group_of(branch: Branch, name: str) -> Group:
         name,
         pods=tuple(pods),
         groups=tuple(below),
-        required=level if branch.required else None,
-        preferred=None if branch.required else level,
+        required=level if branch.is_required else None,
+        preferred=None if branch.is_required else level,
     )
 
 
@@ -124,9 +124,9 @@ def check_differences(tasks: Field, name: str, root: Branch) -> None:
     for branch, kept in lost(root):
         _warn_of_lost(branch, kept, name)
 
-    for group, other in _collisions(root):
-        paths = f"{'/'.join(group.path)} and {'/'.join(other.path)}"
-        other.requirements[0].field.error(
+    for group, namesake in _collisions(root):
+        paths = f"{'/'.join(group.path)} and {'/'.join(namesake.path)}"
+        namesake.requirements[0].field.error(
             "osmo/group-collision",
             f"groups {paths} both get the name {'-'.join(group.path)!r} in OSMO, which fails with "
             "IndexError or merges them",
@@ -138,11 +138,11 @@ def check_differences(tasks: Field, name: str, root: Branch) -> None:
 
 
 def _check_mixed(branch: Branch) -> None:
-    if len({requirement.required for requirement in branch.requirements}) <= 1:
+    if len({requirement.is_required for requirement in branch.requirements}) <= 1:
         return
 
     first = branch.requirements[0]
-    used = "required" if first.required else "preferred"
+    used = "required" if first.is_required else "preferred"
     first.field.warn(
         "osmo/mixed-requirement",
         f"group {first.group!r} is both required and preferred; "
@@ -155,7 +155,7 @@ def _warn_of_lost(branch: Branch, kept: Branch, name: str) -> None:
     """Note, at the first task that requires the group, that OSMO keeps another group instead."""
     lost_key = branch.requirements[0].key
     kept_key = kept.requirements[0].key
-    required = next(requirement for requirement in branch.requirements if requirement.required)
+    required = next(requirement for requirement in branch.requirements if requirement.is_required)
     required.field.warn(
         "osmo/required-lost",
         f"OSMO drops required {lost_key!r} for tasks of {name!r}: it writes only preferred "
@@ -181,9 +181,9 @@ def lost(root: Branch) -> Iterator[tuple[Branch, Branch]]:
     is cut to its last group in the same way; below a sub-group nothing is lost. Where the last one
     is required it is narrower, and the others follow from it.
     """
-    whole = _chain(root)
-    chains = [whole[1:]]
-    for branch in whole[-1].below.values():
+    root_chain = _chain(root)
+    chains = [root_chain[1:]]
+    for branch in root_chain[-1].below.values():
         chains.append(_chain(branch))
 
     for chain in chains:
@@ -191,10 +191,10 @@ def lost(root: Branch) -> Iterator[tuple[Branch, Branch]]:
             continue
 
         *others, kept = chain
-        if kept.requirements[0].required:
+        if kept.requirements[0].is_required:
             continue
         for branch in others:
-            if branch.required:
+            if branch.is_required:
                 yield branch, kept
 
 
@@ -211,6 +211,6 @@ def _collisions(root: Branch) -> Iterator[tuple[Branch, Branch]]:
     """Different groups that get the same name."""
     by_name: dict[str, Branch] = {}
     for branch in root.walk():
-        other = by_name.setdefault("-".join(branch.path), branch)
-        if other is not branch:
-            yield other, branch
+        namesake = by_name.setdefault("-".join(branch.path), branch)
+        if namesake is not branch:
+            yield namesake, branch

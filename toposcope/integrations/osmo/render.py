@@ -78,11 +78,11 @@ def _missing_as(mark: str) -> Any:
 
 def _joined(pieces: Any) -> dict[str, Any]:
     """The text. Raises an error if it is too long."""
-    taken: list[str] = []
+    parts: list[str] = []
     length = 0
     for piece in pieces:
-        taken.append(piece)
+        parts.append(piece)
         length += len(piece)
         if length > _MOST_CHARACTERS:
             return {"error": f"renders to more than {_MOST_CHARACTERS >> 20} MiB of text"}
-    return {"text": "".join(taken)}
+    return {"text": "".join(parts)}

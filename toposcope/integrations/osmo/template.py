@@ -30,7 +30,7 @@ _AT_RUNTIME: Final = re.compile(
 )
 _MARK: Final = "NO-VALUE-FOR-"
 _MARKED: Final = re.compile(_MARK + r"([A-Za-z0-9_]{1,100})")
-_SECONDS: Final = 10.0
+_RENDER_SECONDS: Final = 10.0
 """How long a template may take, including the start of its process."""
 _RENDER: Final = "toposcope.integrations.osmo.render"
 
@@ -165,11 +165,11 @@ def _rendered(template: str, values: dict[str, Any]) -> dict[str, Any]:
             [sys.executable, "-S", "-c", program],
             input=question.encode(),
             capture_output=True,
-            timeout=_SECONDS,
+            timeout=_RENDER_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"takes longer than {_SECONDS:g} s to render"}
+        return {"error": f"takes longer than {_RENDER_SECONDS:g} s to render"}
     except OSError as error:
         return {"error": f"cannot be rendered: {error.strerror}"}
     try:

@@ -213,11 +213,11 @@ def _check_unique(entries: list[Field]) -> None:
 
 def _repeated(entries: Iterable[Field], name: str) -> Iterator[tuple[Field, str]]:
     """The entries that repeat the value of an earlier one."""
-    seen: set[str] = set()
+    earlier_values: set[str] = set()
     for entry in entries:
         field = entry / name
         value = field.text()
-        if value in seen:
+        if value in earlier_values:
             yield field, value
         if value:
-            seen.add(value)
+            earlier_values.add(value)

@@ -76,14 +76,14 @@ class _Pool:
     """What is known about the pool of a workflow."""
 
     levels: TopologyLevels | None = None
-    stand_in: bool = False
+    is_stand_in: bool = False
     """Whether these are the levels of the cluster's only topology, because the pool's are unknown.
     """
 
     @property
     def configured(self) -> TopologyLevels | None:
         """The pool's own levels, if they are known."""
-        return None if self.stand_in else self.levels
+        return None if self.is_stand_in else self.levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class _Workflow:
 
     def _find_made_topology(self) -> str | None:
         """The name of the Topology that OSMO has created for the pool."""
-        if self._pool.levels and self._pool.stand_in:
+        if self._pool.levels and self._pool.is_stand_in:
             return self._pool.levels.name
         for name in self._cluster.topologies:
             if is_topology_of(name, self._pool_name):
@@ -145,8 +145,8 @@ class _Workflow:
             workload = self._workload(
                 group,
                 tasks,
-                alone=len(groups) == 1,
-                topology_ready=topology_ready,
+                is_only_group=len(groups) == 1,
+                is_topology_ready=topology_ready,
             )
             workloads.append(workload)
 
@@ -195,7 +195,7 @@ class _Workflow:
 
     def _fix_of_missing_topology(self) -> str:
         cluster = self._cluster
-        if cluster.read[cluster.reads].served:
+        if cluster.read[cluster.reads].is_served:
             return "OSMO creates it from the pool's topology_keys: osmo config show POOL NAME"
         return cluster.missing("")
 
@@ -224,17 +224,17 @@ class _Workflow:
         group: _TaskGroup,
         tasks: Sequence[OsmoTask],
         *,
-        alone: bool,
-        topology_ready: bool,
+        is_only_group: bool,
+        is_topology_ready: bool,
     ) -> Workload:
-        """The workload of one group; `alone` if it is the workflow's only group."""
+        """The workload of one group; `is_only_group` if it is the workflow's only group."""
         same_keys = _check_same_keys(group.field, tasks)
-        asks = any(task.requirements for task in tasks)
+        has_requirements = any(task.requirements for task in tasks)
         readable = same_keys and _have_levels(tasks)
         pool = self._pool.levels or TopologyLevels("", ())
         workflow_name = (self._flow / "name").text() or "?"
         handle = f"workflow/{workflow_name}"
-        if not alone:
+        if not is_only_group:
             handle += f", group {group.name}"
 
         if readable:
@@ -243,31 +243,37 @@ class _Workflow:
         else:
             root = tree_of(_without_requirements(tasks), pool)
 
-        placeable = readable and (topology_ready or not asks)
+        is_placeable = readable and (is_topology_ready or not has_requirements)
         workload = Workload(
             "OSMO",
             handle,
             (group_of(root, f"group {group.name}"),),
-            placeable=placeable,
-            notes=self._notes(asks=asks, alone=alone, placeable=placeable),
+            is_placeable=is_placeable,
+            notes=self._notes(
+                has_requirements=has_requirements,
+                is_only_group=is_only_group,
+                is_placeable=is_placeable,
+            ),
             gang=True,
         )
-        if not asks:
+        if not has_requirements:
             return workload
         return replace(workload, topology=self._made_topology, levels=pool.levels)
 
-    def _notes(self, *, asks: bool, alone: bool, placeable: bool) -> tuple[str, ...]:
+    def _notes(
+        self, *, has_requirements: bool, is_only_group: bool, is_placeable: bool
+    ) -> tuple[str, ...]:
         notes = []
         if self._resources:
             notes.append(_ANY_NODES)
-        if self._pool.levels and self._pool.stand_in and asks:
+        if self._pool.levels and self._pool.is_stand_in and has_requirements:
             notes.append(
                 "the pool's keys are unknown, so the levels of topology "
                 f"{self._pool.levels.name!r} are assumed"
             )
-        if not alone:
+        if not is_only_group:
             notes.append(_BY_ITSELF)
-        if not placeable:
+        if not is_placeable:
             notes += self._cluster.levels_first
         missing = without_value(self._flow.value)
         if missing:
@@ -326,7 +332,7 @@ class _Workflow:
             field=entry,
             key=key,
             group=(entry / "group").text() or _DEFAULT,
-            required=kind.value != "preferred",
+            is_required=kind.value != "preferred",
             level=self._level(entry / "key", key, resource),
         )
 
@@ -385,10 +391,10 @@ def _pool(flow: Field, cluster: ClusterFacts) -> _Pool:
         if is_topology_of(topology_name, name):
             made_of_pool.append(topology)
     if len(made_of_pool) == 1:
-        return _Pool(made_of_pool[0], stand_in=True)
+        return _Pool(made_of_pool[0], is_stand_in=True)
     if cluster.knows_topologies:
         return _Pool()
-    return _Pool(cluster.only_topology, stand_in=True)
+    return _Pool(cluster.only_topology, is_stand_in=True)
 
 
 def _pods(name: str, resource: Field) -> Pods:
@@ -416,7 +422,7 @@ def _nodes(resource: Field) -> NodeFilter:
     if not excluded:
         return ANY_NODE
 
-    expression = Expression(NODE_NAME, "NotIn", tuple(excluded), field=True)
+    expression = Expression(NODE_NAME, "NotIn", tuple(excluded), is_field=True)
     return NodeFilter(terms=((expression,),))
 
 

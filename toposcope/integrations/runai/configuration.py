@@ -24,10 +24,10 @@ class _RunaiConfiguration(Configuration):
         if not NETWORK_TOPOLOGY.claims(document):
             return None
         topology = levels_of(document, cluster.domain_of)
-        known = cluster.topologies
-        if topology.name not in known:
-            cluster = replace(cluster, topologies={**known, topology.name: topology})
-        # its scheduler reads what Run:ai makes of it
+        topologies = cluster.topologies
+        if topology.name not in topologies:
+            cluster = replace(cluster, topologies={**topologies, topology.name: topology})
+        # its scheduler reads the Topology that Run:ai creates from it
         return cluster.with_topology(TOPOLOGIES.option, topology)
 
 

@@ -28,7 +28,7 @@ FORMATS: Final = (
     LevelsFormat(
         name="runai",
         variants=(Variant("v2", _write, LEVELS_WITHOUT_NAMES, _missing),),
-        json=True,
+        has_json_default=True,
         flags=(ExportFlag(field="cluster_id", metavar="ID", help="the cluster's id in Run:ai"),),
     ),
 )

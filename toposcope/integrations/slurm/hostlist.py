@@ -12,7 +12,7 @@ from typing import Final
 from toposcope.text import by_numbers
 
 _NUMBERED: Final = re.compile(r"(.*[^0-9])([0-9]{1,9})", re.ASCII)
-_LONGEST: Final = 60_000
+_MAX_NAMES_IN_RANGE: Final = 60_000
 """Names in one range: Slurm's parser accepts 65,536."""
 
 
@@ -47,7 +47,7 @@ def _ranges(numbers: Iterable[str]) -> list[str]:
     runs_by_next: dict[str, list[str]] = {}
     for number in sorted(numbers, key=lambda text: (int(text), len(text))):
         run = runs_by_next.pop(number, None)
-        if run is None or len(run) >= _LONGEST:
+        if run is None or len(run) >= _MAX_NAMES_IN_RANGE:
             run = []
             runs.append(run)
         run.append(number)

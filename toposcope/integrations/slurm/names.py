@@ -15,7 +15,7 @@ from typing import Final
 
 from toposcope.api.levels import Level
 
-MAX_NAME: Final = 64
+MAX_NAME_CHARACTERS: Final = 64
 """Source: topology.conf(5), SwitchName."""
 _HASH_DIGITS: Final = 10
 ROOT: Final = "root"
@@ -26,7 +26,7 @@ Path = tuple[str, ...]
 
 
 class Style(Enum):
-    """What a name is made of. Each style distinguishes more domains than the one before."""
+    """The parts of a name. Each style distinguishes more domains than the one before."""
 
     VALUE = "value"
     """The domain's value: no other domain has it."""
@@ -46,12 +46,12 @@ class NamedLevel:
     domain: str
     key: str
     style: Style = Style.VALUE
-    prefixed: bool = False
+    is_prefixed: bool = False
     """Whether names begin with the level's domain, to differ from the names of nodes."""
 
     def lone(self, value: str, node: str) -> bool:
         """Whether this is the domain of a node that is alone in it and gave it its name."""
-        return not self.prefixed and value == node
+        return not self.is_prefixed and value == node
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ def name_of(path: Path, level: NamedLevel, *, lone: bool) -> str:
     if level.style is Style.VALUE:
         name = path[-1]
 
-    if level.prefixed or lone:
+    if level.is_prefixed or lone:
         name = f"{level.domain}-{name}"
 
-    if level.style is Style.HASH or len(name) > MAX_NAME:
+    if level.style is Style.HASH or len(name) > MAX_NAME_CHARACTERS:
         return _with_hash(name, path)
     return name
 
@@ -90,7 +90,7 @@ def _with_hash(name: str, path: Path) -> str:
     text = "\n".join(path)
     digest = hashlib.sha256(text.encode()).hexdigest()
     suffix = digest[:_HASH_DIGITS]
-    longest = MAX_NAME - len(suffix) - 1
+    longest = MAX_NAME_CHARACTERS - len(suffix) - 1
     beginning = name[:longest]
     return f"{beginning}-{suffix}"
 
@@ -116,44 +116,44 @@ def names_of(domains: Mapping[Path, str | None], levels: Sequence[NamedLevel]) -
 
 
 def named_levels(
-    levels: Sequence[Level], domains: Mapping[Path, str | None], taken: Collection[str]
+    levels: Sequence[Level], domains: Mapping[Path, str | None], used_names: Collection[str]
 ) -> tuple[NamedLevel, ...]:
-    """How to name the domains of each level so that all names are unique and none is in `taken`.
+    """How to name the domains of each level so that all names are unique and unused.
 
-    `taken` are the nodes' names, `domains` is as in `names_of`.
+    `used_names` are the nodes' names, `domains` is as in `names_of`.
     """
     named = [NamedLevel(level.domain, level.key) for level in levels]
     for path, only in domains.items():
         value = path[-1]
-        if value in taken and value != only:
+        if value in used_names and value != only:
             depth = len(path) - 1
-            named[depth] = replace(named[depth], prefixed=True)
+            named[depth] = replace(named[depth], is_prefixed=True)
 
-    steps = _steps(domains, named, taken)
+    steps = _steps(domains, named, used_names)
     while steps:
         for depth, better in steps.items():
             named[depth] = better
-        steps = _steps(domains, named, taken)
+        steps = _steps(domains, named, used_names)
 
     return tuple(named)
 
 
 def _steps(
-    domains: Mapping[Path, str | None], named: Sequence[NamedLevel], taken: Collection[str]
+    domains: Mapping[Path, str | None], named: Sequence[NamedLevel], used_names: Collection[str]
 ) -> dict[int, NamedLevel]:
     """The next style for each level in which two domains have the same name."""
     names = names_of(domains, named)
     uses = Counter(names.values())
     steps = {}
     for path, name in names.items():
-        is_taken = name in taken
+        is_taken = name in used_names
         if uses[name] == 1 and not is_taken:
             continue
 
         depth = len(path) - 1
         level = named[depth]
-        if is_taken and not level.prefixed:
-            steps[depth] = replace(level, prefixed=True)
+        if is_taken and not level.is_prefixed:
+            steps[depth] = replace(level, is_prefixed=True)
         elif level.style in _NEXT:
             style = _NEXT[level.style]
             steps[depth] = replace(level, style=style)

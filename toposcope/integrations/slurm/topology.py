@@ -94,8 +94,8 @@ def tree(levels: Sequence[Level], table: Table) -> SwitchTree:
 
     children = _children(members)
     domains = _domains(members)
-    taken = _node_names(table) | {ROOT}
-    names = names_of(domains, named_levels(inner, domains, taken))
+    used_names = _node_names(table) | {ROOT}
+    names = names_of(domains, named_levels(inner, domains, used_names))
 
     def switch(name: str, path: Path) -> SlurmSwitch:
         below = children.get(path, ())
@@ -213,8 +213,8 @@ def slurm_names(levels: Sequence[Level], table: Table) -> SlurmNames:
     inner = inner_levels(levels, table)
     members, _ = _members(inner, table)
     domains = _domains(members)
-    taken = _node_names(table) | {ROOT}
-    tree = named_levels(inner, domains, taken)
+    used_names = _node_names(table) | {ROOT}
+    tree = named_levels(inner, domains, used_names)
     if not members:
         return SlurmNames(tree)
 
@@ -233,8 +233,8 @@ def _named_block(levels: Sequence[Level], table: Table) -> NamedLevel:
     """How blocks of the last level are named."""
     members, _ = _members(levels, table)
     domains = _with_only_node(members)
-    taken = _node_names(table)
-    named = named_levels(levels, domains, taken)
+    used_names = _node_names(table)
+    named = named_levels(levels, domains, used_names)
     return named[-1]
 
 

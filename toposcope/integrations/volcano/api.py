@@ -46,7 +46,7 @@ def _asked(phase: Field, groups: Iterable[Field]) -> Iterator[LevelRequest]:
             level = TIER.format(tier.value)
         if level:
             required = (constraint / "mode").text() != "soft"
-            yield level_request(level, required=required, any_label=level not in _KNOWN)
+            yield level_request(level, is_required=required, accepts_any_label=level not in _KNOWN)
 
 
 def _of_job(root: Field, _: ReadAnnotations) -> Iterator[LevelRequest]:

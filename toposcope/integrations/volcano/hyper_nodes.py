@@ -38,8 +38,8 @@ HYPER_NODES: Final = PublishedKind(
 )
 Names = frozenset[str]
 _Path = tuple[str, ...]
-_DIGITS: Final = 10
-_LONGEST_PART: Final = 63
+_HASH_DIGITS: Final = 10
+_MAX_PART_CHARACTERS: Final = 63
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -54,8 +54,8 @@ class HyperNode:
     members: tuple[str, ...]
     """Their names, sorted: nodes at the narrowest level, else the HyperNodes below it."""
 
-    def spec(self, *, named: bool, kept: Iterable[str] = ()) -> dict[str, Any]:
-        """The object's spec; with `tierName` (Volcano 1.14) if `named`.
+    def spec(self, *, has_tier_name: bool, kept: Iterable[str] = ()) -> dict[str, Any]:
+        """The object's spec; with `tierName` (Volcano 1.14) if `has_tier_name`.
 
         `kept` are additional members.
         """
@@ -66,7 +66,7 @@ class HyperNode:
             members.append(entry)
 
         spec: dict[str, Any] = {"tier": self.tier}
-        if named:
+        if has_tier_name:
             spec["tierName"] = self.domain
         spec["members"] = members
         return spec
@@ -213,7 +213,7 @@ def _name(topology: str, levels: Sequence[Level], path: Sequence[str]) -> str:
     keys = [level.key for level in levels[:depth]]
     identity = "\0".join((topology, *keys, *path))
     digest = hashlib.sha256(identity.encode()).hexdigest()
-    parts.append(digest[:_DIGITS])
+    parts.append(digest[:_HASH_DIGITS])
     return "-".join(parts)
 
 
@@ -221,7 +221,7 @@ def _legal(text: str) -> str:
     """The characters of a text that are allowed in a name."""
     lower_case = text.lower()
     legal = _NOT_IN_A_NAME.sub("-", lower_case).strip("-")
-    return legal[:_LONGEST_PART].strip("-")
+    return legal[:_MAX_PART_CHARACTERS].strip("-")
 
 
 @dataclass
@@ -230,13 +230,13 @@ class _Members:
 
     nodes: set[str] = field(default_factory=set)
     children: list[str] = field(default_factory=list)
-    known: bool = True
+    is_complete: bool = True
     """Whether all of them are known."""
 
     @property
     def names(self) -> Names | None:
         """The nodes among its direct members; None if some are unknown."""
-        if not self.known:
+        if not self.is_complete:
             return None
         return frozenset(self.nodes)
 
@@ -317,7 +317,7 @@ def _add_matching(members: _Members, pattern: str, nodes: Iterable[str]) -> None
     """Add the nodes whose names match. They are unknown if the pattern is not applied."""
     matcher = compiled(pattern)
     if matcher is None:
-        members.known = False
+        members.is_complete = False
         return
     matching = [node for node in nodes if matcher.search(node)]
     members.nodes.update(matching)
@@ -334,15 +334,15 @@ def _labelled(nodes: Mapping[str, Labelled], selector: Any) -> Iterator[str]:
 
 def _descendants(name: str, direct: Mapping[str, _Members]) -> set[str]:
     """The HyperNode and those below it, even if they contain each other."""
-    seen = {name}
+    visited = {name}
     pending = [name]
     while pending:
         hyper_node = pending.pop()
         children = set(direct[hyper_node].children)
-        fresh = children - seen
-        seen |= fresh
+        fresh = children - visited
+        visited |= fresh
         pending += fresh
-    return seen
+    return visited
 
 
 def levels_of_tiers(

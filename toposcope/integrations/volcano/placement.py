@@ -42,7 +42,7 @@ class _Placement(Placement):
             return {}
         inside = nodes_inside(documents, known.view.by_name)
         forest = Forest.of(documents, inside)
-        whole = forest.topology()
+        forest_topology = forest.topology()
 
         topologies: dict[str, TopologyLevels] = {}
         covered: set[str] = set()
@@ -62,10 +62,10 @@ class _Placement(Placement):
                 tuple(levels),
                 source=HYPER_NODES.kind,
                 aliases=_keys_by_tier(tiers, forest),
-                defect=whole.defect,
+                defect=forest_topology.defect,
             )
-        if not are_levels or not covered.issuperset(whole.places):
-            topologies[whole.name] = whole
+        if not are_levels or not covered.issuperset(forest_topology.places):
+            topologies[forest_topology.name] = forest_topology
         return topologies
 
     def decide(self, verdict: Verdict, question: PlacementQuestion) -> Verdict:
@@ -103,8 +103,8 @@ def _in_tree(verdict: Verdict, question: PlacementQuestion) -> Verdict:
     name = question.workload.topology
     if name is None:
         return verdict
-    known = question.cluster.read.get(HYPER_NODES.option)
-    topology = known.by_name.get(name) if known else None
+    read_hyper_nodes = question.cluster.read.get(HYPER_NODES.option)
+    topology = read_hyper_nodes.by_name.get(name) if read_hyper_nodes else None
     if topology is None:
         return verdict
     if topology.defect:

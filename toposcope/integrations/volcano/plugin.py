@@ -14,7 +14,9 @@ PLUGIN: Final = Plugin(
     published=(HYPER_NODES,),
     decisive=(QUEUES,),
     gang_marks=(
-        GangMark("PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, annotation=True, single=OF_NO_GROUP),
+        GangMark(
+            "PodGroup", (GROUP_OF,), GangMaker.SCHEDULER, is_annotation=True, single=OF_NO_GROUP
+        ),
     ),
     pod_metadata=(GROUP_OF,),
     scheduler_names=("volcano",),

@@ -286,7 +286,7 @@ class VolcanoPublisher:
             _, members = members_of(existing)
             kept_members = kept.intersection(members)
         return planned.spec(
-            named=self._plans.tier_names,
+            has_tier_name=self._plans.tier_names,
             kept=kept_members,
         )
 

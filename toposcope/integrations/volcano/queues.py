@@ -143,10 +143,10 @@ def excess(
 
     first: CapabilityExcess | None = None
     for queue in _upwards(name, queues):
-        for found in _beyond(queue, queues[queue], wanted, own):
-            if found.is_lasting:
-                return found
-            first = first or found
+        for queue_excess in _beyond(queue, queues[queue], wanted, own):
+            if queue_excess.is_lasting:
+                return queue_excess
+            first = first or queue_excess
     return first
 
 

@@ -48,7 +48,7 @@ class _Volcano(Requiring):
 
 
 def _forest(objects: RequiringObjects) -> TopologyLevels | None:
-    """All HyperNodes as levels; None: there are none."""
+    """All HyperNodes as levels; None if there are none."""
     documents = objects.every(HYPER_NODES)
     if not documents:
         return None
@@ -77,7 +77,7 @@ class _Reader:
     def _part(
         self, limit: Limit, pods: tuple[ViewedPod, ...], name: str = "", least: int = 0
     ) -> RequiredPart:
-        """The pods within a HyperNode of the tier; by labels where no HyperNodes are known."""
+        """The pods within a HyperNode of the tier, by labels if no HyperNodes are known."""
         shown = limit.name or f"tier {limit.tier}"
         part = RequiredPart(shown, pods, name, least)
         if self.forest is None:

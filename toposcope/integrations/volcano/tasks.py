@@ -111,12 +111,12 @@ def _check_names(spec: Field, tasks: Sequence[VolcanoTask]) -> None:
     if not tasks:
         text = "No task specified in job spec"
         (spec / "tasks").error("volcano/tasks", text, "add a task with a pod template")
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for task in tasks:
-        if task.name in seen:
+        if task.name in earlier_names:
             text = f"duplicated task name {task.name}"
             (task.field / "name").error("volcano/tasks", text, "give each task a name of its own")
-        seen.add(task.name)
+        earlier_names.add(task.name)
 
 
 def _check_order(spec: Field, job: Tasks) -> None:
@@ -246,12 +246,12 @@ def beside_all_others(kinds: Sequence[Pods]) -> tuple[Pods, ...]:
     enlarged = []
     for kind in kinds:
         requests = dict(kind.requests)
-        for other in kinds:
-            if other is kind:
+        for other_kind in kinds:
+            if other_kind is kind:
                 continue
-            for resource, amount in other.requests:
+            for resource, amount in other_kind.requests:
                 if resource in requests:
-                    requests[resource] += amount * other.count
+                    requests[resource] += amount * other_kind.count
         enlarged.append(replace(kind, requests=tuple(sorted(requests.items()))))
     return tuple(enlarged)
 
@@ -259,9 +259,9 @@ def beside_all_others(kinds: Sequence[Pods]) -> tuple[Pods, ...]:
 def _taken(ordered: Iterable[Pods], count: int) -> Iterator[tuple[Pods, int]]:
     """The first `count` of these pods."""
     for kind in ordered:
-        taken = min(kind.count, count)
-        yield kind, taken
-        count -= taken
+        used = min(kind.count, count)
+        yield kind, used
+        count -= used
 
 
 def _size(pods: Pods) -> tuple[int, ...]:

@@ -67,8 +67,8 @@ class Forest:
             if not title:
                 continue
             tier = self.tier(name)
-            other = tiers.get(title, 0)
-            tiers[title] = max(tier, other)
+            known_tier = tiers.get(title, 0)
+            tiers[title] = max(tier, known_tier)
         return tiers
 
     def defect(self) -> str:
@@ -89,20 +89,20 @@ class Forest:
         """The defect of HyperNodes that contain each other. Each must have at most one parent."""
         ends: set[str] = set()
         for start in sorted(self.specs):
-            seen: dict[str, None] = {}
+            visited: dict[str, None] = {}
             pending = [start]
             while pending:
                 name = pending.pop()
                 if name in ends or name not in self.specs:
                     continue
-                if name in seen:
+                if name in visited:
                     return (
                         f"HyperNode {name} contains itself, so Volcano schedules no jobs with a "
                         "topology: remove it from the HyperNodes below it"
                     )
-                seen[name] = None
+                visited[name] = None
                 pending += _children(self.specs[name])
-            ends.update(seen)
+            ends.update(visited)
         return ""
 
     def doubt(self) -> str:
@@ -205,9 +205,9 @@ def _shared_node(domains: Mapping[str, Names]) -> str:
     holder: dict[str, str] = {}
     for name in sorted(domains):
         for node in sorted(domains[name]):
-            other = holder.setdefault(node, name)
-            if other != name:
+            first = holder.setdefault(node, name)
+            if first != name:
                 return (
-                    f"HyperNodes {other} and {name} both have node {node}, and either may be used"
+                    f"HyperNodes {first} and {name} both have node {node}, and either may be used"
                 )
     return ""

@@ -227,12 +227,12 @@ def _workload(gang: _Gang, topology: TopologyLevels | None) -> Workload:
     )
     if gang.tasks is None:
         return _of_pod_group(workload, gang, topology)
-    whole = _group_of(gang, gang.tasks, topology)
-    workload = _of_tasks(workload, whole, gang.tasks)
+    gang_group = _group_of(gang, gang.tasks, topology)
+    workload = _of_tasks(workload, gang_group, gang.tasks)
     if any(finding.rule in _HELD for finding in gang.root.findings):
-        return replace(workload, placeable=False)
+        return replace(workload, is_placeable=False)
     if gang.limits and topology is None:
-        return replace(workload, placeable=False, unknown="the level of its tier is unknown")
+        return replace(workload, is_placeable=False, unknown="the level of its tier is unknown")
     if gang.later:
         submitter = Group("submitter", gang.later)
         return replace(workload, groups=(*workload.groups, submitter))
@@ -245,50 +245,52 @@ def _of_pod_group(workload: Workload, gang: _Gang, topology: TopologyLevels | No
         name = (part.field / "name").text() or "sub-group"
         group = _kept(Group(name), part.limit, topology)
         groups.append(group)
-    whole = Group(name_of(gang.root, "PodGroup"), groups=tuple(groups))
+    pod_group = Group(name_of(gang.root, "PodGroup"), groups=tuple(groups))
     return replace(
         workload,
-        groups=(_kept(whole, gang.limit, topology),),
-        placeable=False,
+        groups=(_kept(pod_group, gang.limit, topology),),
+        is_placeable=False,
         unknown="its pods are unknown; check the Job that creates them",
     )
 
 
-def _of_tasks(workload: Workload, whole: Group, job: Tasks) -> Workload:
+def _of_tasks(workload: Workload, gang_group: Group, job: Tasks) -> Workload:
     """The workload with its pods, and what is uncertain about their order."""
     notes = (*_notes_on_room(job), *workload.notes)
-    workload = replace(workload, groups=(whole,), notes=notes)
+    workload = replace(workload, groups=(gang_group,), notes=notes)
     if not job.is_certain:
-        return _of_any_pods(workload, whole, job)
-    if len(whole.pods) + len(whole.groups) <= 1:
+        return _of_any_pods(workload, gang_group, job)
+    if len(gang_group.pods) + len(gang_group.groups) <= 1:
         return workload
-    if whole.groups:
+    if gang_group.groups:
         return replace(workload, doubt=_ONE_BY_ONE)
-    return _in_any_order(workload, whole, whole.pods, _ONE_BY_ONE)
+    return _in_any_order(workload, gang_group, gang_group.pods, _ONE_BY_ONE)
 
 
-def _in_any_order(workload: Workload, whole: Group, pods: tuple[Pods, ...], doubt: str) -> Workload:
+def _in_any_order(
+    workload: Workload, gang_group: Group, pods: tuple[Pods, ...], doubt: str
+) -> Workload:
     """The workload that surely fits only if all these pods fit in any order."""
-    as_largest = replace(whole, pods=(largest(pods),))
-    apart = replace(whole, pods=beside_all_others(pods))
+    as_largest = replace(gang_group, pods=(largest(pods),))
+    apart = replace(gang_group, pods=beside_all_others(pods))
     return replace(workload, doubt=doubt, certain=(as_largest,), certain_too=(apart,))
 
 
-def _of_any_pods(workload: Workload, whole: Group, job: Tasks) -> Workload:
+def _of_any_pods(workload: Workload, gang_group: Group, job: Tasks) -> Workload:
     """The workload in which any `minAvailable` of its pods may start together.
 
     It does not fit if the least demanding ones do not, and surely fits if all of them do.
     """
     doubt = f"which {job.total} of its {job.replicas} pods start together is unknown"
-    if whole.groups:
-        return replace(workload, placeable=False, unknown=doubt)
+    if gang_group.groups:
+        return replace(workload, is_placeable=False, unknown=doubt)
     kinds = []
     for task in job.first:
         pods = task.pod_set
         kinds.append(pods.some(pods.count))
     least = least_demanding(kinds, job.total)
-    workload = replace(workload, groups=(replace(whole, pods=least),))
-    return _in_any_order(workload, whole, tuple(kinds), doubt)
+    workload = replace(workload, groups=(replace(gang_group, pods=least),))
+    return _in_any_order(workload, gang_group, tuple(kinds), doubt)
 
 
 def _group_of(gang: _Gang, job: Tasks, topology: TopologyLevels | None) -> Group:
@@ -311,12 +313,12 @@ def _group_of(gang: _Gang, job: Tasks, topology: TopologyLevels | None) -> Group
     pods = merged(loose)
     if not partitions and len(pods) == 1:
         pods = (replace(pods[0], count=job.total),)
-    whole = Group(
+    gang_group = Group(
         name=name_of(gang.root, "Job"),
         pods=pods,
         groups=tuple(partitions),
     )
-    return _kept(whole, gang.limit, topology)
+    return _kept(gang_group, gang.limit, topology)
 
 
 def _partitions_of(task: VolcanoTask, count: int) -> Group:

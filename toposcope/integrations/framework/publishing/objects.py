@@ -23,7 +23,7 @@ Holders = Callable[[Mapping[str, Any]], list[str]]
 
 Document = Mapping[str, Any]
 
-_MAX_NAME: Final = 240
+_MAX_NAME_CHARACTERS: Final = 240
 _MAX_LISTED: Final = 5
 _SOON_SECONDS: Final = 1.0
 
@@ -44,7 +44,7 @@ def try_create(client: Caller, target: Target, body: Document) -> None:
 
     Raises ApiError if it rejects it.
     """
-    begin = target.name[:_MAX_NAME].rstrip("-.")
+    begin = target.name[:_MAX_NAME_CHARACTERS].rstrip("-.")
     metadata = dict(body["metadata"])
     metadata["name"] = f"{begin}-dry-run"
     trial = {**body, "metadata": metadata}
