@@ -88,8 +88,8 @@ def test_taint_of_a_state_goes_with_it_when_empty(key: str, is_ready: bool) -> N
     taint = Taint(key, "", "NoSchedule")
     closed = msgspec.structs.replace(
         node("n1", "b0", "r0"),
-        ready=is_ready,
-        schedulable=not is_ready,
+        is_ready=is_ready,
+        is_schedulable=not is_ready,
         taints=(taint,),
     )
     slots_of_eight = counted(cluster([RACKS[0], closed]), 8)
@@ -153,7 +153,7 @@ def free_gpus(snapshot: Snapshot, depth: int) -> dict[tuple[str, ...], list[int]
     """The free GPUs of usable nodes, by domain."""
     free: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for node_view in snapshot.nodes:
-        if not node_view.usable:
+        if not node_view.is_usable:
             continue
         domain = node_view.values[:depth]
         amounts = snapshot.free(node_view) or {}

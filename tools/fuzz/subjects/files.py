@@ -40,7 +40,7 @@ from toposcope.simulator.document import DocumentError
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.recording import RecordingError, decode
-from toposcope.snapshot.decode import every
+from toposcope.snapshot.decode import keep_every
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.packed import MAGIC, read_packed, write_packed
@@ -269,7 +269,7 @@ def _saved_cluster() -> Snapshot:
     container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu": "3"}}}
     items[-1]["spec"] = {"nodeName": "n0", "containers": [container]}
     file = io.BytesIO(msgspec.json.encode(document))
-    snapshot = load_files(["-"], file, keep_matrix=every)
+    snapshot = load_files(["-"], file, keep_matrix=keep_every)
     return dataclasses.replace(
         snapshot,
         taken_at=datetime(2026, 1, 1, 12, tzinfo=UTC),
@@ -398,7 +398,7 @@ def packed(case: _Damaged | _Rotten | _Forged) -> Outcome:
     path = Path(tempfile.gettempdir()) / "cluster.snapshot"
     path.write_bytes(case.content())
     try:
-        snapshot = read_packed(path, every)
+        snapshot = read_packed(path, keep_every)
         facts = _facts(snapshot)
     except InputError as error:
         for problem in error.problems:
