@@ -174,6 +174,18 @@ def test_node_whose_agent_crashes_says_so(toposcope_on: CommandOnCluster) -> Non
     assert "Nothing is wrong with it." in toposcope_on(crashing_agent, "explain node/h200-2").out
 
 
+def agent_beside_a_crashing_container() -> SavedCluster:
+    working = {"name": "agent", "ready": True, "state": {"running": {}}}
+    crashing = {"name": "node-endpoint", "ready": False, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    status = {"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": [working, crashing]}
+    return with_agent_pods({"h200-1": status})
+
+
+def test_node_whose_agent_works_says_nothing_of_other_containers(toposcope_on: CommandOnCluster) -> None:
+    out = toposcope_on(agent_beside_a_crashing_container, "explain node/h200-1").out
+    assert "Nothing is wrong with it." in out
+
+
 def test_saved_cluster_knows_whose_agent_crashes(tmp_path: Path, save: Save, toposcope: Command) -> None:
     file = tmp_path / "cluster.topo"
     toposcope(f"save {file} --from {save(crashing_agent)}")

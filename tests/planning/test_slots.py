@@ -54,10 +54,10 @@ def test_gpus_that_no_gang_can_use_are_fragmented() -> None:
 
     assert block.level.domain == "block"
     of_block = pytest.approx(1 - 32 / 40)
-    assert block.fragmented == of_block
+    assert block.fragmented_share == of_block
     assert rack.level.domain == "rack"
     of_rack = pytest.approx(1 - 16 / 40)
-    assert rack.fragmented == of_rack
+    assert rack.fragmented_share == of_rack
 
 
 def test_gang_smaller_than_a_node_is_one_pod() -> None:

@@ -33,7 +33,7 @@ from toposcope.integrations.framework.pod_rules import (
 )
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.registry import PLUGINS
-from toposcope.kube.agent_pod import LABELS, why_not_ready
+from toposcope.kube.agent_pod import LABELS, has_working_agent, why_not_ready
 from toposcope.kube.pod_resources import (
     MOST_AMOUNT,
     ContainerRequests,
@@ -621,6 +621,8 @@ class Decoder:
         if _is_true("Ready", status.conditions):
             return
         containers = status.container_statuses or ()
+        if has_working_agent(containers):
+            return
         waiting = ""
         for container in containers:
             if container.state and container.state.waiting:

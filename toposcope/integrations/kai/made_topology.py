@@ -27,7 +27,7 @@ OF_ANOTHER_BINDING: Final = (
 NOT_IN_LINE: Final = "Grove has not updated it to its ClusterTopologyBinding yet"
 NOT_MADE_YET: Final = (
     "Grove has not created it from its ClusterTopologyBinding yet; is Grove's operator running, "
-    "with {KAI_SCHEDULER} enabled? Where its profile has topologyBindingPolicy "
+    f"with {KAI_SCHEDULER} enabled? Where its profile has topologyBindingPolicy "
     f"ReferenceRequired, list {KAI_SCHEDULER} in spec.bindingSchedulers. "
     "If KAI is used without Grove, set "
     f"spec.publish.{BINDINGS.option} to Never; "
