@@ -144,11 +144,7 @@ class Reader:
 def _objects(content: str) -> None:
     problems: list[Any] = []
     for document in documents(
-<<<<<<< HEAD
-        ["-"], problems.append, io.BytesIO(content.encode()), of_any_kind=True
-=======
-        ["-"], problems.append, io.BytesIO(given.encode()), can_lack_kind=True
->>>>>>> z-we
+        ["-"], problems.append, io.BytesIO(content.encode()), can_lack_kind=True
     ):
         document.read(dict)
 
