@@ -26,7 +26,7 @@ def test_node_whose_driver_disagrees_with_the_hardware(toposcope_on: CommandOnCl
         "Why: gpu.nvidia.com and the hardware disagree: "
         "GPU 3: gpu-3 of gpu.nvidia.com has pcieRoot pci0000:ff, but sysfs has pci0000:59"
     ) in out
-    assert "GPU 3: gpu-3 of gpu.nvidia.com says numaNode 7, sysfs says 0" in out
+    assert "GPU 3: gpu-3 of gpu.nvidia.com has numaNode 7, but sysfs has 0" in out
     assert "kubectl get resourceslices --field-selector spec.nodeName=h200-2 -o yaml" in out
 
 
