@@ -83,13 +83,13 @@ def main(arguments: Sequence[str], repository: Path | None = None) -> int:
 
 def problems_of(message: str) -> Iterator[str]:
     """What is wrong with the message of a commit, each with its fix."""
-    subject, *rest = message.rstrip("\n").split("\n")
+    subject, *body = message.rstrip("\n").split("\n")
     if len(subject) > MOST_CHARACTERS:
         yield (
             f"the subject has {len(subject)} characters: write at most {MOST_CHARACTERS} and put "
             "the reason into the body"
         )
-    if rest and rest[0]:
+    if body and body[0]:
         yield "the line after the subject is not blank: put a blank line before the body"
 
     match = _SUBJECT.fullmatch(subject)

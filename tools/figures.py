@@ -89,16 +89,16 @@ def read(page: str) -> dict[str, Table]:
 def write(page: str, target: str, tables: Mapping[str, Rows]) -> None:
     """Replace the tables of these subjects with those of this run, and keep the others."""
     file = _file(page)
-    known = read(page) if file.exists() else {}
+    all_tables = read(page) if file.exists() else {}
     for subject, (head, *rows) in tables.items():
-        known[subject] = Table(
+        all_tables[subject] = Table(
             measured=machine(),
             command=command(target),
             head=list(head),
             rows=[list(row) for row in rows],
         )
     FOLDER.mkdir(exist_ok=True)
-    content = ",\n".join(_lines(known))
+    content = ",\n".join(_lines(all_tables))
     file.write_text("{\n" + content + "\n}\n", encoding="utf-8")
 
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import hashlib
 import hmac
 import json
 import os
+import resource
 import shlex
-import signal
 import socket
-import subprocess
+import struct
 import sys
-import threading
 import time
+import urllib.parse
 import urllib.request
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -27,12 +29,14 @@ PORT: Final = 29499
 ENDPOINT: Final = "http://toposcope-node.toposcope-system.svc:9466/v1/topology"
 WAIT_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 0.5
-LINE_BYTES: Final = 1 << 20
+POD_BYTES: Final = 8192  # that a pod may say of itself
+SPARE_CONNECTIONS: Final = 512  # beyond one a pod; of more, the oldest ends
+VISITS_PER_SECOND: Final = 500  # that old rank 0 shall have at most
+KEEPING: Final = 10  # times as long between visits of a pod that has its rank
 _RANKS: Final = "PET_NODE_RANK NODE_RANK LWS_WORKER_INDEX JOB_COMPLETION_INDEX OMPI_COMM_WORLD_RANK"
 _SIZES: Final = "PET_NNODES NNODES LWS_GROUP_SIZE OMPI_COMM_WORLD_SIZE WORLD_SIZE"
 _PLACES: Final = "PET_MASTER_ADDR MASTER_ADDR LWS_LEADER_ADDRESS"
-"""Variables of launchers and controllers for the old rank, the count of pods, and old rank 0."""
-_MALFORMED: Final = (OSError, ValueError, TypeError, LookupError, RecursionError, ArithmeticError)
+_say: Final = functools.partial(print, "toposcope rank:", file=sys.stderr)
 
 
 class RankError(Exception):
@@ -77,38 +81,20 @@ def find_path(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The path of this pod's node, by environment, file or endpoint; else empty."""
     text = environ.get("TOPOSCOPE_PATH", "")
     file = environ.get("TOPOSCOPE_PATH_FILE", "/etc/toposcope/path")
-    url = environ.get("TOPOSCOPE_ENDPOINT", ENDPOINT)
     try:
         if not text and os.path.exists(file):
             with open(file, encoding="utf-8") as lines:
-                text = lines.read(LINE_BYTES)
+                text = lines.read(POD_BYTES)
         if text.strip():
             return parse_path(text)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        url = environ.get("TOPOSCOPE_ENDPOINT", ENDPOINT)
         with opener.open(url, timeout=WAIT_SECONDS) as answer:
-            steps = json.loads(answer.read(LINE_BYTES))["path"]
+            steps = json.loads(answer.read(1 << 20))["path"]
         return tuple([(str(step["level"]), str(step["value"])) for step in steps])
-    except _MALFORMED as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the path is unknown
         _say(f"the path of this pod's node is unknown: {error}")
-    return ()
-
-
-def _say(text: str) -> None:
-    print(f"toposcope rank: {text}", file=sys.stderr, flush=True)
-
-
-def seal(body: str, token: bytes, nonce: str) -> bytes:
-    """A line of the protocol: a message, and the HMAC of it and the receiver's nonce."""
-    mac = hmac.new(token, f"{nonce} {body}".encode(), hashlib.sha256).hexdigest()
-    return json.dumps([body, mac]).encode() + b"\n"
-
-
-def unseal(line: bytes, token: bytes, nonce: str) -> dict[str, Any]:
-    """The message of a line; PermissionError if a token is set and the HMAC differs."""
-    body, _ = map(str, json.loads(line))
-    if token and not hmac.compare_digest(seal(body, token, nonce), line):
-        raise PermissionError("TOPOSCOPE_RANK_TOKEN differs between the pods")
-    return dict(json.loads(body))
+        return ()
 
 
 def read_member(row: Any) -> Member:
@@ -118,169 +104,213 @@ def read_member(row: Any) -> Member:
     return Member(int(old_rank), str(name), str(address), int(slots), path)
 
 
+def packed(**message: Any) -> bytes:
+    """A message as it travels. An order of 5,000 pods is some 100 KiB."""
+    return zlib.compress(json.dumps(message).encode())
+
+
+class _PodConnection:
+    """One end of a connection. The token and a nonce of each end seal what is said."""
+
+    def __init__(self, reader: Any, writer: Any, token: bytes) -> None:
+        self._reader, self._writer, self._key = reader, writer, token
+
+    async def agree(self) -> None:
+        nonce = os.urandom(16)
+        self._writer.write(nonce)
+        other = await asyncio.wait_for(self._reader.readexactly(len(nonce)), WAIT_SECONDS)
+        self._key = self._seal(min(nonce, other) + max(nonce, other))
+
+    async def send(self, body: bytes) -> None:
+        self._writer.write(struct.pack("!I32s", len(body), self._seal(body)) + body)
+        await asyncio.wait_for(self._writer.drain(), WAIT_SECONDS)
+
+    async def receive(self, limit: int) -> dict[str, Any]:
+        """The next message. Raises RankError if the tokens differ."""
+        header = await asyncio.wait_for(self._reader.readexactly(36), WAIT_SECONDS)
+        size, seal = struct.unpack("!I32s", header)
+        if size > limit:
+            raise ValueError(f"a message of {size} bytes")
+        body = await asyncio.wait_for(self._reader.readexactly(size), WAIT_SECONDS)
+        if not hmac.compare_digest(seal, self._seal(body)):
+            raise RankError("TOPOSCOPE_RANK_TOKEN differs between the pods")
+        return dict(json.loads(zlib.decompressobj().decompress(body, limit)))
+
+    def _seal(self, body: bytes) -> bytes:
+        return hmac.new(self._key, body, hashlib.sha256).digest()
+
+
 class Meeting:
-    """What old rank 0 serves: pods wait until all have come; those who come later are told."""
+    """A pod's part in the meeting: it asks old rank 0 for the order; old rank 0 also answers."""
 
     def __init__(self, request: JoinRequest) -> None:
-        self._request = request
-        self._order: list[Member] = []
-        self._present: dict[int, Member] = {}
-        self._notes: list[str] = []
-        self.owed: set[asyncio.StreamWriter] = set()
+        self.own = request
+        self.order: list[Member] = []
+        self.problem = ""
+        self.owed: set[int] = set()  # old ranks that wait for the order, or for the problem
+        self._order_bytes = POD_BYTES * (request.size + 1)
+        self._interval = max(RETRY_SECONDS, request.size / VISITS_PER_SECOND)
+        self._decided: dict[int, Member] = {}  # by old rank, in the order of the new ones
+        self._answer = b""
+        self._seen: dict[int, tuple[float, Member]] = {}
+        self._open: dict[Any, Any] = {}  # transports, the oldest first
 
-    async def serve(self) -> None:
-        """Serve for ever, unless the port is taken: then another meeting is there, or none."""
-        self._is_decided = asyncio.Event()
-        try:
-            place: dict[str, Any] = {"host": None, "port": self._request.port, "limit": LINE_BYTES}
-            await (await asyncio.start_server(self._welcome, **place)).serve_forever()
-        except OSError as error:
-            _say(f"port {self._request.port}: {error.strerror}")
+    async def ask(self) -> None:  # dense: no line to spare
+        """Ask until this pod is told, and go on for old rank 0, which may restart and forget."""
+        until = time.monotonic() + self.own.timeout
+        missing, failure = "", "no answer"
+        while not self.problem:
+            try:
+                answer = await asyncio.wait_for(self._visit(), 2 * WAIT_SECONDS)
+                self.problem = str(answer.get("error", ""))
+                self.order = [read_member(row) for row in answer.get("order", self.order)]
+                missing = answer.get("missing", "")
+            except RankError as error:
+                self.problem = str(error)
+            except Exception as error:  # noqa: BLE001 - the answer may be anything
+                failure = str(error) or failure
+            if not self.order and not self.problem and time.monotonic() > until:
+                nobody = f"no meeting at {self.own.host}:{self.own.port} (old rank 0): {failure}"
+                self.problem = f"after {self.own.timeout:g} s {missing}" if missing else nobody
+            await asyncio.sleep(self._interval * (KEEPING if self.order else 1))
 
-    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _visit(self) -> dict[str, Any]:
+        own = self.own
+        reader, writer = await asyncio.open_connection(own.host, own.port, limit=POD_BYTES)
         try:
-            nonce = os.urandom(16).hex()
-            writer.write(json.dumps({"nonce": nonce}).encode() + b"\n")
-            line = await asyncio.wait_for(reader.readline(), WAIT_SECONDS)
-            await self._answer(reader, writer, unseal(line, self._request.token, nonce))
-        except PermissionError as error:
-            await self._tell(writer, str(error), "")
-        except (*_MALFORMED, asyncio.TimeoutError):  # noqa: UP041 - two classes before 3.11
-            pass  # a stranger, or a pod that has gone and will come again
+            connection = _PodConnection(reader, writer, own.token)
+            await connection.agree()
+            pod = own.pod._replace(address=own.pod.address or writer.get_extra_info("sockname")[0])
+            await connection.send(packed(pod=pod, size=own.size, knows=bool(self.order)))
+            answer = await connection.receive(self._order_bytes)
+            if "ask" in answer:
+                await connection.send(packed(order=self.order))
+                answer = await connection.receive(self._order_bytes)
+            return answer
         finally:
             writer.close()
 
-    async def _answer(self, reader: Any, writer: Any, hello: dict[str, Any]) -> None:
-        pod = read_member(hello["pod"])
-        problem = self._problem(pod, hello["size"]) or self._adopt(hello["known"], pod)
-        if problem:
-            self._notes = [*self._notes[-7:], problem]
-            await self._tell(writer, problem, hello["nonce"])
-            return
-        self._present[pod.old_rank] = pod
-        self.owed.add(writer)
-        gone: asyncio.Future[Any] = asyncio.ensure_future(reader.read(1))
-        try:
-            problem = await self._wait(pod, gone, int(hello["seconds"]))
-            if not gone.done():
-                await self._tell(writer, problem, hello["nonce"])
-            self.owed.discard(writer)
-            await gone
-        finally:
-            self.owed.discard(writer)
-            if self._present.get(pod.old_rank) is pod:
-                del self._present[pod.old_rank]
-
-    async def _wait(self, pod: Member, gone: asyncio.Future[Any], seconds: float) -> str:
-        """Wait until the order is known, the pod has gone or has no more time; returns why."""
-        if not self._order and len(self._present) == self._request.size:
-            self._order = ordered(self._present.values())
-        if self._order:  # a restarted pod may have another address
-            self._order = [self._present.get(known.old_rank, known) for known in self._order]
-            self._is_decided.set()
-        decided: asyncio.Future[Any] = asyncio.ensure_future(self._is_decided.wait())
-        await asyncio.wait({gone, decided}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        decided.cancel()
-        if self._order or gone.done():
-            return ""
-        if pod.old_rank == 0:  # the meeting ends with it: tell all
-            self._is_decided.set()
-        return self._missing()
-
-    async def _tell(self, writer: asyncio.StreamWriter, problem: str, nonce: str) -> None:
-        answer = json.dumps({"error": problem} if problem else {"order": self._order})
-        writer.write(seal(answer, self._request.token, nonce))
-        await asyncio.wait_for(writer.drain(), WAIT_SECONDS)
-
-    def _problem(self, pod: Member, size: Any) -> str:
-        own = self._request
-        if size != own.size or not 0 <= pod.old_rank < own.size:
-            given = f"pod {pod.name} has old rank {pod.old_rank} and --size {size}"
-            return f"{given}, but {own.pod.name} has old rank 0 and --size {own.size}"
-        held = self._present.get(pod.old_rank, pod)
-        if held.name != pod.name:
-            return f"two pods have old rank {pod.old_rank}: {held.name} and {pod.name}"
-        return ""
-
-    def _adopt(self, rows: list[Any], pod: Member) -> str:
-        """Take over what a pod was told before old rank 0 restarted; returns why not."""
-        order = [read_member(row) for row in rows]
-        ranks = [known.old_rank for known in order]
-        names = {known.old_rank: known.name for known in order}
-        is_whole = sorted(ranks) == list(range(self._request.size))
-        is_ours = names.get(0) == self._request.pod.name and names.get(pod.old_rank) == pod.name
-        if order and not (is_whole and is_ours):
-            return f"pod {pod.name} (old rank {pod.old_rank}) has ranks of another meeting"
-        self._order = self._order or order
-        return ""
-
-    def _missing(self) -> str:
-        absent = [str(rank) for rank in range(self._request.size) if rank not in self._present]
-        shown = ", ".join(absent[:20] + ["..."] * bool(absent[20:]))
-        text = f"{len(absent)} pods did not come within {self._request.timeout:g} s: "
-        return "; ".join([f"{text}old ranks {shown}", *dict.fromkeys(self._notes)])
-
-
-class Keeper:
-    """Meets the other pods in a thread, and stays there for those that restart."""
-
-    def __init__(self, request: JoinRequest) -> None:
-        self.order: list[Member] = []
-        self.problem = ""
-        self._request = request
-        self._meeting = Meeting(request)
-        self._is_answered = threading.Event()
-
-    def meet(self) -> list[Member]:
-        """The pods in the order of their new ranks. Raises RankError."""
-        if self._request.pod.old_rank == 0:
-            threading.Thread(target=lambda: asyncio.run(self._meeting.serve()), daemon=True).start()
-        threading.Thread(target=self._stay, daemon=True).start()
-        self._is_answered.wait(self._request.timeout + WAIT_SECONDS)
-        if not self.order:
-            self.wait_for_others()
-            raise RankError(self.problem or "the meeting at old rank 0 gave no answer in time")
-        return self.order
-
-    def wait_for_others(self) -> None:
-        """Wait until all pods that came are told."""
-        for _ in range(200):
-            time.sleep(0.05 if self._meeting.owed else 0)
-
-    def _stay(self) -> None:
-        place = (self._request.host, self._request.port)
-        until = time.monotonic() + self._request.timeout
-        while not self.problem:
-            left = max(until - time.monotonic(), RETRY_SECONDS)
+    async def serve(self) -> None:
+        """Answer for ever, as soon as the port is free."""
+        self._asks_one = asyncio.Lock()
+        _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(1 << 16, most_files), most_files))
+        limits: Any = {"port": self.own.port, "limit": POD_BYTES, "backlog": 4096}
+        while True:
             try:
-                with socket.create_connection(place, min(WAIT_SECONDS, left)) as connection:
-                    self._learn(connection, left)
-                    self._is_answered.set()
-                    connection.settimeout(None)
-                    connection.recv(1)
-            except _MALFORMED as error:
-                if not self._is_answered.is_set() and time.monotonic() > until:
-                    self.problem = f"no meeting at {place[0]}:{place[1]} (old rank 0): {error}"
-                    self._is_answered.set()
-            time.sleep(RETRY_SECONDS)
+                await (await asyncio.start_server(self._welcome, **limits)).serve_forever()
+            except OSError as error:
+                _say(f"port {self.own.port}: {error.strerror}")
+                await asyncio.sleep(RETRY_SECONDS)
 
-    def _learn(self, connection: socket.socket, seconds: float) -> None:
-        """Say hello and learn the order, or the problem. Raises one of _MALFORMED."""
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
-        lines = connection.makefile("rb")
-        nonce = str(json.loads(lines.readline(LINE_BYTES))["nonce"])
-        token, own = self._request.token, self._request.pod
-        pod = own._replace(address=own.address or str(connection.getsockname()[0]))
-        hello = {"pod": pod, "size": self._request.size, "known": self.order}
-        patience = int(seconds) + (5 if pod.old_rank else 1)  # old rank 0 tells all who is missing
-        hello.update(seconds=patience, nonce=os.urandom(16).hex())
-        connection.sendall(seal(json.dumps(hello), token, nonce))
-        connection.settimeout(seconds + WAIT_SECONDS)
-        answer = unseal(lines.readline(LINE_BYTES), token, str(hello["nonce"]))
-        self.problem = str(answer.get("error", ""))
-        if "order" in answer:
-            self.order = [read_member(row) for row in answer["order"]]
+    async def _welcome(self, reader: Any, writer: Any) -> None:
+        self._open[writer] = writer.transport
+        if len(self._open) > self.own.size + SPARE_CONNECTIONS:
+            self._open.pop(next(iter(self._open))).abort()
+        connection = _PodConnection(reader, writer, self.own.token)
+        try:
+            await connection.agree()
+            try:
+                answer = await self._answer_to(connection, await connection.receive(POD_BYTES))
+            except RankError as error:
+                answer = packed(error=str(error))
+            await connection.send(answer)
+        except Exception:  # noqa: BLE001, S110 - a stranger, or a pod that will come again
+            pass
+        finally:
+            self._open.pop(writer, None)
+            writer.close()
+
+    async def _answer_to(self, connection: _PodConnection, hello: dict[str, Any]) -> bytes:
+        """The answer to a pod. Raises RankError if it doesn't belong here."""
+        pod = read_member(hello["pod"])
+        self._check(pod, hello["size"])
+        if hello["knows"] and not self._decided:
+            if self._asks_one.locked():
+                return packed()
+            async with self._asks_one:
+                await self._adopt(connection, pod)
+        self._seen[pod.old_rank] = (time.monotonic(), pod)
+        self._decide(pod)
+        if not self._answer and not self.problem:
+            self.owed.add(pod.old_rank)
+            absent = [str(rank) for rank in range(self.own.size) if rank not in self._seen]
+            shown = ", ".join(absent[:20] + ["..."] * bool(absent[20:]))
+            return packed(missing=f"{len(absent)} pods are missing: old ranks {shown}")
+        self.owed.discard(pod.old_rank)
+        return packed() if hello["knows"] else self._answer or packed(error=self.problem)
+
+    def _is_here(self, rank: int) -> bool:
+        seen, _ = self._seen[rank]
+        return time.monotonic() - seen < WAIT_SECONDS + (KEEPING + 2) * self._interval
+
+    def _check(self, pod: Member, size: Any) -> None:
+        own = self.own
+        if size != own.size or not 0 <= pod.old_rank < size:
+            given = f"pod {pod.name} has old rank {pod.old_rank} and --size {size}"
+            raise RankError(f"{given}, but {own.pod.name} has old rank 0 and --size {own.size}")
+        _, held = self._seen.get(pod.old_rank, (0.0, pod))
+        if held.name != pod.name and self._is_here(pod.old_rank):
+            problem = f"two pods have old rank {pod.old_rank}: {held.name} and {pod.name}"
+            if not self._decided:  # one of them is of another job, so that no order is safe
+                self.problem = problem
+            raise RankError(problem)
+
+    async def _adopt(self, connection: _PodConnection, pod: Member) -> None:
+        """Take over what a pod was told before old rank 0 restarted. Raises RankError."""
+        await connection.send(packed(ask=True))
+        told = (await connection.receive(self._order_bytes))["order"]
+        order = {member.old_rank: member for member in map(read_member, told)}
+        names = [order[rank].name for rank in range(self.own.size)]
+        if (names[0], names[pod.old_rank]) != (self.own.pod.name, pod.name):
+            raise RankError(f"pod {pod.name} has ranks of another meeting")
+        self._decided = order
+
+    def _decide(self, pod: Member) -> None:  # dense: no line to spare
+        """Decide when all are here; later, a pod that restarted may have another address."""
+        if not self._decided and not self.problem and len(self._seen) == self.own.size:
+            here = {rank: seen for rank, seen in self._seen.items() if self._is_here(rank)}
+            if len(here) == self.own.size:
+                members = ordered([member for _, member in here.values()])
+                self._decided = {member.old_rank: member for member in members}
+            self._seen = here
+        if self._decided and (not self._answer or self._decided[pod.old_rank] != pod):
+            self._decided[pod.old_rank] = pod
+            self._answer = packed(order=list(self._decided.values()))
+
+
+async def live(meeting: Meeting, report: int, watched: int) -> None:  # dense: no line to spare
+    """Report the order or the problem, and stay while the process `watched` is there."""
+    parent = os.getppid()
+    serving = [] if meeting.own.pod.old_rank else [meeting.serve()]
+    running = asyncio.gather(meeting.ask(), *serving)
+    while not (meeting.order or meeting.problem or running.done() or os.getppid() != parent):
+        await asyncio.sleep(0.02)
+    until = time.monotonic() + WAIT_SECONDS * (2.0 if meeting.order else 0.7)
+    while meeting.owed - {0} and time.monotonic() < until:
+        await asyncio.sleep(0.02)
+    with open(report, "w", encoding="utf-8") as answer:
+        json.dump(meeting.order or meeting.problem, answer)
+    for stream in (0, 1, 2):
+        os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+    while meeting.order and os.path.exists(f"/proc/{watched}"):
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+def meet(request: JoinRequest, watched: int = 0) -> list[Member]:
+    """The pods in the order of their new ranks, by a child process: `live`. Raises RankError."""
+    ours, theirs = os.pipe()
+    if not os.fork():
+        try:
+            asyncio.run(live(Meeting(request), theirs, watched))
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    with open(ours, encoding="utf-8") as answers:
+        answer = json.loads(answers.read() or '""')
+    if isinstance(answer, str):
+        raise RankError(answer or "the process that met the other pods failed")
+    return [read_member(row) for row in answer]
 
 
 def environment_of(order: list[Member], own: Member) -> dict[str, str]:
@@ -291,18 +321,17 @@ def environment_of(order: list[Member], own: Member) -> dict[str, str]:
     return {"RANK": rank, "WORLD_SIZE": str(len(order)), **master, **named}
 
 
-def written(order: list[Member], own: Member, style: str) -> str:  # dense: one line a format
+def written(order: list[Member], own: Member, style: str) -> str:  # dense: no line to spare
     """The order in a format of a launcher."""
-    if style.endswith("file"):  # of Open MPI; of Intel MPI and MPICH
-        mark = " slots=" if style == "hostfile" else ":"
-        return "\n".join([f"{pod.address}{mark}{pod.slots}" for pod in order if pod.slots])
-    if style == "json":
-        return json.dumps([pod._asdict() for pod in order])
     if style == "dlrover":  # a node's switch group by its address, for --enable-topology-rerank
         groups = {pod.address: [v for level, v in pod.path if level != "host"] for pod in order}
         return json.dumps({address: "/".join(values) for address, values in groups.items()})
-    pairs = environment_of(order, own).items()
-    return "\n".join([f"export {name}={shlex.quote(value)}" for name, value in pairs])
+    if style == "env":
+        lines = [f"export {k}={shlex.quote(v)}" for k, v in environment_of(order, own).items()]
+    else:  # of Open MPI, or of Intel MPI and MPICH
+        mark = " slots=" if style == "hostfile" else ":"
+        lines = [f"{pod.address}{mark}{pod.slots}" for pod in order if pod.slots]
+    return "\n".join(lines)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -315,7 +344,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--name", default=socket.gethostname(), help="of this pod; default: its host name")
     add("--address", default=os.environ.get("POD_IP", ""), help="of this pod; default: its IP")
     add("--slots", type=int, default=1, metavar="N", help="processes here; 0: not in a hostfile")
-    formats = ("env", "hostfile", "machinefile", "dlrover", "ray-labels", "json")
+    formats = ("env", "hostfile", "machinefile", "dlrover", "ray-labels")
     add("--format", choices=formats, default="env", help="what to print; default: env")
     add("--no-keep", action="store_true", help="leave no process behind for pods that restart")
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run, after --")
@@ -327,74 +356,45 @@ def request_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Joi
     for place, names in enumerate((_RANKS, _SIZES, _PLACES)):
         for name in names.split():
             found[place] = environ.get(name) or None if found[place] is None else found[place]
-    host, _, port = str(found[2] or ":?").partition(":")
+    text = str(found[2] or "")
+    text = f"[{text}]" if text.count(":") > 1 > text.count("[") else text  # IPv6
     token = environ.get("TOPOSCOPE_RANK_TOKEN", "").encode()
     try:
-        rank, size, number = int(found[0]), int(found[1]), int(port or PORT)
+        rank, size, meeting = int(found[0]), int(found[1]), urllib.parse.urlsplit(f"//{text}")
+        host, port = meeting.hostname, meeting.port or PORT
+        if not host:
+            raise ValueError
     except (TypeError, ValueError):
         raise RankError(f"set --rank, --size and --meet; now they are {found}") from None
     pod = Member(rank, arguments.name, arguments.address, arguments.slots, find_path(environ))
-    return JoinRequest(pod, size, host, number, arguments.timeout, token)
+    return JoinRequest(pod, size, host, port, arguments.timeout, token)
 
 
-def run(arguments: argparse.Namespace) -> int:  # dense: the file has no line to spare
-    """Meet, then print or run the command; returns its exit code, 2 without ranks."""
+def run(arguments: argparse.Namespace) -> int:  # dense: no line to spare
+    """Meet, then print or become the command; 2 without ranks."""
     if arguments.format == "ray-labels":
-        path = find_path(os.environ)
-        print(json.dumps({f"gpu.topology/path-{level}": value for level, value in path}))
+        print(json.dumps({f"gpu.topology/path-{k}": v for k, v in find_path(os.environ)}))
         return 0
-    if arguments.command or arguments.no_keep:
-        return _meet(arguments)
-    session = os.getsid(0)
-    ours, theirs = os.pipe()
-    if os.fork():
-        os.close(theirs)
-        return (os.read(ours, 1) or b"\2")[0]
-    code = _meet(arguments)
-    for stream in (0, 1, 2):
-        os.dup2(os.open(os.devnull, os.O_RDWR), stream)
-    os.write(theirs, bytes([code]))
-    while code == 0 and (session == 0 or os.path.exists(f"/proc/{session}")):
-        time.sleep(1)
-    os._exit(0)
-
-
-def _meet(arguments: argparse.Namespace) -> int:
+    words = arguments.command[arguments.command[:1] == ["--"] :]
+    watched = os.getpid() if words else os.getsid(0) or 1
     try:
         request = request_of(arguments, os.environ)
-        keeper = Keeper(request)
-        order = keeper.meet()
+        order = meet(request, 0 if arguments.no_keep else watched)
     except RankError as error:
         _say(str(error))
         return 2
     if nowhere := [pod.name for pod in order if pod.slots and not pod.path]:
         _say(f"pods without a path have the last ranks: {', '.join(nowhere)}")
-    keeper.wait_for_others()
-    if arguments.command:
-        return _run_command(arguments.command, environment_of(order, request.pod))
-    print(written(order, request.pod, arguments.format), flush=True)
-    return 0
-
-
-def _run_command(words: list[str], environment: Mapping[str, str]) -> int:
-    """Run the command, and pass it the signals that this process gets."""
-    words = words[1:] if words[0] == "--" else words
+    if not words:
+        print(written(order, request.pod, arguments.format), flush=True)
+        return 0
     try:
-        child = subprocess.Popen(words, env={**os.environ, **environment})
+        os.execvpe(words[0], words, {**os.environ, **environment_of(order, request.pod)})
     except OSError as error:
         _say(f"{words[0]}: {error.strerror}")
         return 127
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, lambda got, _frame: child.send_signal(got))
-    code = child.wait()
-    return code if code >= 0 else 128 - code
-
-
-def main() -> int:
-    """Run this file as a program."""
-    add_arguments(parser := argparse.ArgumentParser(prog="rank.py", description=__doc__))
-    return run(parser.parse_args())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    add_arguments(program := argparse.ArgumentParser(prog="rank.py", description=__doc__))
+    sys.exit(run(program.parse_args()))

@@ -76,7 +76,7 @@ def test_disagreement_counts_once_two_reads_show_it(tmp_path: Path) -> None:
     site.passes(1.2 * DIFFERING_SECONDS)
     (sentence,) = site.said()
     numa = site.topology.gpus[3].numa
-    assert sentence == f"GPU 3: gpu-3 of gpu.nvidia.com says numaNode 7, sysfs says {numa}"
+    assert sentence == f"GPU 3: gpu-3 of gpu.nvidia.com has numaNode 7, but sysfs has {numa}"
 
     server.slices = []  # a failure changes nothing
     site.passes(1.2 * DIFFERING_SECONDS)

@@ -200,7 +200,7 @@ def test_process_held_by_the_driver_is_neither_awaited_nor_doubled(
 ) -> None:
     """Stopped, and with SIGKILL kept from it, it is as good as one in an uninterruptible call."""
     kill = os.kill
-    monkeypatch.setattr(supervisor, "_MOMENT", 0.01)
+    monkeypatch.setattr(supervisor, "_END_SECONDS", 0.01)
     probe.probe()
     held = probe.worker
     assert held
@@ -312,7 +312,7 @@ def test_malformed_answer_is_a_crash(
         signal.pause()
 
     monkeypatch.setattr(worker, "work", babble)
-    monkeypatch.setattr(supervisor, "_MOMENT", 0.01)
+    monkeypatch.setattr(supervisor, "_END_SECONDS", 0.01)
     kill = os.kill
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         babbler = probe.worker

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from tests.kube.scripted import ScriptedServer, chunked
 from tests.support.runtime import ManualRuntime, WatchRuntime
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.node_watch import NodeWatch
+from toposcope.agent.options import AgentOptions
 from toposcope.agent.publish import NodePublisher
+from toposcope.agent.run import _topology_file
 from toposcope.agent.topology_document import topology_document
 from toposcope.agent.topology_file import PLAN_SECONDS, RETRY_SECONDS, TopologyFile
 from toposcope.api.label_keys import GPU_PRODUCT, MATRIX, NVLINK_DOMAIN, RAILS, STATE
@@ -210,3 +213,10 @@ def test_watch_of_the_node_hands_on_its_metadata() -> None:
         )
         watch.run()
     assert seen == [METADATA]
+
+
+def test_file_has_no_thread_before_the_watches_start(tmp_path: Path) -> None:
+    """They start one; a second would replace the same file at the same time."""
+    options = AgentOptions(node_name="n1", topology_file=tmp_path / "topology.json")
+    assert _topology_file(options)
+    assert "topology-file" not in [thread.name for thread in threading.enumerate()]

@@ -1,11 +1,13 @@
 """The component binding-labels on a real kube-apiserver: labels come with a binding, and none fails for them."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 from tests.support.api import ApiUnderTest, create_namespace, create_service_account, wait_until
+from tests.support.bound_pods import NAMESPACE_SWITCH, binding_to, waiting_pod
 from tests.support.paths import MANIFESTS
 from toposcope.integrations.binding_paths import encode
 
@@ -25,6 +27,11 @@ GOOD = encode(
     },
     shards=2,
 ).data
+OF_N2 = {
+    "gpu.topology/path": "rack=r2",
+    "gpu.topology/path-rack": "r2",
+}
+"""What a pod on that node gets."""
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +43,11 @@ def cluster(real_api: ApiUnderTest) -> Iterator[ApiUnderTest]:
     for namespace in ("on", "off", "toposcope-system"):
         create_namespace(real_api, namespace)
         create_service_account(real_api, namespace, "default")
-    real_api.patch("/api/v1/namespaces/on", {"metadata": {"labels": {"gpu.topology/binding-labels": "enabled"}}})
+    switched_on = {"metadata": {"labels": NAMESPACE_SWITCH}}
+    real_api.patch("/api/v1/namespaces/on", switched_on)
     keep(real_api, GOOD)
-    policy, binding = yaml.safe_load_all(POLICY.read_text())
+    text = POLICY.read_text()
+    policy, binding = yaml.safe_load_all(text)
     real_api.create(POLICIES, policy)
     real_api.create(BINDINGS, binding)
     in_force(real_api, "first")
@@ -50,57 +59,56 @@ def cluster(real_api: ApiUnderTest) -> Iterator[ApiUnderTest]:
 def keep(api: ApiUnderTest, data: Any) -> None:
     """Make the ConfigMap anew with this data."""
     api.request("DELETE", CONFIG_MAP)
-    api.create(
-        CONFIG_MAPS,
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-paths"}, "data": data},
-    )
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "toposcope-node-paths"},
+        "data": data,
+    }
+    api.create(CONFIG_MAPS, config_map)
 
 
-def in_force(api: ApiUnderTest, prefix: str) -> None:
-    """Wait until bindings get what the good ConfigMap says."""
-    tries = iter(range(1_000))
-    wait_until(
-        lambda: bound(api, f"{prefix}-{next(tries)}", "n1") != {},
-        "the policy is in force",
-    )
+def in_force(api: ApiUnderTest, prefix: str, *, is_labelled: bool = True) -> None:
+    """Wait until bindings get what the good ConfigMap says, or nothing."""
+    tries = itertools.count()
+
+    def is_as_expected() -> bool:
+        name = f"{prefix}-{next(tries)}"
+        return bool(bound(api, name, "n1")) == is_labelled
+
+    wait_until(is_as_expected, "the ConfigMap is in force")
 
 
 def make_pod(api: ApiUnderTest, name: str, namespace: str = "on") -> str:
     """Create a pod that waits; its path."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    spec = {"containers": [{"name": "main", "image": "none"}]}
-    api.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+    pod = waiting_pod(name)
+    api.create(pods, pod)
     return f"{pods}/{name}"
-
-
-def binding_of(name: str, node: str, **metadata: Any) -> dict[str, Any]:
-    target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": name, **metadata},
-        "target": target,
-    }
 
 
 def keys_on(api: ApiUnderTest, pod: str) -> dict[str, str]:
     """Its labels and annotations."""
     metadata = api.get(pod)["metadata"]
-    return metadata.get("labels", {}) | metadata.get("annotations", {})
+    labels = metadata.get("labels", {})
+    annotations = metadata.get("annotations", {})
+    return {**labels, **annotations}
 
 
 def bound(api: ApiUnderTest, name: str, node: str, namespace: str = "on", **metadata: Any) -> dict[str, str]:
     """Make a pod, bind it to the node, and give its labels and annotations."""
     pod = make_pod(api, name, namespace)
-    api.create(f"{pod}/binding", binding_of(name, node, **metadata))
-    assert api.get(pod)["spec"]["nodeName"] == node
+    binding = binding_to(node, name, **metadata)
+    api.create(f"{pod}/binding", binding)
+    spec = api.get(pod)["spec"]
+    assert spec["nodeName"] == node
     return keys_on(api, pod)
 
 
 def test_labels_of_the_path_come_in_the_write_that_binds(cluster: ApiUnderTest) -> None:
     pod = make_pod(cluster, "whole")
     before = cluster.get(pod)["metadata"]["resourceVersion"]
-    cluster.create(f"{pod}/binding", binding_of("whole", "n1"))
+    cluster.create(f"{pod}/binding", binding_to("n1", "whole"))
     watch = f"watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Dwhole&resourceVersion={before}"
     _, only_event = cluster.request("GET", f"/api/v1/namespaces/on/pods?{watch}")
     after = only_event["object"]
@@ -122,21 +130,23 @@ def test_levels_that_end_at_the_node_have_its_name(cluster: ApiUnderTest) -> Non
 
 
 def test_path_without_the_host_is_written_as_far_as_known(cluster: ApiUnderTest) -> None:
-    assert bound(cluster, "short", "n2") == {"gpu.topology/path": "rack=r2", "gpu.topology/path-rack": "r2"}
+    assert bound(cluster, "short", "n2") == OF_N2
 
 
 SENT: dict[str, Any] = {
-    "labels": {"gpu.topology/path-rack": "forged", "gpu.topology/path-room": "forged"},
-    "annotations": {"gpu.topology/path": "rack=forged", "example.com/note": "kept"},
+    "labels": {
+        "gpu.topology/path-rack": "forged",
+        "gpu.topology/path-room": "forged",
+    },
+    "annotations": {
+        "gpu.topology/path": "rack=forged",
+        "example.com/note": "kept",
+    },
 }
 
 
 def test_keys_of_the_sender_are_replaced(cluster: ApiUnderTest) -> None:
-    assert bound(cluster, "forged", "n2", **SENT) == {
-        "gpu.topology/path": "rack=r2",
-        "gpu.topology/path-rack": "r2",
-        "example.com/note": "kept",
-    }
+    assert bound(cluster, "forged", "n2", **SENT) == {**OF_N2, "example.com/note": "kept"}
 
 
 def test_keys_of_the_sender_go_where_the_node_has_no_path(cluster: ApiUnderTest) -> None:
@@ -145,8 +155,9 @@ def test_keys_of_the_sender_go_where_the_node_has_no_path(cluster: ApiUnderTest)
 
 def test_binding_by_the_older_resource_is_labelled_too(cluster: ApiUnderTest) -> None:
     pod = make_pod(cluster, "older")
-    cluster.create("/api/v1/namespaces/on/bindings", binding_of("older", "n2"))
-    assert keys_on(cluster, pod) == {"gpu.topology/path": "rack=r2", "gpu.topology/path-rack": "r2"}
+    binding = binding_to("n2", "older")
+    cluster.create("/api/v1/namespaces/on/bindings", binding)
+    assert keys_on(cluster, pod) == OF_N2
 
 
 @pytest.mark.parametrize("node", ["n3", "n4", "a", "n", "n1.example.com"])
@@ -174,15 +185,13 @@ def test_namespace_without_the_label_is_untouched(cluster: ApiUnderTest) -> None
 def test_corrupt_config_map_fails_no_binding(cluster: ApiUnderTest, data: Any, request: pytest.FixtureRequest) -> None:
     case = request.node.callspec.id
     keep(cluster, data)
-    tries = iter(range(1_000))
-    wait_until(lambda: bound(cluster, f"{case}-{next(tries)}", "n1") == {}, "no labels are written")
+    in_force(cluster, case, is_labelled=False)
     keep(cluster, GOOD)
     in_force(cluster, f"after-{case}")
 
 
 def test_missing_config_map_fails_no_binding(cluster: ApiUnderTest) -> None:
     cluster.request("DELETE", CONFIG_MAP)
-    tries = iter(range(1_000))
-    wait_until(lambda: bound(cluster, f"missing-{next(tries)}", "n1") == {}, "no labels are written")
+    in_force(cluster, "missing", is_labelled=False)
     keep(cluster, GOOD)
     in_force(cluster, "after-missing")

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.support.api import APPLY, ApiUnderTest, create_namespace, create_service_account, wait_until
+from tests.support.api import APPLY, MERGE, ApiUnderTest, create_namespace, create_service_account, wait_until
+from tests.support.bound_pods import NAMESPACE_SWITCH, waiting_pod
 from tests.support.paths import MANIFESTS
 
 pytestmark = pytest.mark.real_api("admission")
@@ -16,16 +17,11 @@ PODS = "/api/v1/namespaces/on/pods"
 PATH = "gpu.topology/path"
 RACK = "gpu.topology/path-rack"
 REFUSED = "nobody else may set, change or remove"
-PLACED = {"labels": {RACK: "r1", "app": "train"}, "annotations": {PATH: "rack=r1"}}
-
-
-def pod(name: str, **metadata: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, **metadata},
-        "spec": {"containers": [{"name": "main", "image": "none"}]},
-    }
+PLACED = {
+    "labels": {RACK: "r1", "app": "train"},
+    "annotations": {PATH: "rack=r1"},
+}
+FORGED = waiting_pod("forged", labels={RACK: "r1"})
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +30,16 @@ def cluster(real_api: ApiUnderTest) -> Iterator[ApiUnderTest]:
     for namespace in ("on", "off"):
         create_namespace(real_api, namespace)
         create_service_account(real_api, namespace, "default")
-    real_api.create(PODS, pod("placed", **PLACED))
-    real_api.patch("/api/v1/namespaces/on", {"metadata": {"labels": {"gpu.topology/binding-labels": "enabled"}}})
-    policy, binding = yaml.safe_load_all(GUARD.read_text())
+    placed = waiting_pod("placed", **PLACED)
+    real_api.create(PODS, placed)
+    switched_on = {"metadata": {"labels": NAMESPACE_SWITCH}}
+    real_api.patch("/api/v1/namespaces/on", switched_on)
+    text = GUARD.read_text()
+    policy, binding = yaml.safe_load_all(text)
     real_api.create(f"{GROUP}/validatingadmissionpolicies", policy)
     real_api.create(f"{GROUP}/validatingadmissionpolicybindings", binding)
-    forged = pod("forged", labels={RACK: "r1"})
     wait_until(
-        lambda: real_api.request("POST", f"{PODS}?dryRun=All", forged)[0] == 403,
+        lambda: answer_to_pod(real_api, FORGED)[0] == 403,
         "the guard is in force",
     )
     yield real_api
@@ -49,10 +47,16 @@ def cluster(real_api: ApiUnderTest) -> Iterator[ApiUnderTest]:
         real_api.request("DELETE", f"{GROUP}/{plural}/toposcope-path-labels.gpu.topology")
 
 
+def answer_to_pod(api: ApiUnderTest, pod: dict[str, Any], pods: str = PODS) -> tuple[int, str]:
+    """The status and message for a new pod that is not stored."""
+    code, answer = api.request("POST", f"{pods}?dryRun=All", pod)
+    return code, answer.get("message", "")
+
+
 def answer_to_patch(api: ApiUnderTest, patch: dict[str, Any], subresource: str = "") -> tuple[int, str]:
     """The status and message for a merge patch of the placed pod that is not stored."""
     path = f"{PODS}/placed{subresource}?dryRun=All"
-    code, answer = api.request("PATCH", path, patch, content_type="application/merge-patch+json")
+    code, answer = api.request("PATCH", path, patch, content_type=MERGE)
     return code, answer.get("message", "")
 
 
@@ -66,22 +70,22 @@ def answer_to_patch(api: ApiUnderTest, patch: dict[str, Any], subresource: str =
     ],
 )
 def test_pod_that_brings_a_path_is_refused(cluster: ApiUnderTest, metadata: dict[str, Any]) -> None:
-    code, answer = cluster.request("POST", PODS, pod("brings", **metadata))
+    pod = waiting_pod("brings", **metadata)
+    code, message = answer_to_pod(cluster, pod)
     assert code == 403
-    assert REFUSED in answer["message"]
-    assert "leave" in answer["message"]
+    assert REFUSED in message
+    assert "; leave " in message
 
 
 @pytest.mark.parametrize("key", ["gpu.topology/pathology", "gpu.topology/state", "example.com/path"])
 def test_pod_with_another_key_is_admitted(cluster: ApiUnderTest, key: str) -> None:
-    code, answer = cluster.request("POST", f"{PODS}?dryRun=All", pod("other", labels={key: "x"}))
-    assert code == 201, answer
+    pod = waiting_pod("other", labels={key: "x"})
+    assert answer_to_pod(cluster, pod) == (201, "")
 
 
 def test_namespace_without_the_label_is_not_guarded(cluster: ApiUnderTest) -> None:
-    forged = pod("forged", labels={RACK: "r1"})
-    code, answer = cluster.request("POST", "/api/v1/namespaces/off/pods?dryRun=All", forged)
-    assert code == 201, answer
+    elsewhere = "/api/v1/namespaces/off/pods"
+    assert answer_to_pod(cluster, FORGED, elsewhere) == (201, "")
 
 
 @pytest.mark.parametrize(
@@ -105,12 +109,15 @@ def test_path_of_a_pod_stays(cluster: ApiUnderTest, subresource: str, metadata: 
 
 @pytest.mark.parametrize("subresource", ["/resize", "/ephemeralcontainers"])
 def test_subresource_that_is_not_guarded_cannot_change_it(cluster: ApiUnderTest, subresource: str) -> None:
-    metadata = {"labels": {RACK: "r9"}, "annotations": {PATH: None}}
+    metadata = {
+        "labels": {RACK: "r9"},
+        "annotations": {PATH: None},
+    }
     cluster.request(
         "PATCH",
         f"{PODS}/placed{subresource}",
         {"metadata": metadata},
-        content_type="application/merge-patch+json",
+        content_type=MERGE,
     )
     kept = cluster.get(f"{PODS}/placed")["metadata"]
     assert kept["labels"] == PLACED["labels"]
@@ -118,18 +125,39 @@ def test_subresource_that_is_not_guarded_cannot_change_it(cluster: ApiUnderTest,
 
 
 def test_updates_that_leave_the_path_alone_pass(cluster: ApiUnderTest) -> None:
-    status = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
-    assert answer_to_patch(cluster, status, "/status") == (200, "")
-    labelled = {"metadata": {"labels": {"app": None, "team": "a"}, "annotations": {"example.com/note": "x"}}}
-    assert answer_to_patch(cluster, labelled) == (200, "")
+    ready = {
+        "type": "Ready",
+        "status": "True",
+    }
+    status = {
+        "phase": "Running",
+        "conditions": [ready],
+    }
+    assert answer_to_patch(cluster, {"status": status}, "/status") == (200, "")
+    metadata = {
+        "labels": {"app": None, "team": "a"},
+        "annotations": {"example.com/note": "x"},
+    }
+    assert answer_to_patch(cluster, {"metadata": metadata}) == (200, "")
 
 
 def test_apply_without_the_path_leaves_it_there(cluster: ApiUnderTest) -> None:
-    applied = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "placed", "labels": {"team": "b"}}}
+    applied = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "placed",
+            "labels": {"team": "b"},
+        },
+    }
     path = f"{PODS}/placed?fieldManager=somebody&dryRun=All"
     code, after = cluster.request("PATCH", path, applied, content_type=APPLY)
     assert code == 200
-    assert after["metadata"]["labels"] == {RACK: "r1", "app": "train", "team": "b"}
+    assert after["metadata"]["labels"] == {
+        RACK: "r1",
+        "app": "train",
+        "team": "b",
+    }
 
 
 def test_pod_with_a_path_can_be_deleted(cluster: ApiUnderTest) -> None:

@@ -26,7 +26,7 @@ def test_node_whose_driver_disagrees_with_the_hardware(toposcope_on: CommandOnCl
         "Why: gpu.nvidia.com and the hardware disagree: "
         "GPU 3: gpu-3 of gpu.nvidia.com has pcieRoot pci0000:ff, but sysfs has pci0000:59"
     ) in out
-    assert "GPU 3: gpu-3 of gpu.nvidia.com says numaNode 7, sysfs says 0" in out
+    assert "GPU 3: gpu-3 of gpu.nvidia.com has numaNode 7, but sysfs has 0" in out
     assert "kubectl get resourceslices --field-selector spec.nodeName=h200-2 -o yaml" in out
 
 
@@ -172,6 +172,18 @@ def test_node_whose_agent_crashes_says_so(toposcope_on: CommandOnCluster) -> Non
     why = "its agent is not Ready (CrashLoopBackOff): nothing checks that its labels are still true"
     assert f"Why: {why}\n" in out
     assert "Nothing is wrong with it." in toposcope_on(crashing_agent, "explain node/h200-2").out
+
+
+def agent_beside_a_crashing_container() -> SavedCluster:
+    working = {"name": "agent", "ready": True, "state": {"running": {}}}
+    crashing = {"name": "node-endpoint", "ready": False, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    status = {"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": [working, crashing]}
+    return with_agent_pods({"h200-1": status})
+
+
+def test_node_whose_agent_works_says_nothing_of_other_containers(toposcope_on: CommandOnCluster) -> None:
+    out = toposcope_on(agent_beside_a_crashing_container, "explain node/h200-1").out
+    assert "Nothing is wrong with it." in out
 
 
 def test_saved_cluster_knows_whose_agent_crashes(tmp_path: Path, save: Save, toposcope: Command) -> None:

@@ -209,7 +209,7 @@ def test_server_that_goes_away_is_reported_in_one_line(
     commands: list[list[str]], toposcope: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its second page of nodes never comes: refused by a server that shuts down, or not answered at all."""
-    monkeypatch.setattr("toposcope.kube.pages.PAGE", 1)
+    monkeypatch.setattr("toposcope.kube.pages.PAGE_OBJECTS", 1)
     where = ["--kubeconfig", str(tmp_path / "kubeconfig")]
     with EmbeddedApiServer() as server:
         api = ApiUnderTest.of_embedded(server, tmp_path)

@@ -292,7 +292,7 @@ def test_no_answer_is_no_success(tmp_path: Path, toposcope: Command) -> None:
 
 
 def test_long_list_is_read_page_by_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
+    monkeypatch.setattr("toposcope.kube.pages.PAGE_OBJECTS", 2)
     for number in range(5):
         parity = str(number % 2)
         api.create(NODES, node(f"n{number}", labels={"odd": parity}))

@@ -93,6 +93,23 @@ def test_crash_loop_is_reported_at_once(followed: Followed) -> None:
     assert followed.wakes == 1
 
 
+def test_agent_beside_a_crashing_container_is_ready(followed: Followed) -> None:
+    status = pod_status("False")
+    (agent,) = status["containerStatuses"]
+    endpoint = {
+        "name": "node-endpoint",
+        "ready": False,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+    }
+    status["containerStatuses"] = [{**agent, "ready": True}, endpoint]
+    assert pod("a", status).is_ready
+    followed.sees(a=status)
+    assert followed.watch.unready() == []
+
+    status["containerStatuses"] = [agent, endpoint]
+    assert not pod("a", status).is_ready
+
+
 def test_starting_pod_is_reported_after_a_minute_only(followed: Followed) -> None:
     followed.sees(a=pod_status("False", "ContainerCreating"))
     followed.runtime.seconds = 59

@@ -26,12 +26,14 @@ FAULTS = pytest.mark.embedded_api("fails on demand and counts requests")
 @pytest.mark.parametrize(
     ("timing", "message"),
     [
-        pytest.param({"retry": 0}, "retry 0: must be more than 0 seconds", id="no-retry"),
+        pytest.param({"retry_seconds": 0}, "retry 0: must be more than 0 seconds", id="no-retry"),
         pytest.param(
-            {"renew": 4}, r"renew 4: must be more than twice retry \(2\), so that a failed renewal", id="short-renewal"
+            {"renew_seconds": 4},
+            r"renew 4: must be more than twice retry \(2\), so that a failed renewal",
+            id="short-renewal",
         ),
         pytest.param(
-            {"lease": 10},
+            {"lease_seconds": 10},
             r"lease 10: must be longer than renew \(10\), otherwise two controllers lead",
             id="short-lease",
         ),

@@ -275,7 +275,7 @@ def test_what_no_agent_writes_of_its_rails_is_left() -> None:
 
 
 def test_ports_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_decoder, "_GENERATION", 50)
+    monkeypatch.setattr(node_decoder, "_GENERATION_NODES", 50)
     decoder = NodeDecoder(["rack"])
     for port in range(1000):
         decoded([cabled("a", port)], decoder)
@@ -295,7 +295,7 @@ def test_a_thousand_nodes_are_a_few_hundred_bytes_each() -> None:
 
 @pytest.mark.regression
 def test_values_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_decoder, "_GENERATION", 100)
+    monkeypatch.setattr(node_decoder, "_GENERATION_NODES", 100)
     decoder = NodeDecoder(["rack"])
     stays = labelled(rack="stays")
     (first,) = decoded([stays], decoder)
@@ -309,7 +309,7 @@ def test_values_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nodes_share_from_one_generation_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_decoder, "_GENERATION", 50)
+    monkeypatch.setattr(node_decoder, "_GENERATION_NODES", 50)
     order = random.Random(3).sample(range(1000), 1000)
     nodes = []
     for i in order:

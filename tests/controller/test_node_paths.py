@@ -1,7 +1,7 @@
 """The paths of all nodes in one ConfigMap: written only when one changes, and gone with the flag."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -85,9 +85,11 @@ def site(api: ApiUnderTest, clients: Clients) -> Site:
     share_crd(api)
     create_namespace(api, "toposcope-system")
     for name, block in {"n1": "b1", "n2": "b1", "n3": "b2"}.items():
-        make_node(api, name, {ZONE: "z", BLOCK: block, RACK: f"r-{block}"})
+        labels = {ZONE: "z", BLOCK: block, RACK: f"r-{block}"}
+        make_node(api, name, labels)
     make_topology(api, gracePeriod="0s")
-    return Site(api, clients())
+    client = clients()
+    return Site(api, client)
 
 
 WHOLE = {
@@ -102,7 +104,8 @@ WHOLE = {
 def test_paths_of_all_nodes_are_written_once(site: Site) -> None:
     assert site.turn() == ["PATCH"]
     assert site.data() == WHOLE
-    assert site.api.get(PATHS)["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "toposcope"}
+    metadata = site.api.get(PATHS)["metadata"]
+    assert metadata["labels"] == {"app.kubernetes.io/managed-by": "toposcope"}
     assert site.turn(1) == []
     assert site.turn(3600) == []
 
@@ -115,12 +118,20 @@ def test_another_term_writes_nothing_that_is_there(site: Site) -> None:
 
 def test_node_that_comes_moves_or_goes_is_followed(site: Site) -> None:
     site.turn()
-    make_node(site.api, "n4", {ZONE: "z", BLOCK: "b1", RACK: "r-b1"})
+    like_n1 = {
+        ZONE: "z",
+        BLOCK: "b1",
+        RACK: "r-b1",
+    }
+    make_node(site.api, "n4", like_n1)
     assert site.turn(11) == ["PATCH"]
     assert site.data()["3"] == "\nn4=0\n"
+
     relabel(site.api, "n4", {RACK: "r9"})
     assert site.turn(11) == ["PATCH"]
-    assert "\n2:zone=z,block=b1,rack=r9,nvlink-domain=,host=\n" in site.data()["paths"]
+    paths = site.data()["paths"]
+    assert "\n2:zone=z,block=b1,rack=r9,nvlink-domain=,host=\n" in paths
+
     site.api.request("DELETE", f"{NODES}/n4")
     assert site.turn(11) == ["PATCH"]
     assert site.data() == WHOLE
@@ -138,17 +149,18 @@ def test_changes_within_ten_seconds_are_one_write(site: Site) -> None:
     assert site.turn(1) == []
     relabel(site.api, "n2", {RACK: "r9"})
     assert site.turn(1) == []
-    assert site.controller.watches.nodes.is_synced
     assert site.turn(9) == ["PATCH"]
-    assert "rack=r8," in site.data()["paths"]
-    assert "rack=r9," in site.data()["paths"]
+    paths = site.data()["paths"]
+    assert "rack=r8," in paths
+    assert "rack=r9," in paths
 
 
 def test_node_without_a_level_has_the_path_up_to_it(site: Site) -> None:
     edit_topology(site.api, minCoveragePercent=50)
     relabel(site.api, "n3", {RACK: None})
     site.turn()
-    assert "\n1:zone=z,block=b2\n" in site.data()["paths"]
+    paths = site.data()["paths"]
+    assert "\n1:zone=z,block=b2\n" in paths
 
 
 @pytest.mark.parametrize(
@@ -167,7 +179,8 @@ def test_what_others_change_is_repaired_within_a_minute(site: Site, patch: dict[
     site.turn(61)
     repaired = site.api.get(PATHS)
     assert repaired["data"] == WHOLE
-    assert not {"binaryData", "immutable"} & repaired.keys()
+    assert "binaryData" not in repaired
+    assert "immutable" not in repaired
     assert site.turn(61) == []
 
 
@@ -189,7 +202,12 @@ def test_without_the_flag_it_is_deleted_once(site: Site, caplog: pytest.LogCaptu
 
 
 def test_without_the_flag_the_config_map_of_others_stays(site: Site) -> None:
-    site.api.create(HOME, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-paths"}})
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "toposcope-node-paths"},
+    }
+    site.api.create(HOME, theirs)
     site.new_term(is_wanted=False)
     assert site.turn() == []
     assert site.has_config_map()
@@ -197,11 +215,11 @@ def test_without_the_flag_the_config_map_of_others_stays(site: Site) -> None:
 
 def test_refused_write_is_logged_once_and_tried_each_minute(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     site.refuses = ApiError(403, "Forbidden", "cannot patch resource configmaps")
-    for seconds, tries in ((0, 1), (1, 0), (58, 0), (2, 1)):
-        assert site.turn(seconds) == ["PATCH"] * tries
-    warnings = [message for message in caplog.messages if "is not written" in message]
-    assert len(warnings) == 1
-    assert warnings[0].endswith("; install the component binding-labels, or leave out --node-paths")
+    assert site.turn() == ["PATCH"]
+    assert site.turn(59) == []
+    assert site.turn(2) == ["PATCH"]
+    (warning,) = [message for message in caplog.messages if "is not written" in message]
+    assert warning.endswith("; install the component binding-labels, or leave out --node-paths")
     site.refuses = None
     assert site.turn(61) == ["PATCH"]
 
@@ -227,11 +245,22 @@ class NoConfigMap:
         return {}
 
 
+def writer_to(server: NoConfigMap, show: Callable[[str], None] | None = None) -> NodePathsWriter:
+    return NodePathsWriter(
+        server,
+        "toposcope-system",
+        Time(),
+        is_wanted=True,
+        show=show,
+    )
+
+
 def test_dry_run_says_what_would_be_written_once() -> None:
     shown: list[str] = []
     server = NoConfigMap()
-    writer = NodePathsWriter(server, "toposcope-system", Time(), is_wanted=True, show=shown.append)
-    nodes = Table([gpu_node("n1", {RACK: "r1"})])
+    writer = writer_to(server, shown.append)
+    node = gpu_node("n1", {RACK: "r1"})
+    nodes = Table([node])
     for _ in range(2):
         writer.write(nodes, THREE)
     assert shown == ["ConfigMap toposcope-system/toposcope-node-paths would be written: the paths of 1 node"]
@@ -242,17 +271,21 @@ def test_nodes_without_room_are_counted_in_the_log(caplog: pytest.LogCaptureFixt
     nodes = []
     for number in range(30_000):
         name = f"gpu-node-{number:06d}.cluster.example.com"
-        nodes.append(gpu_node(name, {RACK: f"r{number // 16}", HOST: name}))
-    writer = NodePathsWriter(NoConfigMap(), "toposcope-system", Time(), is_wanted=True)
-    writer.write(Table(nodes), THREE)
+        rack = number // 16
+        node = gpu_node(name, {RACK: f"r{rack}", HOST: name})
+        nodes.append(node)
+    table = Table(nodes)
+    server = NoConfigMap()
+    writer_to(server).write(table, THREE)
     (warning,) = caplog.messages
     assert "is full: its 960 KiB have no room for the paths of " in warning
 
 
 def test_pass_without_a_plan_leaves_the_paths_alone() -> None:
     server = NoConfigMap()
-    writer = NodePathsWriter(server, "toposcope-system", Time(), is_wanted=True)
-    writer.write(Table([gpu_node("n1", {RACK: "r1"})]), None)
+    node = gpu_node("n1", {RACK: "r1"})
+    nodes = Table([node])
+    writer_to(server).write(nodes, None)
     assert server.written == []
 
 
@@ -261,61 +294,79 @@ def test_pass_without_a_plan_leaves_the_paths_alone() -> None:
 
 def test_nodes_that_are_alike_share_a_path() -> None:
     nodes = [
-        gpu_node("n1", {BLOCK: "b", RACK: "r1", HOST: "n1"}),
-        gpu_node("n2", {BLOCK: "b", RACK: "r1", HOST: "n2"}),
-        gpu_node("n3", {BLOCK: "b", RACK: "r1", HOST: "other"}),
-        gpu_node("n4", {"block": None, "rack": "r1"}),
+        gpu_node("n1", {"rack": "r1"}),
+        gpu_node("n2", {"rack": "r1"}),
+        gpu_node("n3", {"rack": "r1", HOST: "other"}),
+        gpu_node("n4", {"block": None}),
     ]
-    shared = "block=b,rack=r1,host="
-    assert shared_paths(THREE, nodes) == SharedPaths({"n1": shared, "n2": shared, "n3": f"{shared}other"})
+    paths = {
+        "n1": "block=b,rack=r1,host=",
+        "n2": "block=b,rack=r1,host=",
+        "n3": "block=b,rack=r1,host=other",
+    }
+    assert shared_paths(THREE, nodes) == SharedPaths(paths)
 
 
 def test_level_whose_name_is_too_long_for_a_label_is_counted() -> None:
-    topology = PlannedTopology("cluster", (), (Level("l" * 59, RACK),))
-    nodes = [gpu_node("n1", {RACK: "r1"}), gpu_node("n2", {RACK: "r1"}), gpu_node("n3", {"rack": None})]
-    assert shared_paths(NodePlan((topology,)), nodes) == SharedPaths({}, unusable=2)
+    too_long = Level("l" * 59, RACK)
+    topology = PlannedTopology("cluster", (), (too_long,))
+    plan = NodePlan((topology,))
+    nodes = [
+        gpu_node("n1", {"rack": "r1"}),
+        gpu_node("n2", {"rack": "r1"}),
+        gpu_node("n3", {"rack": None}),
+    ]
+    assert shared_paths(plan, nodes) == SharedPaths({}, unusable=2)
 
 
 def of_hosts(*names: str) -> tuple[Requirement, ...]:
-    return (Requirement(HOST, "In", frozenset(names)),)
+    is_one_of = Requirement(HOST, "In", frozenset(names))
+    return (is_one_of,)
 
 
+BY_HOST = PlannedTopology("some", of_hosts("n1", "h2"), levels(RACK, HOST))
+ALL_ELSE = PlannedTopology("all", (), levels(BLOCK, HOST))
+RACKS_ALONE = PlannedTopology("cluster", (), levels(RACK))
 PLANS = {
     "levels": THREE,
-    "selected-by-host": NodePlan(
-        (
-            PlannedTopology("some", of_hosts("n1", "h2"), levels(RACK, HOST)),
-            PlannedTopology("all", (), levels(BLOCK, HOST)),
-        )
-    ),
+    "selected-by-host": NodePlan((BY_HOST, ALL_ELSE)),
     "placeholders": replace(THREE, placeholders=frozenset({"n2", "h1", "b0"})),
-    "rack-alone": NodePlan((PlannedTopology("cluster", (), levels(RACK)),)),
+    "rack-alone": NodePlan((RACKS_ALONE,)),
 }
 
 
 def every_node() -> list[NodeFacts]:
-    """Nodes named and labelled in all ways that matter to what they share; those of a rack share their traits."""
+    """Nodes named and labelled in all ways that matter to what they share; those that are alike share their traits."""
     nodes = []
     for rack in ("r1", "n2", "h1"):
         for host in ("own", "h1", "h2", None):
-            first = None
-            for number in range(3):
-                name = f"n{number}" if rack == "r1" and host == "own" else f"n{number}-{rack}-{host}"
-                labels: dict[str, str | None] = {BLOCK: "b0", RACK: rack}
-                labels[HOST] = name if host == "own" else host
-                made = gpu_node(name, labels)
-                if first is not None and made.traits == first.traits:
-                    made = replace(made, traits=first.traits)
-                first = first or made
-                nodes.append(made)
+            nodes += alike_nodes(rack, host)
+    return nodes
+
+
+def alike_nodes(rack: str, host: str | None) -> list[NodeFacts]:
+    """Three nodes of a rack with this hostname, or each with its own."""
+    nodes: list[NodeFacts] = []
+    for number in range(3):
+        name = f"n{number}-{rack}-{host}"
+        if rack == "r1" and host == "own":
+            name = f"n{number}"
+        labels: dict[str, str | None] = {"block": "b0", "rack": rack}
+        labels[HOST] = name if host == "own" else host
+        node = gpu_node(name, labels)
+        if nodes and node.traits == nodes[0].traits:
+            node = replace(node, traits=nodes[0].traits)
+        nodes.append(node)
     return nodes
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_shared_paths_are_those_of_each_node_by_itself(plan: NodePlan) -> None:
+    nodes = every_node()
     alone = {}
-    for node in every_node():
-        path = shared_path(node.name, path_of(plan, node).steps)
+    for node in nodes:
+        steps = path_of(plan, node).steps
+        path = shared_path(node.name, steps)
         if path:
             alone[node.name] = path
-    assert shared_paths(plan, every_node()).by_node == alone
+    assert shared_paths(plan, nodes).by_node == alone

@@ -129,7 +129,7 @@ def test_refused_status_when_reported_then_controller_is_not_ready(
 ) -> None:
     assert controller.ready() == ""
     before = status_of(api)
-    monkeypatch.setattr(status_module, "_INT32", 2**63)
+    monkeypatch.setattr(status_module, "_MOST_INT32", 2**63)
     offer(api, "2147483640")
     wait_until(lambda: controller.ready() != "", "the controller is not ready")
     refusal = "the API server refuses the status of ClusterTopology cluster: ClusterTopology.gpu.topology"

@@ -62,7 +62,7 @@ def test_gpus_of_slices_are_counted_once_and_held_ones_are_not_free(tmp_path: Pa
     assert gpus == {"a": 4, "b": 4, "plugin": 8}
     free = {node.name: snapshot.free_gpus(node) for node in snapshot.nodes}
     assert free == {"a": 3, "b": 4, "plugin": 8}
-    assert all(node.without_agent for node in snapshot.nodes)
+    assert all(node.is_without_agent for node in snapshot.nodes)
 
 
 def node_devices(devices: list[Any]) -> NodeDevices:

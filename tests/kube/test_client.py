@@ -148,7 +148,7 @@ class TestErrors:
             ask(reply)
 
     def test_an_answer_without_end(self, scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(toposcope.kube.client, "_LARGEST_ANSWER", 1000)
+        monkeypatch.setattr(toposcope.kube.client, "_MOST_ANSWER_BYTES", 1000)
         endless = chunked(b"x" * 2000, complete=False)
         client = scripted(endless, answer(b"2")).client()
         with pytest.raises(AnswerTooLargeError, match="too large to be read whole"):
@@ -386,7 +386,7 @@ class TestStreams:
         assert lines(server) == []
 
     def test_a_line_without_end(self, scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(toposcope.kube.client, "_LARGEST_LINE", 1 << 20)
+        monkeypatch.setattr(toposcope.kube.client, "_MOST_LINE_BYTES", 1 << 20)
         blocks = [b"x" * 70_000] * 30
         server = scripted(Reply(chunked(*blocks, complete=False)))
         with pytest.raises(UnreachableError, match="not a Kubernetes API server"):

@@ -62,14 +62,14 @@ def test_what_is_no_quantity_is_refused_by_the_name_of_the_resource(text: str) -
         ),
         pytest.param(
             [{"cpu": 1}],
-            [{"requests": {"cpu": 5}}, {"requests": {"cpu": 2}, "sidecar": True}, {"requests": {"cpu": 4}}],
+            [{"requests": {"cpu": 5}}, {"requests": {"cpu": 2}, "is_sidecar": True}, {"requests": {"cpu": 4}}],
             {},
             {"cpu": 6},
             id="a-sidecar-stays-beside-what-comes-after-it",
         ),
         pytest.param(
             [{"cpu": 5}],
-            [{"requests": {"cpu": 5}}, {"requests": {"cpu": 2}, "sidecar": True}, {"requests": {"cpu": 4}}],
+            [{"requests": {"cpu": 5}}, {"requests": {"cpu": 2}, "is_sidecar": True}, {"requests": {"cpu": 4}}],
             {},
             {"cpu": 7},
             id="a-sidecar-stays-beside-the-containers",

@@ -10,6 +10,7 @@ from tests.manifests import rights
 from tests.manifests.rights import HOME, PATHS, PLAN
 from tests.manifests.support import Manifests, apply_folder, built, create_runtime_class, serve, write_overlay
 from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account, node, pod_token, wait_until
+from tests.support.bound_pods import NAMESPACE_SWITCH, binding_to, waiting_pod
 from toposcope.cli.main import main
 from toposcope.controller.confinement import RIGHTS
 from toposcope.kube.account_rights import AccountRights
@@ -18,6 +19,7 @@ from toposcope.kube.config import load
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_api("admission")]
 
+PODS = "/api/v1/namespaces/jobs/pods"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 PLACE = {
     "gpu.topology/gpus": "8",
@@ -50,7 +52,8 @@ class Cluster:
         api.create(NODES, node("n1", labels=PLACE))
         create_namespace(api, "jobs")
         create_service_account(api, "jobs", "default")
-        api.patch("/api/v1/namespaces/jobs", {"metadata": {"labels": {"gpu.topology/binding-labels": "enabled"}}})
+        switched_on = {"metadata": {"labels": NAMESPACE_SWITCH}}
+        api.patch("/api/v1/namespaces/jobs", switched_on)
         self._pods = 0
 
     def controller_token(self) -> str:
@@ -80,19 +83,18 @@ class Cluster:
         """What of ours is on a pod that has just been bound: the API server copies the zone by itself."""
         self._pods += 1
         name = f"pod-{self._pods}"
-        pods = "/api/v1/namespaces/jobs/pods"
-        spec = {"containers": [{"name": "main", "image": "none"}]}
-        self.api.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
-        binding = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": name},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
-        }
-        self.api.create(f"{pods}/{name}/binding", binding)
-        metadata = self.api.get(f"{pods}/{name}")["metadata"]
-        keys = {**metadata.get("labels", {}), **metadata.get("annotations", {})}
-        return {key: value for key, value in keys.items() if key.startswith("gpu.topology/")}
+        pod = waiting_pod(name)
+        self.api.create(PODS, pod)
+        binding = binding_to("n1", name)
+        self.api.create(f"{PODS}/{name}/binding", binding)
+        metadata = self.api.get(f"{PODS}/{name}")["metadata"]
+        labels = metadata.get("labels", {})
+        annotations = metadata.get("annotations", {})
+        ours = {}
+        for key, value in {**labels, **annotations}.items():
+            if key.startswith("gpu.topology/"):
+                ours[key] = value
+        return ours
 
     def wait_for_labels(self) -> None:
         wait_until(lambda: self.bound() == WRITTEN, "pods get the labels of their node's path")
@@ -145,9 +147,18 @@ def test_leader_without_the_flag_deletes_the_paths(cluster: Cluster, tmp_path: P
     cluster.wait_for_labels()
     assert main(["controller", "--once", "--kubeconfig", kubeconfig]) == 0
     assert cluster.api.ask("GET", PATHS).code == 200
-    command = [sys.executable, "-m", "toposcope.controller", "--kubeconfig", kubeconfig, "--leader-elect"]
+    command = [
+        sys.executable,
+        "-m",
+        "toposcope.controller",
+        "--kubeconfig",
+        kubeconfig,
+        "--leader-elect",
+        "--debounce",
+        "0",
+    ]
     with (tmp_path / "log").open("wb") as log:
-        program = subprocess.Popen([*command, "--debounce", "0"], stdout=log, stderr=log)
+        program = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         wait_until(lambda: cluster.api.ask("GET", PATHS).code == 404, "the paths are deleted")
     finally:
@@ -162,11 +173,6 @@ def test_policy_follows_an_overlay(api: ApiUnderTest, kubectl: str, tmp_path: Pa
     command = ["controller", "--once", "--node-paths", "--kubeconfig", str(moved.kubeconfig(token))]
     assert main([*command, "--lease-namespace", "gpu-fleet"]) == 0
     moved.wait_for_labels()
-    refused = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "forged", "labels": {"gpu.topology/path-rack": "r1"}},
-        "spec": {"containers": [{"name": "main", "image": "none"}]},
-    }
-    code, _ = api.request("POST", "/api/v1/namespaces/jobs/pods", refused)
+    forged = waiting_pod("forged", labels={"gpu.topology/path-rack": "r1"})
+    code, _ = api.request("POST", PODS, forged)
     assert code == 403

@@ -68,12 +68,14 @@ def test_endpoint_is_confined_and_limited(manifests: Manifests) -> None:
 def test_only_the_agents_container_gets_the_token(manifests: Manifests) -> None:
     pod = manifests.pod_spec("agent")
     assert pod["automountServiceAccountToken"] is False
-    volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    sources = volumes["token"]["projected"]["sources"]
-    assert sources == [
+    _, volume = pod["volumes"]
+    assert volume["name"] == "token"
+    authority = {"key": "ca.crt", "path": "ca.crt"}
+    namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
+    assert volume["projected"]["sources"] == [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
-        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [authority]}},
+        {"downwardAPI": {"items": [namespace]}},
     ]
     token = mounts(manifests.container("agent"))["token"]
     assert token == {"name": "token", "mountPath": ACCOUNT_FOLDER, "readOnly": True}
@@ -83,10 +85,14 @@ def test_only_the_agents_container_gets_the_token(manifests: Manifests) -> None:
 def test_agent_keeps_the_file_in_memory_that_is_limited(manifests: Manifests) -> None:
     agent = manifests.container("agent")
     assert agent["args"][-1] == f"--topology-file={FILE}"
-    assert mounts(agent)["topology"] == {"name": "topology", "mountPath": "/run/toposcope"}
-    volumes = {volume["name"]: volume for volume in manifests.pod_spec("agent")["volumes"]}
-    assert volumes.keys() == {"token", "topology"}
-    assert volumes["topology"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "2Mi"}
+    mount = mounts(agent)["topology"]
+    assert mount == {"name": "topology", "mountPath": "/run/toposcope"}
+    topology, token = manifests.pod_spec("agent")["volumes"]
+    assert token["name"] == "token"
+    assert topology == {
+        "name": "topology",
+        "emptyDir": {"medium": "Memory", "sizeLimit": "2Mi"},
+    }
 
 
 def test_agent_is_otherwise_as_in_the_base(base: Manifests, manifests: Manifests) -> None:
@@ -132,7 +138,10 @@ def test_policies_admit_pods_and_the_scrapes_that_were_admitted(render: Render) 
     assert policy["podSelector"] == {"matchLabels": AGENT_LABELS}
     assert policy["policyTypes"] == ["Ingress"]
     pods, scrapes = policy["ingress"]
-    assert pods == {"from": [{"namespaceSelector": {}}], "ports": [{"protocol": "TCP", "port": 9466}]}
+    assert pods == {
+        "from": [{"namespaceSelector": {}}],
+        "ports": [{"protocol": "TCP", "port": 9466}],
+    }
     assert scrapes["ports"] == [{"protocol": "TCP", "port": 9464}]
     (closed,) = manifests.get("NetworkPolicy", "toposcope")["spec"]["ingress"]
     assert scrapes["from"] == closed["from"]

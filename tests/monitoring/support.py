@@ -91,14 +91,15 @@ def documented_metrics() -> set[str]:
 
 
 def documented_overlay() -> dict[str, Any]:
-    """The base with the components that docs/programs.md lists for monitoring."""
+    """The base with the components that docs/programs.md has added to an overlay for monitoring."""
     page = MONITORING.read_text(encoding="utf-8")
-    components = re.findall(r"^\| `(manifests/components/[\w-]+)` \|", page, re.MULTILINE)
+    (sentence,) = re.findall(r"Add the \[components\]\(\S+\) (.*?) to your overlay", page, re.DOTALL)
+    components = re.findall(r"`([\w-]+)`", sentence)
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": ["manifests/base"],
-        "components": components,
+        "components": [f"manifests/components/{name}" for name in components],
     }
 
 

@@ -186,7 +186,7 @@ def test_cordoned_node_that_runs_a_gang_is_drained_last() -> None:
     nodes = []
     for node in RACKS:
         is_cordoned = node.name in ("n0", "n1")
-        nodes.append(structs.replace(node, schedulable=not is_cordoned))
+        nodes.append(structs.replace(node, is_schedulable=not is_cordoned))
     running = pods("g", "n0", "n2")
 
     drained_names = names(order(cluster(nodes, running)))

@@ -1,11 +1,12 @@
 """Whether gangs share the domains that objects of their schedulers require, or annotations of their pods."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import pytest
 from tests.planning.clusters import RACK, RACKS, cluster, node, node_without_levels, pods
+from tests.support.documents import read_manifests
 from toposcope.planning.kept import BrokenBy, KeptResult, UnreadReason
 from toposcope.planning.kept_gangs import KeptGang, KeptPart
 from toposcope.planning.plan import Plan
@@ -13,165 +14,104 @@ from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.model import NodeView, PodView
 from toposcope.snapshot.scope import select_scope
 
-Document = dict[str, Any]
-ONE_RACK = {"topologyConstraint": {"packConstraint": {"required": RACK}}}
-KAI_RACK = {"topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": RACK}}
-KUBE_RACK = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
-HARD_RACK = {"networkTopology": {"mode": "hard", "highestTierName": "rack"}}
-TIER_1 = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+GROVE = {"grove.io/podgang": "llm-0"}
+LWS = "leaderworkerset.sigs.k8s.io/"
 
 
-def document(api_version: str, kind: str, name: str, spec: Document) -> Document:
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": spec,
-    }
-
-
-def pod_gang(spec: Document) -> Document:
-    return document("scheduler.grove.io/v1alpha1", "PodGang", "llm-0", spec)
-
-
-def kai_group(spec: Document) -> Document:
-    return document("scheduling.run.ai/v2alpha2", "PodGroup", "pg", spec)
-
-
-def kube_group(spec: Document) -> Document:
-    return document("scheduling.k8s.io/v1alpha2", "PodGroup", "pg", spec)
-
-
-def composite(spec: Document) -> Document:
-    return document("scheduling.k8s.io/v1alpha3", "CompositePodGroup", "whole", spec)
-
-
-def volcano_group(spec: Document) -> Document:
-    return document("scheduling.volcano.sh/v1beta1", "PodGroup", "pg", spec)
-
-
-def hyper_node(name: str, *nodes: str) -> Document:
-    members = [{"type": "Node", "selector": {"exactMatch": {"name": member}}} for member in nodes]
-    return document("topology.volcano.sh/v1alpha1", "HyperNode", name, {"tier": 1, "members": members})
-
-
-def changed(pod: PodView, **fields: Any) -> PodView:
-    return msgspec.structs.replace(pod, **fields)
+def labelled(pod: PodView, labels: dict[str, str], annotations: dict[str, str]) -> PodView:
+    return msgspec.structs.replace(pod, labels=labels, annotations=annotations)
 
 
 def in_clique(pod: PodView, clique: str) -> PodView:
-    return changed(pod, labels={"grove.io/podgang": "llm-0", "grove.io/podclique": clique})
+    return labelled(pod, {**GROVE, "grove.io/podclique": clique}, {})
 
 
-def in_kai_group(pod: PodView, sub_group: str) -> PodView:
-    return changed(pod, annotations={"pod-group-name": "pg"}, labels={"kai.scheduler/subgroup-name": sub_group})
+def in_scaling_group(pod: PodView) -> PodView:
+    return in_clique(pod, "llm-0-decode-0-worker")
 
 
-def in_kube_group(pod: PodView, name: str = "pg") -> PodView:
-    return changed(pod, wants={"schedulingGroup": {"podGroupName": name}})
+def in_worker(pod: PodView) -> PodView:
+    return in_clique(pod, "llm-0-worker")
 
 
-def in_volcano_group(pod: PodView, task: str) -> PodView:
-    return changed(pod, annotations={"scheduling.k8s.io/group-name": "pg"}, selectable=("volcano.sh/task-spec", task))
+def in_kai_group(pod: PodView) -> PodView:
+    return labelled(pod, {"kai.scheduler/subgroup-name": "worker"}, {"pod-group-name": "pg"})
 
 
-def in_exclusive_job(pod: PodView, job: str, namespace: str = "ml") -> PodView:
-    labels = {"jobset.sigs.k8s.io/jobset-name": "sim", "jobset.sigs.k8s.io/job-key": job}
-    annotations = {"alpha.jobset.sigs.k8s.io/exclusive-topology": RACK}
-    return changed(pod, labels=labels, annotations=annotations, namespace=namespace)
+def in_kube_group(pod: PodView) -> PodView:
+    return msgspec.structs.replace(pod, wants={"schedulingGroup": {"podGroupName": "pg"}})
 
 
-def in_exclusive_group(pod: PodView, group: str, namespace: str = "ml") -> PodView:
+def in_composite(pod: PodView) -> PodView:
+    """One pod in each of two PodGroups."""
+    group = "one" if pod.name == "train-0" else "another"
+    return msgspec.structs.replace(pod, wants={"schedulingGroup": {"podGroupName": group}})
+
+
+def in_volcano_group(pod: PodView, task: str = "worker") -> PodView:
+    member = labelled(pod, {}, {"scheduling.k8s.io/group-name": "pg"})
+    return msgspec.structs.replace(member, selectable=("volcano.sh/task-spec", task))
+
+
+def in_exclusive_job(pod: PodView, job: str = "a") -> PodView:
     labels = {
-        "leaderworkerset.sigs.k8s.io/name": "serve",
-        "leaderworkerset.sigs.k8s.io/group-index": group,
-        "leaderworkerset.sigs.k8s.io/group-key": f"{namespace}-{group}",
+        "jobset.sigs.k8s.io/jobset-name": "sim",
+        "jobset.sigs.k8s.io/job-key": job,
     }
-    annotations = {"leaderworkerset.sigs.k8s.io/exclusive-topology": RACK, "leaderworkerset.sigs.k8s.io/size": "2"}
-    return changed(pod, labels=labels, annotations=annotations, namespace=namespace)
+    return labelled(pod, labels, {"alpha.jobset.sigs.k8s.io/exclusive-topology": RACK})
+
+
+def in_exclusive_group(pod: PodView, group: str = "0") -> PodView:
+    labels = {
+        LWS + "name": "serve",
+        LWS + "group-index": group,
+        LWS + "group-key": f"key-{group}",
+    }
+    annotations = {
+        LWS + "exclusive-topology": RACK,
+        LWS + "size": "2",
+    }
+    return labelled(pod, labels, annotations)
+
+
+Member = Callable[..., PodView]
+"""Puts a pod into a gang."""
+GANGS = [
+    pytest.param(in_worker, "pod-gang", id="grove-gang"),
+    pytest.param(in_worker, "clique", id="grove-clique"),
+    pytest.param(in_scaling_group, "scaling-group", id="grove-scaling-group"),
+    pytest.param(in_kai_group, "kai-group", id="kai-group"),
+    pytest.param(in_kai_group, "kai-sub-group", id="kai-sub-group"),
+    pytest.param(in_kube_group, "kube-group", id="kube-scheduler-group"),
+    pytest.param(in_composite, "kube-composite", id="kube-scheduler-composite"),
+    pytest.param(in_volcano_group, "volcano-tier-name", id="volcano-tier-name"),
+    pytest.param(in_exclusive_job, "", id="jobset"),
+    pytest.param(in_exclusive_group, "", id="leader-worker-set"),
+]
+"""How pods become a gang that has to stay within a rack, and the file of the object that says so."""
 
 
 class Gang(NamedTuple):
-    """A gang, and the objects that say what it requires."""
+    """Running pods, and the files of the objects that say what they require."""
 
     running: Sequence[PodView]
-    documents: Sequence[Document]
+    files: Sequence[str]
 
 
-def whole_pod_gang() -> Gang:
-    running = [in_clique(pod, "llm-0-worker") for pod in pods("train", "n0", "n1")]
-    return Gang(running, [pod_gang({**ONE_RACK, "podgroups": [{"name": "llm-0-worker", "minReplicas": 2}]})])
-
-
-def clique() -> Gang:
-    running = [in_clique(pod, "llm-0-worker") for pod in pods("train", "n0", "n1")]
-    return Gang(running, [pod_gang({"podgroups": [{"name": "llm-0-worker", "minReplicas": 2, **ONE_RACK}]})])
-
-
-def scaling_group() -> Gang:
-    running = [in_clique(pod, "llm-0-decode-0-worker") for pod in pods("train", "n0", "n1")]
-    config = {"name": "llm-0-decode-0", "podGroupNames": ["llm-0-decode-0-worker"], **ONE_RACK}
-    return Gang(running, [pod_gang({"topologyConstraintGroupConfigs": [config], "podgroups": []})])
-
-
-def whole_kai_group() -> Gang:
-    running = [in_kai_group(pod, "") for pod in pods("train", "n0", "n1")]
-    return Gang(running, [kai_group({**KAI_RACK, "minMember": 2})])
-
-
-def kai_sub_group() -> Gang:
-    running = [in_kai_group(pod, "worker") for pod in pods("train", "n0", "n1")]
-    outer = {"name": "all", "minMember": 2, **KAI_RACK}
-    return Gang(running, [kai_group({"subGroups": [outer, {"name": "worker", "parent": "all"}]})])
-
-
-def whole_kube_group() -> Gang:
-    running = [in_kube_group(pod) for pod in pods("train", "n0", "n1")]
-    return Gang(running, [kube_group({**KUBE_RACK, "schedulingPolicy": {"gang": {"minCount": 2}}})])
-
-
-def composite_group() -> Gang:
-    one, another = pods("train", "n0", "n1")
-    leaves = []
-    for name in ("one", "another"):
-        leaf = kube_group({"parentCompositePodGroupName": "whole"})
-        leaf["metadata"]["name"] = name
-        leaves.append(leaf)
-    return Gang([in_kube_group(one, "one"), in_kube_group(another, "another")], [composite(KUBE_RACK), *leaves])
-
-
-def volcano_tier_name() -> Gang:
-    running = [in_volcano_group(pod, "worker") for pod in pods("train", "n0", "n1")]
-    return Gang(running, [volcano_group({**HARD_RACK, "minMember": 2})])
-
-
-def exclusive_job() -> Gang:
-    return Gang([in_exclusive_job(pod, "a") for pod in pods("train", "n0", "n1")], [])
-
-
-def exclusive_group() -> Gang:
-    return Gang([in_exclusive_group(pod, "0") for pod in pods("train", "n0", "n1")], [])
-
-
-GANGS = [
-    pytest.param(whole_pod_gang, id="grove-gang"),
-    pytest.param(clique, id="grove-clique"),
-    pytest.param(scaling_group, id="grove-scaling-group"),
-    pytest.param(whole_kai_group, id="kai-group"),
-    pytest.param(kai_sub_group, id="kai-sub-group"),
-    pytest.param(whole_kube_group, id="kube-scheduler-group"),
-    pytest.param(composite_group, id="kube-scheduler-composite"),
-    pytest.param(volcano_tier_name, id="volcano-tier-name"),
-    pytest.param(exclusive_job, id="jobset"),
-    pytest.param(exclusive_group, id="leader-worker-set"),
-]
+def gang_of(member: Member, *files: str, on: Sequence[str] = ("n0", "n1")) -> Gang:
+    """A gang of a pod on each of these nodes."""
+    running = []
+    for pod in pods("train", *on):
+        running.append(member(pod))
+    return Gang(running, [file for file in files if file])
 
 
 def kept(gang: Gang, nodes: Sequence[NodeView] = RACKS) -> list[KeptGang]:
     snapshot = cluster(nodes, gang.running)
     required = RequiredLevels()
-    for required_document in gang.documents:
-        required.put(required_document)
+    for file in gang.files:
+        for document in read_manifests(f"kept/{file}.yaml"):
+            required.put(document)
     return list(Plan(snapshot, select_scope(snapshot), required).kept)
 
 
@@ -180,106 +120,114 @@ def only_part(gang: Gang, nodes: Sequence[NodeView] = RACKS) -> KeptPart:
     first, *others = kept(gang, nodes)
     (part,) = first.parts
     for other in others:
-        assert [(same.name, same.placement) for same in other.parts] == [(part.name, part.placement)]
+        (same,) = other.parts
+        assert (same.name, same.placement) == (part.name, part.placement)
     return part
 
 
-@pytest.mark.parametrize("gang", GANGS)
-def test_gang_in_its_rack_is_a_match(gang: Callable[[], Gang]) -> None:
-    assert only_part(gang()).placement.result is KeptResult.MATCH
+def results_by_name(gang: Gang) -> dict[str, str]:
+    """The result of each part of the only gang."""
+    (only,) = kept(gang)
+    return {part.name: part.placement.result.value for part in only.parts}
 
 
-@pytest.mark.parametrize("gang", GANGS)
-def test_gang_whose_node_changes_its_rack_is_a_violation(gang: Callable[[], Gang]) -> None:
-    placement = only_part(gang(), [RACKS[0], node("n1", "b0", "r9"), *RACKS[2:]]).placement
+@pytest.mark.parametrize(("member", "file"), GANGS)
+def test_gang_in_its_rack_is_a_match(member: Member, file: str) -> None:
+    part = only_part(gang_of(member, file))
+    assert part.placement.result is KeptResult.MATCH
+
+
+@pytest.mark.parametrize(("member", "file"), GANGS)
+def test_gang_whose_node_changes_its_rack_is_a_violation(member: Member, file: str) -> None:
+    moved = node("n1", "b0", "r9")
+    placement = only_part(gang_of(member, file), [RACKS[0], moved, *RACKS[2:]]).placement
 
     assert placement.result is KeptResult.VIOLATION
     assert placement.broken_by is BrokenBy.UNKNOWN
-    assert [[pod.node for pod in domain.pods] for domain in placement.domains] == [["n0"], ["n1"]]
+    first, second = placement.domains
+    assert [pod.node for pod in first.pods] == ["n0"]
+    assert [pod.node for pod in second.pods] == ["n1"]
 
 
-@pytest.mark.parametrize("gang", GANGS)
-def test_gang_whose_node_lost_its_label_is_unobservable(gang: Callable[[], Gang]) -> None:
-    placement = only_part(gang(), [RACKS[0], node_without_levels("n1"), *RACKS[2:]]).placement
-
-    assert placement.result is KeptResult.UNOBSERVABLE
-    assert [place.reason for place in placement.unread] == [UnreadReason.NO_LABEL]
-
-
-@pytest.mark.parametrize("gang", GANGS)
-def test_gang_on_a_node_that_is_gone_is_unobservable(gang: Callable[[], Gang]) -> None:
-    placement = only_part(gang(), [RACKS[0], *RACKS[2:]]).placement
+@pytest.mark.parametrize(("member", "file"), GANGS)
+def test_gang_whose_node_lost_its_label_is_unobservable(member: Member, file: str) -> None:
+    unlabelled = node_without_levels("n1")
+    placement = only_part(gang_of(member, file), [RACKS[0], unlabelled, *RACKS[2:]]).placement
 
     assert placement.result is KeptResult.UNOBSERVABLE
-    assert [place.reason for place in placement.unread] == [UnreadReason.NODE_GONE]
+    (unread,) = placement.unread
+    assert unread.reason is UnreadReason.NO_LABEL
 
 
-UNREADABLE = [
-    pytest.param(
-        whole_pod_gang,
-        pod_gang({"topologyConstraint": {"packConstraint": {"required": 7}}}),
-        "spec.topologyConstraint.packConstraint.required of PodGang ml/llm-0",
-        id="grove",
-    ),
-    pytest.param(
-        whole_kai_group,
-        kai_group({"topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": 7}}),
-        "spec.topologyConstraint.requiredTopologyLevel of PodGroup ml/pg",
-        id="kai",
-    ),
-    pytest.param(
-        whole_kube_group,
-        kube_group({"schedulingConstraints": {"topology": RACK}}),
-        "spec.schedulingConstraints.topology of PodGroup ml/pg",
-        id="kube-scheduler",
-    ),
-    pytest.param(
-        volcano_tier_name,
-        volcano_group({"networkTopology": {"mode": "hard", "highestTierAllowed": "1"}}),
-        "spec.networkTopology.highestTierAllowed of PodGroup ml/pg",
-        id="volcano",
-    ),
-]
+@pytest.mark.parametrize(("member", "file"), GANGS)
+def test_gang_on_a_node_that_is_gone_is_unobservable(member: Member, file: str) -> None:
+    placement = only_part(gang_of(member, file), [RACKS[0], *RACKS[2:]]).placement
+
+    assert placement.result is KeptResult.UNOBSERVABLE
+    (unread,) = placement.unread
+    assert unread.reason is UnreadReason.NODE_GONE
 
 
-@pytest.mark.parametrize(("gang", "malformed", "unread"), UNREADABLE)
-def test_request_that_cannot_be_read_is_unobservable(
-    gang: Callable[[], Gang], malformed: Document, unread: str
-) -> None:
-    parts = kept(Gang(gang().running, [malformed]))[0].parts
+@pytest.mark.parametrize(
+    ("member", "file", "field"),
+    [
+        pytest.param(
+            in_worker,
+            "malformed-grove",
+            "spec.topologyConstraint.packConstraint.required of PodGang ml/llm-0",
+            id="grove",
+        ),
+        pytest.param(
+            in_kai_group,
+            "malformed-kai",
+            "spec.topologyConstraint.requiredTopologyLevel of PodGroup ml/pg",
+            id="kai",
+        ),
+        pytest.param(
+            in_kube_group,
+            "malformed-kube-scheduler",
+            "spec.schedulingConstraints.topology of PodGroup ml/pg",
+            id="kube-scheduler",
+        ),
+        pytest.param(
+            in_volcano_group,
+            "malformed-volcano",
+            "spec.networkTopology.highestTierAllowed of PodGroup ml/pg",
+            id="volcano",
+        ),
+    ],
+)
+def test_request_that_cannot_be_read_is_unobservable(member: Member, file: str, field: str) -> None:
+    (gang,) = kept(gang_of(member, file))
 
-    assert {part.placement.result for part in parts} == {KeptResult.UNOBSERVABLE}
-    assert [part.unread for part in parts if part.unread] == [unread]
+    assert gang.result is KeptResult.UNOBSERVABLE
+    assert [part.unread for part in gang.parts if part.unread] == [field]
 
 
-def test_clique_of_another_rack_is_no_part_of_the_first() -> None:
+def test_each_clique_has_a_rack_of_its_own() -> None:
     one, another, third = pods("train", "n0", "n1", "n2")
-    running = [in_clique(one, "a"), in_clique(another, "a"), in_clique(third, "b")]
-    cliques = [{"name": "a", **ONE_RACK}, {"name": "b", **ONE_RACK}]
-    (gang,) = kept(Gang(running, [pod_gang({"podgroups": cliques})]))
-
-    assert [(part.name, part.placement.result.value) for part in gang.parts] == [("a", "MATCH"), ("b", "MATCH")]
+    running = [
+        in_clique(one, "a"),
+        in_clique(another, "a"),
+        in_clique(third, "b"),
+    ]
+    assert results_by_name(Gang(running, ["two-cliques"])) == {"a": "MATCH", "b": "MATCH"}
 
 
 def test_gang_with_fewer_pods_than_its_object_needs_is_unobservable() -> None:
-    gang = whole_kai_group()
-    placement = only_part(Gang(gang.running, [kai_group({**KAI_RACK, "minMember": 4})])).placement
+    placement = only_part(gang_of(in_kai_group, "kai-group", on=["n0"])).placement
 
     assert placement.result is KeptResult.UNOBSERVABLE
-    assert (placement.placed, placement.expected) == (2, 4)
+    assert placement.placed == 1
+    assert placement.expected == 2
 
 
 def test_kai_level_without_topology_requires_nothing() -> None:
-    constraint = {"topologyConstraint": {"requiredTopologyLevel": RACK}}
-    assert kept(Gang(whole_kai_group().running, [kai_group(constraint)])) == []
+    assert kept(gang_of(in_kai_group, "kai-without-topology")) == []
 
 
 def test_soft_volcano_constraint_requires_nothing() -> None:
-    soft = {"networkTopology": {"mode": "soft", "highestTierAllowed": 1}}
-    assert kept(Gang(volcano_tier_name().running, [volcano_group(soft)])) == []
-
-
-HYPER_NODES = [hyper_node("leaf-a", "n0", "n1"), hyper_node("leaf-b", "n2", "n3")]
+    assert kept(gang_of(in_volcano_group, "volcano-soft")) == []
 
 
 @pytest.mark.parametrize(
@@ -291,15 +239,15 @@ HYPER_NODES = [hyper_node("leaf-a", "n0", "n1"), hyper_node("leaf-b", "n2", "n3"
     ],
 )
 def test_tier_of_volcano_goes_by_hyper_nodes(nodes: tuple[str, str], result: str, reasons: list[str]) -> None:
-    running = [in_volcano_group(pod, "worker") for pod in pods("train", *nodes)]
-    part = only_part(Gang(running, [volcano_group(TIER_1), *HYPER_NODES]))
+    part = only_part(gang_of(in_volcano_group, "volcano-tier", "hyper-nodes", on=nodes))
 
-    assert (part.required, part.placement.result.value) == ("tier 1", result)
+    assert part.required == "tier 1"
+    assert part.placement.result.value == result
     assert [place.reason.value for place in part.placement.unread] == reasons
 
 
 def test_tier_of_volcano_without_hyper_nodes_is_unobservable() -> None:
-    part = only_part(Gang(volcano_tier_name().running, [volcano_group(TIER_1)]))
+    part = only_part(gang_of(in_volcano_group, "volcano-tier"))
 
     assert part.placement.result is KeptResult.UNOBSERVABLE
     assert not part.is_level_known
@@ -307,39 +255,57 @@ def test_tier_of_volcano_without_hyper_nodes_is_unobservable() -> None:
 
 def test_sub_groups_of_volcano_are_judged_by_their_labels() -> None:
     one, another, third = pods("train", "n0", "n1", "n2")
-    running = [in_volcano_group(one, "a"), in_volcano_group(another, "a"), in_volcano_group(third, "b")]
-    policy = {"name": "task", "matchLabelKeys": ["volcano.sh/task-spec"], **HARD_RACK}
-    (gang,) = kept(Gang(running, [volcano_group({"subGroupPolicy": [policy]})]))
-
-    assert [(part.name, part.placement.result.value) for part in gang.parts] == [
-        ("task a", "MATCH"),
-        ("task b", "MATCH"),
+    running = [
+        in_volcano_group(one, "a"),
+        in_volcano_group(another, "a"),
+        in_volcano_group(third, "b"),
     ]
+    results = results_by_name(Gang(running, ["volcano-sub-groups"]))
+    assert results == {"task a": "MATCH", "task b": "MATCH"}
 
 
 EXCLUSIVE = [
-    pytest.param(in_exclusive_job, True, id="jobset"),
-    pytest.param(in_exclusive_group, False, id="leader-worker-set"),
+    pytest.param(in_exclusive_job, id="jobset"),
+    pytest.param(in_exclusive_group, id="leader-worker-set"),
 ]
 
 
-@pytest.mark.parametrize(("member", "in_all_namespaces"), EXCLUSIVE)
-def test_two_exclusive_groups_in_one_rack_are_a_violation(
-    member: Callable[..., PodView], in_all_namespaces: bool
-) -> None:
-    one, another = pods("train", "n0", "n0"), pods("other", "n1", "n1")
-    together = [member(pod, "0") for pod in one] + [member(pod, "1") for pod in another]
-    apart = [member(pod, "0") for pod in one] + [member(pod, "1", "else") for pod in another]
+def two_groups(member: Member) -> tuple[list[PodView], list[PodView]]:
+    """Two exclusive groups of two pods in one rack."""
+    first = [member(pod, "0") for pod in pods("first", "n0", "n0")]
+    second = [member(pod, "1") for pod in pods("second", "n1", "n1")]
+    return first, second
 
-    first = kept(Gang(together, []))[0].parts[0].placement
-    assert (first.result, first.broken_by) == (KeptResult.VIOLATION, BrokenBy.OTHERS)
-    assert [intruder.pod.name for intruder in first.intruders] == ["other-0"]
-    results = {gang.result for gang in kept(Gang(apart, []))}
-    assert results == {KeptResult.VIOLATION if in_all_namespaces else KeptResult.MATCH}
+
+@pytest.mark.parametrize("member", EXCLUSIVE)
+def test_two_exclusive_groups_in_one_rack_are_a_violation(member: Member) -> None:
+    first, second = two_groups(member)
+    placement = kept(Gang([*first, *second], []))[0].parts[0].placement
+
+    assert placement.result is KeptResult.VIOLATION
+    assert placement.broken_by is BrokenBy.OTHERS
+    (intruder,) = placement.intruders
+    assert intruder.pod.name == "second-0"
+
+
+@pytest.mark.parametrize(
+    ("member", "result"),
+    [
+        pytest.param(in_exclusive_job, "VIOLATION", id="jobset"),
+        pytest.param(in_exclusive_group, "MATCH", id="leader-worker-set"),
+    ],
+)
+def test_only_exclusive_jobs_keep_off_other_namespaces(member: Member, result: str) -> None:
+    first, second = two_groups(member)
+    elsewhere = []
+    for pod in second:
+        elsewhere.append(msgspec.structs.replace(pod, namespace="elsewhere"))
+    gangs = kept(Gang([*first, *elsewhere], []))
+
+    assert [gang.result.value for gang in gangs] == [result, result]
 
 
 def test_exclusive_job_goes_by_the_value_alone() -> None:
     """Pod affinity knows no block around a rack."""
-    running = exclusive_job().running
-    placement = only_part(Gang(running, []), [node("n0", "b0", "r0"), node("n1", "b1", "r0")]).placement
-    assert placement.result is KeptResult.MATCH
+    nodes = [node("n0", "b0", "r0"), node("n1", "b1", "r0")]
+    assert only_part(gang_of(in_exclusive_job), nodes).placement.result is KeptResult.MATCH

@@ -274,7 +274,7 @@ def free_without(gang: Gang, snapshot: Snapshot, nodes: Sequence[NodeView]) -> d
         amounts["pods"] += 1
     free: dict[str, Amounts] = {}
     for node_view in nodes:
-        if not node_view.usable:
+        if not node_view.is_usable:
             continue
         own = held[node_view.name]
         amounts_free = snapshot.free(node_view) or {}

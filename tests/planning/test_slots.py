@@ -54,10 +54,10 @@ def test_gpus_that_no_gang_can_use_are_fragmented() -> None:
 
     assert block.level.domain == "block"
     of_block = pytest.approx(1 - 32 / 40)
-    assert block.fragmented == of_block
+    assert block.fragmented_share == of_block
     assert rack.level.domain == "rack"
     of_rack = pytest.approx(1 - 16 / 40)
-    assert rack.fragmented == of_rack
+    assert rack.fragmented_share == of_rack
 
 
 def test_gang_smaller_than_a_node_is_one_pod() -> None:
@@ -88,8 +88,8 @@ def test_taint_of_a_state_goes_with_it_when_empty(key: str, is_ready: bool) -> N
     taint = Taint(key, "", "NoSchedule")
     closed = msgspec.structs.replace(
         node("n1", "b0", "r0"),
-        ready=is_ready,
-        schedulable=not is_ready,
+        is_ready=is_ready,
+        is_schedulable=not is_ready,
         taints=(taint,),
     )
     slots_of_eight = counted(cluster([RACKS[0], closed]), 8)
@@ -153,7 +153,7 @@ def free_gpus(snapshot: Snapshot, depth: int) -> dict[tuple[str, ...], list[int]
     """The free GPUs of usable nodes, by domain."""
     free: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for node_view in snapshot.nodes:
-        if not node_view.usable:
+        if not node_view.is_usable:
             continue
         domain = node_view.values[:depth]
         amounts = snapshot.free(node_view) or {}

@@ -268,7 +268,7 @@ def test_new_node_has_no_taint_for_the_state_of_its_model() -> None:
 
     _, new = added(snapshot, model, 1, {}).nodes
 
-    assert new.usable
+    assert new.is_usable
     assert new.taints == (dedicated,)
 
 
@@ -339,7 +339,7 @@ def test_admitted_workloads_take_their_room_one_after_the_other() -> None:
 def test_random_drain_overfills_no_node_and_leaves_no_gang_that_fits(seed: int) -> None:
     rng = random.Random(seed)
     snapshot = at_random(rng)
-    usable = [node.name for node in snapshot.nodes if node.usable]
+    usable = [node.name for node in snapshot.nodes if node.is_usable]
     if not usable:
         return
     gone = rng.choice(usable)
@@ -375,7 +375,7 @@ def assert_does_not_fit(gang: Gang, gone: str, snapshot: Snapshot) -> None:
     displaced = [placement for placement in gang.placed if placement.node == gone]
     free = {}
     for node_view in snapshot.nodes:
-        if node_view.usable:
+        if node_view.is_usable:
             free[node_view.name] = dict(snapshot.free(node_view) or {})
     assert not fits(displaced, free)
 
@@ -447,7 +447,7 @@ def most_slots(snapshot: Snapshot, moved: Sequence[PodView], each: int, depth: i
         freed[pod.node] += pod.requests[GPU]
     domains: Counter[tuple[str, ...]] = Counter()
     for node_view in snapshot.nodes:
-        if not node_view.usable:
+        if not node_view.is_usable:
             continue
         amounts = snapshot.free(node_view) or {}
         free = amounts[GPU] + freed[node_view.name]

@@ -1,10 +1,13 @@
 """`toposcope rank`: real processes on this machine stand for the pods of a job."""
 
+import argparse
 import ast
+import asyncio
 import contextlib
 import itertools
 import json
 import random
+import re
 import shutil
 import signal
 import socket
@@ -16,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.paths import ROOT
-from toposcope.rank import Member, ordered, parse_path
+from toposcope.rank import JoinRequest, Meeting, Member, RankError, add_arguments, ordered, parse_path, request_of
 
 FILE = ROOT / "toposcope" / "rank.py"
 JOB_TOKEN = "of this job"  # noqa: S105 - protects nothing
@@ -66,8 +69,9 @@ def job(tmp_path: Path) -> Iterator[RankedJob]:
     started.end()
 
 
-def members_of(text: str) -> list[tuple[int, str]]:
-    return [(member["old_rank"], member["address"]) for member in json.loads(text)]
+def old_ranks_in(hostfile: str) -> list[int]:
+    """The old ranks of a hostfile, whose addresses are 10.0.0.<old rank>."""
+    return [int(rank) for rank in re.findall(r"^10\.0\.0\.(\d+) slots=1$", hostfile, re.MULTILINE)]
 
 
 def said(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -153,12 +157,12 @@ def test_eight_pods_get_one_order_with_domains_together(job: RankedJob, seed: in
     started = []
     for rank, path in enumerate(paths):
         text = ",".join(f"{level}={value}" for level, value in zip(LEVELS, path, strict=True))
-        started.append(job.pod(rank, 8, "--no-keep", "--format", "json", path=text))
+        started.append(job.pod(rank, 8, "--no-keep", "--format", "hostfile", path=text))
     answers = [said(process) for process in started]
     assert len(set(answers)) == 1
     code, out, err = answers[0]
     assert (code, err) == (0, "")
-    ranks = [rank for rank, _ in members_of(out)]
+    ranks = old_ranks_in(out)
     assert sorted(ranks) == list(range(8))
     racks = [paths[rank][:2] for rank in ranks]
     assert len(list(itertools.groupby(racks))) == len(set(racks))
@@ -195,9 +199,9 @@ def test_pod_without_a_path_is_last_and_named(job: RankedJob) -> None:
 
 
 def test_missing_pods_are_named_to_all_in_time(job: RankedJob) -> None:
-    flags = ("--no-keep", "--timeout", "2")
+    flags = ("--no-keep", "--timeout", "8")
     started = [job.pod(0, 4, *flags, path="rack=a"), job.pod(1, 4, *flags, path="rack=b")]
-    text = "toposcope rank: 2 pods did not come within 2 s: old ranks 2, 3\n"
+    text = "toposcope rank: after 8 s 2 pods are missing: old ranks 2, 3\n"
     assert [said(process) for process in started] == [(2, "", text), (2, "", text)]
 
 
@@ -207,18 +211,17 @@ def test_meeting_that_nobody_serves_is_named(job: RankedJob) -> None:
     assert f"no meeting at 127.0.0.1:{job.port} (old rank 0): " in err
 
 
-def test_two_pods_with_one_rank_are_both_named(job: RankedJob) -> None:
-    job.pod(0, 3, "--no-keep", path="rack=a")
-    job.pod(1, 3, "--no-keep", "--name", "one", path="rack=a")
-    second = job.pod(1, 3, "--no-keep", "--name", "two", path="rack=a")
-    first = job.running[1]
-    wait_until(lambda: first.poll() is not None or second.poll() is not None)
-    loser = first if first.poll() is not None else second
-    code, _, err = said(loser)
-    assert code == 2
-    assert "two pods have old rank 1: " in err
-    assert "one" in err
-    assert "two" in err
+def test_two_pods_with_one_rank_end_the_meeting_and_are_named_to_all(job: RankedJob) -> None:
+    started = [
+        job.pod(0, 3, "--no-keep", path="rack=a"),
+        job.pod(1, 3, "--no-keep", "--name", "one", path="rack=a"),
+        job.pod(1, 3, "--no-keep", "--name", "two", path="rack=a"),
+    ]
+    answers = {said(process) for process in started}
+    assert len(answers) == 1
+    code, out, err = answers.pop()
+    assert (code, out) == (2, "")
+    assert re.fullmatch("toposcope rank: two pods have old rank 1: (one and two|two and one)\n", err)
 
 
 def test_pod_of_another_size_is_refused(job: RankedJob) -> None:
@@ -250,7 +253,7 @@ def test_hostile_bytes_do_not_disturb_the_meeting(job: RankedJob) -> None:
         json.dumps(['{"pod":[9e999,"x","",1,[]],"size":2,"known":[],"seconds":1,"nonce":""}', ""]).encode() + b"\n",
     )
     with contextlib.ExitStack() as idle:
-        for _ in range(100):
+        for _ in range(600):  # more than it holds
             wait_until(lambda: is_served(job.port))
             idle.enter_context(socket.create_connection(("127.0.0.1", job.port)))
         for line in lines:
@@ -283,6 +286,89 @@ def rank_file(job: RankedJob, rank: int) -> str:
     return file.read_text(encoding="utf-8")
 
 
+def test_meeting_goes_on_when_old_rank_0_restarts_before_all_have_come(job: RankedJob) -> None:
+    lost = job.pod(0, 3, "--no-keep", path="rack=c")
+    second = job.pod(1, 3, "--no-keep", "--format", "hostfile", path="rack=b")
+    wait_until(lambda: is_served(job.port))
+    lost.kill()
+    first = job.pod(0, 3, "--no-keep", "--format", "hostfile", path="rack=c")
+    third = job.pod(2, 3, "--no-keep", "--format", "hostfile", path="rack=a")
+    expected = "10.0.0.2 slots=1\n10.0.0.1 slots=1\n10.0.0.0 slots=1\n"
+    assert [said(process)[:2] for process in (first, second, third)] == [(0, expected)] * 3
+
+
+def test_port_that_says_nothing_is_named_in_time(job: RankedJob) -> None:
+    with socket.create_server(("127.0.0.1", job.port)):
+        code, out, err = said(job.pod(1, 2, "--no-keep", "--timeout", "1", path="rack=a"))
+    assert (code, out) == (2, "")
+    assert f"no meeting at 127.0.0.1:{job.port} (old rank 0): " in err
+
+
+@pytest.mark.slow
+def test_order_of_more_than_a_mebibyte_reaches_all(job: RankedJob) -> None:
+    size = 200
+    first = job.pod(0, size, "--no-keep", "--timeout", "200", "--format", "hostfile", path="rack=r000")
+    orders = asyncio.run(asked_by_others(size, job.port))
+    code, out, err = said(first)
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) == size
+    assert len(set(orders)) == 1
+    assert [pod.old_rank for pod in orders[0]] == sorted(range(size), key=lambda rank: (rank % 30, rank))
+    assert len(json.dumps(orders[0])) > 1 << 20
+
+
+LONG_PATH = tuple((f"level-{number}", "x" * 63) for number in range(80))
+
+
+async def asked_by_others(size: int, port: int) -> list[tuple[Member, ...]]:
+    """What all pods but old rank 0 are told, each with a Meeting of its own in this process."""
+    meetings = []
+    for rank in range(1, size):
+        path = (("rack", f"r{rank % 30:03}"), *LONG_PATH, ("host", f"gpu-node-{rank:03}"))
+        pod = Member(rank, f"train-{rank}", f"10.0.{rank // 250}.{rank % 250}", 8, path)
+        meetings.append(Meeting(JoinRequest(pod, size, "127.0.0.1", port, 200.0, b"")))
+    asking = [asyncio.ensure_future(meeting.ask()) for meeting in meetings]
+    while not all(meeting.order or meeting.problem for meeting in meetings):  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+    for task in asking:
+        task.cancel()
+    assert {meeting.problem for meeting in meetings} == {""}
+    return [tuple(meeting.order) for meeting in meetings]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("train-0.train", ("train-0.train", 29499)),
+        ("10.0.0.7:80", ("10.0.0.7", 80)),
+        ("fd00::7", ("fd00::7", 29499)),
+        ("[fd00::7]", ("fd00::7", 29499)),
+        ("[fd00::7]:80", ("fd00::7", 80)),
+    ],
+)
+def test_place_of_the_meeting_may_be_ipv6(text: str, expected: tuple[str, int]) -> None:
+    request = request_of(parsed("--rank", "0", "--size", "1", "--meet", text), {"TOPOSCOPE_PATH": "rack=a"})
+    assert (request.host, request.port) == expected
+
+
+@pytest.mark.parametrize("text", ["", ":80", "host:x", "host:99999"])
+def test_malformed_place_of_the_meeting_is_refused(text: str) -> None:
+    with pytest.raises(RankError, match="set --rank, --size and --meet"):
+        request_of(parsed("--rank", "0", "--size", "1", "--meet", text), {})
+
+
+def parsed(*flags: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args(flags)
+
+
+def test_pods_meet_over_ipv6(job: RankedJob) -> None:
+    place = f"[::1]:{job.port}"
+    started = [job.pod(rank, 2, "--no-keep", "--meet", place, path=f"rack={9 - rank}") for rank in range(2)]
+    assert [said(process)[1].splitlines()[0] for process in started] == ["export RANK=1", "export RANK=0"]
+
+
 @pytest.mark.parametrize("restarted", [0, 1])
 def test_restarted_pod_gets_its_rank_again(job: RankedJob, restarted: int) -> None:
     paths = ("rack=c", "rack=b", "rack=a")
@@ -290,7 +376,7 @@ def test_restarted_pod_gets_its_rank_again(job: RankedJob, restarted: int) -> No
     assert [rank_file(job, rank) for rank in range(3)] == ["2 10.0.0.2\n", "1 10.0.0.2\n", "0 10.0.0.2\n"]
     lost = started[restarted]
     lost.send_signal(signal.SIGTERM)
-    assert lost.wait(timeout=30) == 128 + signal.SIGTERM
+    assert lost.wait(timeout=30) == -signal.SIGTERM
     (job.folder / f"rank-{restarted}").unlink()
     running(job, restarted, 3, "rack=_elsewhere")  # its node has gone, too
     assert rank_file(job, restarted) == f"{2 - restarted} 10.0.0.2\n"

@@ -15,7 +15,7 @@ from tests.snapshot.clusters import names
 from tests.support.saved import Object, demo_nodes, pod, saved
 from toposcope.kube.pod_resources import MOST_AMOUNT, amount, pod_requests
 from toposcope.snapshot import packed
-from toposcope.snapshot.decode import degraded
+from toposcope.snapshot.decode import keep_degraded
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
@@ -327,7 +327,7 @@ def test_quantities_have_62_bits(quantity: str) -> None:
 def save_and_read(*objects: dict[str, Any]) -> Snapshot:
     """A cluster of these objects, as it comes back from a saved file."""
     content = as_saved(read(saved(list(objects))))
-    return packed.unpacked("f", io.BytesIO(content), degraded)
+    return packed.unpacked("f", io.BytesIO(content), keep_degraded)
 
 
 @pytest.mark.regression

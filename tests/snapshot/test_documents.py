@@ -14,7 +14,7 @@ from tests.snapshot.clusters import names
 from tests.support.documents import read_manifest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.snapshot import cutter
-from toposcope.snapshot.decode import every
+from toposcope.snapshot.decode import keep_every
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
@@ -374,7 +374,7 @@ def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 def outcome(path: Path, others: WantsNodes | None = None) -> object:
     try:
-        found = load_files([str(path)], keep_matrix=every, others=others)
+        found = load_files([str(path)], keep_matrix=keep_every, others=others)
     except InputError as error:
         return [str(problem) for problem in error.problems]
     pods = None

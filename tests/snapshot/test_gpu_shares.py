@@ -353,7 +353,7 @@ def test_free_shares_are_what_pods_leave() -> None:
     ((shares,),) = known.shares.values()
     assert shares.unit == GpuUnit.SHARE
     assert known.free_shares(node, shares) == 37
-    cordoned = msgspec.structs.replace(node, schedulable=False)
+    cordoned = msgspec.structs.replace(node, is_schedulable=False)
     assert known.free_shares(cordoned, shares) == 0
     without_pods = snapshot([node], None)
     assert without_pods.free_shares(node, shares) is None

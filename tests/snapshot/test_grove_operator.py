@@ -94,7 +94,7 @@ def test_profiles_of_a_cluster_are_read_where_grove_is_installed(api: ApiUnderTe
 
     def look() -> SchedulerProfiles | None:
         now = datetime(2026, 1, 1, tzinfo=UTC)
-        wanted = WantedParts(pods=False, published=True)
+        wanted = WantedParts(has_pods=False, has_published=True)
         snapshot = load_live(clients(), "s", now, wanted)
         return snapshot.scheduler_profiles
 

@@ -14,7 +14,7 @@ from tests.support.saved import Object
 from toposcope.errors import ToposcopeError
 from toposcope.placement.check import Checker
 from toposcope.planning.plan import Plan
-from toposcope.snapshot.decode import every
+from toposcope.snapshot.decode import keep_every
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.packed import unpacked, write_packed
 from toposcope.snapshot.problems import InputError
@@ -95,7 +95,7 @@ def look(objects: list[Object]) -> None:
     out = io.BytesIO()
     write_packed(snapshot, out)
     out.seek(0)
-    again = unpacked("saved", out, every)
+    again = unpacked("saved", out, keep_every)
     assert names(again.nodes) == names(snapshot.nodes)
     pods = list(again.pods or ())
     assert len(pods) == len(snapshot.pods or ())

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from tests.cli.conftest import write_cluster
 from tests.support.saved import Object, demo_nodes, saved
-from toposcope.snapshot.decode import degraded
+from toposcope.snapshot.decode import keep_degraded
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.packed import read_packed, write_packed
@@ -149,4 +149,4 @@ def test_packed_snapshot_has_limits_too(tmp_path: Path) -> None:
     with file.open("wb") as out:
         write_packed(snapshot, out)
     with pytest.raises(InputError, match=r"a part of the snapshot has more than .* MiB; .*raise --from-limit"):
-        read_packed(file, degraded, 100)
+        read_packed(file, keep_degraded, 100)

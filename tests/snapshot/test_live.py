@@ -94,8 +94,8 @@ def test_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
 def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
     wanted = WantedParts(
-        pods=False,
-        published=True,
+        has_pods=False,
+        has_published=True,
         node="gb200-03",
         keep_matrix=lambda _name, _not_ok: True,
     )
@@ -140,7 +140,7 @@ def kept_of_kueue(snapshot: Snapshot) -> set[tuple[str, str, str]]:
 
 def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
-    wanted = WantedParts(pods=False, published=True)
+    wanted = WantedParts(has_pods=False, has_published=True)
     before = look(clients(), wanted)
     assert kept_of_kueue(before) == set()
     assert before.served["limitranges"]
@@ -174,7 +174,7 @@ def test_other_resources_are_read_where_they_are_served(api: ApiUnderTest, clien
 
 
 def test_more_than_a_page(api: ApiUnderTest, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
+    monkeypatch.setattr("toposcope.kube.pages.PAGE_OBJECTS", 2)
     for number in range(5):
         api.create(NODES, bare_node(f"n{number}"))
     progress: list[tuple[str, int]] = []
@@ -183,7 +183,7 @@ def test_more_than_a_page(api: ApiUnderTest, clients: Clients, monkeypatch: pyte
         del share
         progress.append((what, count))
 
-    seen = load_live(clients(), "s", NOW, WantedParts(pods=False), note)
+    seen = load_live(clients(), "s", NOW, WantedParts(has_pods=False), note)
     assert names(seen.nodes) == ["n0", "n1", "n2", "n3", "n4"]
     assert progress[:5] == [
         ("ClusterTopologies", 0),
@@ -209,7 +209,7 @@ def test_forbidden_list_is_a_warning_but_of_nodes_an_error(api: ApiUnderTest) ->
         rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
         bind(api, role("see-nodes", rule), "train", "viewer")
         seen = _once_allowed(client)
-        more = look(client, WantedParts(pods=False, published=True))
+        more = look(client, WantedParts(has_pods=False, has_published=True))
     finally:
         client.close()
         api.request("DELETE", f"{RBAC}/clusterrolebindings/see-nodes")
@@ -298,7 +298,7 @@ def test_forbidden_compute_domains_are_not_missed_without_the_driver() -> None:
 
 
 def test_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("toposcope.kube.pages.PAGE", 2)
+    monkeypatch.setattr("toposcope.kube.pages.PAGE_OBJECTS", 2)
     with EmbeddedApiServer() as server:
         api = ApiUnderTest.of_embedded(server, tmp_path)
         for number in range(3):
@@ -315,7 +315,7 @@ def test_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.Mon
                 api.create(NODES, bare_node("n9"))
                 server.faults.expire_history()
 
-        seen = load_live(client, "s", NOW, WantedParts(pods=False), expire)
+        seen = load_live(client, "s", NOW, WantedParts(has_pods=False), expire)
         client.close()
     assert names(seen.nodes) == ["n0", "n1", "n2", "n9"]
     assert pages == [2, 2, 4]

@@ -18,7 +18,7 @@ from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.cli.main import main
 from toposcope.snapshot import packed
 from toposcope.snapshot.cutter import LIMIT
-from toposcope.snapshot.decode import degraded, every
+from toposcope.snapshot.decode import keep_degraded, keep_every
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.packed import MAGIC, read_packed, write_packed
@@ -56,7 +56,7 @@ def load(*files: Path) -> Snapshot:
 
 def load_whole(file: Path) -> Snapshot:
     """The cluster of a file, with all matrices."""
-    return load_files([str(file)], keep_matrix=every)
+    return load_files([str(file)], keep_matrix=keep_every)
 
 
 def save(snapshot: Snapshot, path: Path) -> Path:
@@ -78,7 +78,7 @@ def test_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
     assert len(with_matrix(whole)) == 22
 
     file = save(whole, tmp_path / "saved")
-    packed_again = read_packed(file, every)
+    packed_again = read_packed(file, keep_every)
     assert packed_again.nodes == whole.nodes
     assert list(packed_again.requested) == list(whole.by_name)
     for node in whole.nodes:
@@ -96,7 +96,7 @@ def test_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
 def test_only_the_matrices_that_are_asked_for_are_read(demo: Path, tmp_path: Path) -> None:
     whole = load_whole(demo)
     file = save(whole, tmp_path / "saved")
-    few = read_packed(file, degraded)
+    few = read_packed(file, keep_degraded)
     assert with_matrix(few) == ["gb200-05"]
     one = read_packed(file, lambda name, _: name == "gb200-01")
     assert with_matrix(one) == ["gb200-01"]
@@ -106,7 +106,7 @@ def test_pods_that_are_not_known_stay_unknown(demo: Path, tmp_path: Path) -> Non
     whole = load(demo)
     bare = Snapshot(whole.source, None, whole.nodes, None)
     file = save(bare, tmp_path / "saved")
-    again = read_packed(file, degraded)
+    again = read_packed(file, keep_degraded)
     assert again.pods is None
     first = again.nodes[0]
     assert again.free_gpus(first) is None
@@ -216,7 +216,7 @@ def test_snapshot_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:
     names = [str(file), str(demo), str(tmp_path), str(missing), "-"]
     with ExitStack() as stack:
         opened = sources(names, stack)
-    are_packed = [source.packed for source in opened]
+    are_packed = [source.is_packed for source in opened]
     assert are_packed == [True, False, False, False, False]
     stdin = io.BytesIO(file.read_bytes())
     with pytest.raises(InputError, match="written by toposcope save: give it as a file of its own"):
@@ -228,7 +228,7 @@ def test_another_version_says_what_to_do(version: str, tmp_path: Path) -> None:
     file = tmp_path / "saved"
     file.write_bytes(MAGIC + version.encode() + b"\nwhatever")
     with pytest.raises(InputError, match="written by another version of Toposcope; save it again: toposcope save FILE"):
-        read_packed(file, degraded)
+        read_packed(file, keep_degraded)
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +240,7 @@ def content(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes
 
 def test_damage_is_reported_or_changes_nothing(content: tuple[bytes, Path]) -> None:
     whole, file = content
-    saved_facts = facts(read_packed(file, every))
+    saved_facts = facts(read_packed(file, keep_every))
     broken = file.with_name("damaged")
     rng = random.Random(20251121)
     reported = 0
@@ -251,7 +251,7 @@ def test_damage_is_reported_or_changes_nothing(content: tuple[bytes, Path]) -> N
         rest = rng.choice([b"", flipped + after])
         broken.write_bytes(before + rest)
         try:
-            read_facts = facts(read_packed(broken, every))
+            read_facts = facts(read_packed(broken, keep_every))
         except InputError as error:
             reported += "save it again" in str(error)
         else:
@@ -280,7 +280,7 @@ def test_changed_warning_or_time_is_damage(demo: Path, tmp_path: Path) -> None:
         warnings=("pods could not be seen",),
     )
     file = save(whole, tmp_path / "saved")
-    before = read_packed(file, degraded)
+    before = read_packed(file, keep_degraded)
     assert before.warnings == whole.warnings
     assert before.taken_at == moment
 
@@ -290,7 +290,7 @@ def test_changed_warning_or_time_is_damage(demo: Path, tmp_path: Path) -> None:
         damaged[at] ^= 0x10
         file.write_bytes(damaged)
         with contextlib.suppress(InputError):
-            again = read_packed(file, degraded)
+            again = read_packed(file, keep_degraded)
             assert facts(again) == facts(before)
 
 
@@ -318,12 +318,12 @@ def file(demo: Path, tmp_path: Path) -> Path:
 
 def test_rows_and_tables_that_do_not_fit_together_are_reported(file: Path) -> None:
     forge(file, "pods", owners=lambda _owners: [])
-    snapshot = read_packed(file, degraded)
+    snapshot = read_packed(file, keep_degraded)
     with pytest.raises(InputError, match="a damaged snapshot; save it again: toposcope save FILE"):
         list(snapshot.pods or ())
     forge(file, "cluster", keys=lambda keys: [key * 2 for key in keys])
     with pytest.raises(InputError, match="a damaged snapshot"):
-        read_packed(file, degraded)
+        read_packed(file, keep_degraded)
 
 
 @pytest.mark.parametrize("table", ["keys", "strings", "taints", "allocatable", "conditions", "requested"])
@@ -331,7 +331,7 @@ def test_index_beyond_its_table_is_damage(file: Path, table: str) -> None:
     without_values: dict[str, Any] = {table: lambda _values: []}
     forge(file, "cluster", **without_values)
     with pytest.raises(InputError, match="a damaged snapshot"):
-        read_packed(file, degraded)
+        read_packed(file, keep_degraded)
 
 
 @pytest.mark.parametrize(
@@ -348,14 +348,14 @@ def test_part_that_does_not_end_where_it_should_is_damage(file: Path, damage: Ca
     damaged = msgspec.structs.replace(parts, cluster=damage(parts.cluster))
     file.write_bytes(content[:head] + msgspec.msgpack.encode(damaged))
     with pytest.raises(InputError, match="a damaged snapshot; save it again"):
-        read_packed(file, degraded)
+        read_packed(file, keep_degraded)
 
 
 def test_file_larger_than_its_limit_is_refused(file: Path) -> None:
     with file.open("ab") as out:
         out.write(bytes(1 << 17))
     with pytest.raises(InputError, match=r"saved: the snapshot has more than 0\.\d+ MiB; .*raise --from-limit"):
-        read_packed(file, degraded, 1 << 10)
+        read_packed(file, keep_degraded, 1 << 10)
 
 
 def with_first(rows: list[Any], **changed: Any) -> list[Any]:
@@ -377,7 +377,7 @@ def test_node_that_the_api_server_would_refuse_is_damage(
 ) -> None:
     forge(file, "cluster", **{table: change})
     with pytest.raises(InputError, match="a damaged snapshot; save it again"):
-        read_packed(file, degraded)
+        read_packed(file, keep_degraded)
 
 
 @pytest.mark.parametrize(
@@ -391,14 +391,14 @@ def test_pod_that_the_api_server_would_refuse_is_damage(
     file: Path, table: str, change: Callable[[list[Any]], list[Any]]
 ) -> None:
     forge(file, "pods", **{table: change})
-    snapshot = read_packed(file, degraded)
+    snapshot = read_packed(file, keep_degraded)
     with pytest.raises(InputError, match="a damaged snapshot; save it again"):
         list(snapshot.pods or ())
 
 
 def test_missing_pod_is_damage(file: Path) -> None:
     forge(file, "pods", pods=lambda pods: pods[:-1])
-    snapshot = read_packed(file, degraded)
+    snapshot = read_packed(file, keep_degraded)
     with pytest.raises(InputError, match="a damaged snapshot"):
         list(snapshot.pods or ())
 
@@ -406,7 +406,7 @@ def test_missing_pod_is_damage(file: Path) -> None:
 def test_missing_node_is_damage(file: Path) -> None:
     forge(file, "cluster", nodes=lambda nodes: nodes[:-1])
     with pytest.raises(InputError, match="a damaged snapshot"):
-        read_packed(file, every)
+        read_packed(file, keep_every)
 
 
 def test_labels_anti_affinity_and_ports_of_pods_come_back(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
     assert rack.nodes == 4
     assert rack.usable == 3
     assert rack.workloads == 3
-    assert levels["block"].by_spec
+    assert levels["block"].is_required_by_spec
     row = levels.pop("row")
     assert row.problem == "required, but on no node"
     assert len(levels) == 5
@@ -207,7 +207,7 @@ def test_reused_names_are_a_note_where_nobody_mixes_them(topology: Object) -> No
 
 def test_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:
     levels = levels_of(view("a"), view("b", rack=None))
-    (outside,) = [level for level in levels if not level.in_topology]
+    (outside,) = [level for level in levels if not level.is_in_topology]
     assert outside.domain == "rack"
     last = levels[-1]
     assert last.missing_nodes == ("b",)

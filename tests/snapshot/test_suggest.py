@@ -25,8 +25,8 @@ def node_with(name: str, labels: Mapping[str, str]) -> NodeView:
         uid=name,
         places={key: place for place, key in enumerate(labels)},
         values=tuple(labels.values()),
-        ready=True,
-        schedulable=True,
+        is_ready=True,
+        is_schedulable=True,
         taints=(),
         allocatable=NOTHING,
         conditions={},
@@ -310,7 +310,7 @@ def test_suggest_before_there_are_agents_goes_by_the_other_labels() -> None:
     assert suggestion.name == "cluster"
     assert levels_of(suggestion) == "zone > rack > host"
     assert selector_of(suggestion) == []
-    assert suggested.before_agents
+    assert suggested.is_before_agents
     assert suggested.reasons == ()
 
 

@@ -366,7 +366,7 @@ def test_neighbours_are_written_though_topologies_cannot_be_read(
 @pytest.mark.regression
 def test_nothing_is_written_before_the_policy_confines(machine: Machine) -> None:
     class Confinement:
-        confined: bool | None = None
+        is_confined: bool | None = None
 
         def check(self) -> None: ...
         def ready(self) -> str:
@@ -375,6 +375,6 @@ def test_nothing_is_written_before_the_policy_confines(machine: Machine) -> None
     machine.program._confinement = confinement = Confinement()  # type: ignore[assignment]
     machine.run(minutes=5)
     assert machine.written is None
-    confinement.confined = True
+    confinement.is_confined = True
     machine.run(minutes=1)
     assert machine.written is not None

@@ -161,6 +161,13 @@ def test_document_is_answered_with_its_etag(site: Endpoint) -> None:
     assert changed.headers["etag"] != etag
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_both_address_families_are_served(site: Endpoint) -> None:
+    for address in ("127.0.0.1", "::1"):
+        with socket.create_connection((address, site.port), timeout=10) as sock:
+            assert Client(sock).get().body == FIRST
+
+
 def test_head_has_the_headers_alone(site: Endpoint) -> None:
     client = site.client()
     reply = client.get(method="HEAD")
@@ -288,6 +295,14 @@ def test_slow_reader_is_dropped(tmp_path: Path) -> None:
         while not dropped.wait(0.02):
             if not site.do(lambda: len(site.endpoint.connections)):
                 dropped.set()
+        # A reset: the kernel keeps nothing for it either.
+        with pytest.raises(ConnectionResetError):
+            read_to_the_end(sock)
+
+
+def read_to_the_end(sock: socket.socket) -> None:
+    while sock.recv(65536):
+        pass
 
 
 def test_long_poll_ends_with_304_when_its_time_is_over(site: Endpoint) -> None:
@@ -405,7 +420,7 @@ def test_faults_of_clients_are_counted_and_logged(tmp_path: Path, caplog: pytest
         assert site.client().get("/other").status == 404
         assert site.client().get(method="POST").status == 405
         reports_of(site)
-        assert caplog.messages == ["within 60 s: 1 request too slow, 0 answers not read, 2 requests invalid"]
+        assert caplog.messages[-1] == "within 60 s: 1 request too slow, 0 answers not read, 2 requests invalid"
 
 
 def test_report_comes_by_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

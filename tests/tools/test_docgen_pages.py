@@ -112,8 +112,8 @@ def test_table_holds_each_figure_against_its_peers() -> None:
     [
         pytest.param(Target(5), 5, None, True, id="at-most-just"),
         pytest.param(Target(5), 5.1, None, False, id="at-most-missed"),
-        pytest.param(Target(5, at_most=False), 6, None, True, id="at-least"),
-        pytest.param(Target(5, at_most=False), 4, None, False, id="at-least-missed"),
+        pytest.param(Target(5, is_at_most=False), 6, None, True, id="at-least"),
+        pytest.param(Target(5, is_at_most=False), 4, None, False, id="at-least-missed"),
         pytest.param(Target(120, limit=40), 120, 10, True, id="number"),
         pytest.param(Target(120, limit=40), 180, 60, True, id="ratio"),
         pytest.param(Target(120, limit=40), 180, 59, False, id="neither"),
@@ -121,4 +121,4 @@ def test_table_holds_each_figure_against_its_peers() -> None:
     ],
 )
 def test_target_is_reached_as_a_number_or_as_a_ratio(target: Target, value: float, peer: float, met: bool) -> None:
-    assert target.met(value, peer) is met
+    assert target.is_met(value, peer) is met

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.paths import ROOT
-from tools.fuzz.growth import FACTOR, MOST_GROWTH, SMALL, Measured, in_child, measure, shown, text_of
+from tools.fuzz.growth import FACTOR, MOST_GROWTH, SMALL_BYTES, Measured, in_child, measure, shown, text_of
 from tools.fuzz.readers import READERS, Reader
 from toposcope.errors import ToposcopeError
 
@@ -66,7 +66,7 @@ def test_refusals_are_results_and_anything_else_is_not() -> None:
 
 def test_texts_have_the_size_that_is_asked_for() -> None:
     assert text_of(UNIT, 6) == "head ababab tail"
-    assert len(text_of(UNIT, FACTOR * SMALL)) == pytest.approx(FACTOR * SMALL, abs=20)
+    assert len(text_of(UNIT, FACTOR * SMALL_BYTES)) == pytest.approx(FACTOR * SMALL_BYTES, abs=20)
 
 
 PLANTED = """

@@ -84,7 +84,7 @@ def test_nothing_is_sent_twice() -> None:
     the_same = replace(before)
     assert worker.hears(KnownCluster(the_same)) == []
 
-    cordoned = msgspec.structs.replace(RACKS[2], schedulable=False)
+    cordoned = msgspec.structs.replace(RACKS[2], is_schedulable=False)
     nodes = (*RACKS[:2], cordoned, RACKS[3])
     after = replace(before, nodes=nodes)
     assert worker.hears(KnownCluster(after)) == [

@@ -28,7 +28,7 @@ def obey(parent: int, descriptor: int) -> None:
 
 def obey_in_time(parent: int, descriptor: int) -> None:
     """The same, without grace after the deadline."""
-    setattr(worker, "_GRACE", 0.0)  # noqa: B010 - it is final everywhere else
+    setattr(worker, "_GRACE_SECONDS", 0.0)  # noqa: B010 - it is final everywhere else
     obey(parent, descriptor)
 
 

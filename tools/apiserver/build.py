@@ -92,9 +92,9 @@ def programs_once(
 ) -> Path:
     """Return the folder with programs of these names, which `make` writes unless all are there."""
 
-    def make_all(made: Path) -> None:
+    def make_all(target: Path) -> None:
         for name in names:
-            make(name, made / name)
+            make(name, target / name)
 
     return made_once(
         folder, lambda kept: all(os.access(kept / name, os.X_OK) for name in names), make_all
@@ -116,11 +116,11 @@ def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[Pat
         if is_made(folder):  # another run has just done it
             return folder
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            made = Path(scratch) / "made"
-            made.mkdir()
-            make(made)
+            filled = Path(scratch) / "made"
+            filled.mkdir()
+            make(filled)
             shutil.rmtree(folder, ignore_errors=True)
-            made.rename(folder)
+            filled.rename(folder)
     return folder
 
 

@@ -21,8 +21,8 @@ MERGE: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 NODES: Final = "/api/v1/nodes"
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_PATIENCE: Final = 30.0  # seconds until something that must happen is declared missing
-_MOMENT: Final = 0.01  # seconds between two questions
+_PATIENCE_SECONDS: Final = 30.0  # seconds until something that must happen is declared missing
+_PAUSE_SECONDS: Final = 0.01  # seconds between two questions
 
 
 class Options(TypedDict, total=False):
@@ -301,7 +301,7 @@ def pod_token(api: AdminApi, pod: dict[str, Any]) -> str:
     return answer["status"]["token"]
 
 
-def wait_until(done: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:
+def wait_until(done: Callable[[], bool], what: str, patience: float = _PATIENCE_SECONDS) -> None:
     """Poll until the condition holds.
 
     The pauses leave the CPU to the program under test.
@@ -309,4 +309,4 @@ def wait_until(done: Callable[[], bool], what: str, patience: float = _PATIENCE)
     deadline = time.monotonic() + patience
     while not done():
         assert time.monotonic() < deadline, f"did not happen within {patience:.0f} s: {what}"
-        time.sleep(_MOMENT)
+        time.sleep(_PAUSE_SECONDS)

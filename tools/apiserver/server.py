@@ -30,8 +30,8 @@ from tools.apiserver.client import HttpClient
 from toposcope.errors import ToposcopeError
 from toposcope.simulator.apiserver.server import kubeconfig
 
-_POLL: Final = 0.05  # seconds
-_START_TIMEOUT: Final = 90.0  # seconds; it takes two on an idle machine
+_POLL_SECONDS: Final = 0.05  # seconds
+_START_SECONDS: Final = 90.0  # seconds; it takes two on an idle machine
 # Go collects garbage when the heap has grown fivefold, not doubled: a third less processor time for
 # some hundred MiB.
 _ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "700MiB"}
@@ -151,14 +151,14 @@ class RealApiServer:
         # A run that ends without its fixtures must not leave servers behind.
         atexit.register(self.stop, keep_logs=True)
         self.launch()
-        deadline = time.monotonic() + _START_TIMEOUT
+        deadline = time.monotonic() + _START_SECONDS
         while not self.is_ready():
             problem = self._ended()
             if not problem and time.monotonic() > deadline:
-                problem = f"not ready after {_START_TIMEOUT:.0f} s"
+                problem = f"not ready after {_START_SECONDS:.0f} s"
             if problem:
                 raise ServerError(f"{problem}; {self._logs()}")
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
 
     def _ended(self) -> str:
         ended = []

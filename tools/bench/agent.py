@@ -33,11 +33,11 @@ from toposcope.agent.sysfs_files import Files
 
 PROFILE: Final = "dgx-h200"
 _FAILURES: Final = "toposcope_agent_probe_failures_total"
-_INTERVAL: Final = 60.0
+_INTERVAL_SECONDS: Final = 60.0
 _MIB: Final = 1 << 20
-_PATIENCE: Final = 20.0
+_PATIENCE_SECONDS: Final = 20.0
 _ROLES: Final = ("agent", "worker")
-_OVER_FLOOR: Final = 1.3
+_MOST_TIMES_FLOOR: Final = 1.3
 """So many times a worker may hold what its NVML calls alone do."""
 
 
@@ -69,7 +69,7 @@ class _RunningAgent:
     def scrape(self) -> Mapping[str, float]:
         """The agent's metrics by name and labels."""
         url = f"http://127.0.0.1:{self.port}/metrics"
-        with urllib.request.urlopen(url, timeout=_PATIENCE) as answer:
+        with urllib.request.urlopen(url, timeout=_PATIENCE_SECONDS) as answer:
             text = answer.read().decode()
         metrics = {}
         for line in text.splitlines():
@@ -81,7 +81,7 @@ class _RunningAgent:
 
     def after_probes(self, count: int) -> list[psutil.Process]:
         """Its processes, once it has probed so often and published. Raises MeasurementError."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < deadline:
             self.program.check()
             with contextlib.suppress(OSError):  # it does not listen yet
@@ -93,7 +93,7 @@ class _RunningAgent:
                     return tree(self.program.pid)
             time.sleep(0.05)
 
-        raise self.program.failure(f"no {count} probes and labels within {_PATIENCE:.0f} s")
+        raise self.program.failure(f"no {count} probes and labels within {_PATIENCE_SECONDS:.0f} s")
 
     def _check_probes(self, metrics: Mapping[str, float]) -> None:
         """Raise MeasurementError when a probe failed."""
@@ -130,8 +130,8 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
     runs = range(1 + (1 if quick else 3))
     with site_with(len(runs)) as site:
         agents = [_agent_memory(site, f"node-{run}") for run in runs]
-        interpreters = [_memory_of("interpreter", site, bare=False) for _ in runs]
-        floors = [_memory_of("nvml_calls", site, bare=True) for _ in runs]
+        interpreters = [_memory_of("interpreter", site, is_bare=False) for _ in runs]
+        floors = [_memory_of("nvml_calls", site, is_bare=True) for _ in runs]
     # The first run of each compiles.
     trees = [agent.tree for agent in agents[1:]]
     workers = [agent.worker for agent in agents[1:]]
@@ -153,7 +153,7 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
     yield _held(
         Held("  worker, anonymous (shared pages split)", workers),
         "anonymous",
-        Target(_OVER_FLOOR * floor_mib, limit=floor_mib),
+        Target(_MOST_TIMES_FLOOR * floor_mib, limit=floor_mib),
         beside=(calls,),
     )
 
@@ -208,8 +208,8 @@ def _agent_memory(site: Site, node: str) -> AgentMemory:
         )
 
 
-def _memory_of(name: str, site: Site, *, bare: bool) -> Memory:
-    with program(name, site.environment("node-0"), site.folder, bare=bare) as running:
+def _memory_of(name: str, site: Site, *, is_bare: bool) -> Memory:
+    with program(name, site.environment("node-0"), site.folder, is_bare=is_bare) as running:
         running.word()
         return memory(tree(running.pid))
 
@@ -220,7 +220,7 @@ def start_figures(*, quick: bool) -> Iterator[Figure]:
     agents = []
     patches = []
     with site_with(2 * runs) as site:
-        flags = _flags(site, _INTERVAL, port=0)
+        flags = _flags(site, _INTERVAL_SECONDS, port=0)
         for number in range(runs):
             start = _until_patch(site, "agent", f"node-{number}", *flags)
             agents.append(start)
@@ -269,7 +269,7 @@ def _until_patch(site: Site, name: str, node: str, *flags: str) -> tuple[float, 
     return 1000 * cpu, 1000 * elapsed
 
 
-_SETTLED: Final = 10.0
+_SETTLED_SECONDS: Final = 10.0
 """Seconds after which an agent has seen its first write, on which it probes once more."""
 
 
@@ -289,7 +289,7 @@ def cycle_figures(*, quick: bool) -> Iterator[Figure]:
             Sample(costs, "ms"),
             Target(5),
         )
-        with _agent(site, "node-0", _INTERVAL) as agent:
+        with _agent(site, "node-0", _INTERVAL_SECONDS) as agent:
             waiting = _waiting_cost(agent, seconds)
 
     yield Figure("agent waiting, CPU in a minute", Sample((waiting,), "ms"))
@@ -302,7 +302,7 @@ def _cycle_costs(agent: _RunningAgent, cycles: int) -> tuple[float, ...]:
     costs = []
     before = idle(*pids)
     for _ in range(cycles):
-        busy(worker, _PATIENCE)
+        busy(worker, _PATIENCE_SECONDS)
         after = idle(*pids)
         costs.append(1000 * (after - before))
         before = after
@@ -312,7 +312,7 @@ def _cycle_costs(agent: _RunningAgent, cycles: int) -> tuple[float, ...]:
 def _waiting_cost(agent: _RunningAgent, seconds: float) -> float:
     """Milliseconds of CPU a minute of waiting costs, measured for `seconds`."""
     pids = [process.pid for process in agent.after_probes(1)]
-    time.sleep(_SETTLED)
+    time.sleep(_SETTLED_SECONDS)
 
     before = idle(*pids)
     time.sleep(seconds)
@@ -328,10 +328,10 @@ class _NotedFiles(Files):
     """Notes which files are read."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.paths: list[str] = []
 
     def text(self, path: str) -> str:
-        self.asked.append(path)
+        self.paths.append(path)
         return super().text(path)
 
 
@@ -379,11 +379,11 @@ def _files_of_a_cycle(machine: Machine) -> list[str]:
     noting = Sysfs(machine.sysfs, noted)
 
     probe(nvml, noting, None)
-    noted.asked.clear()
+    noted.paths.clear()
     probe(nvml, noting, None)
 
     files = []
-    for file in noted.asked:
+    for file in noted.paths:
         if os.path.exists(file):  # noqa: PTH110 - a string
             files.append(file)
     return files

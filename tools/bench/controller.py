@@ -37,9 +37,9 @@ _SIZES: Final = {
 
 The limit is to decode as many Nodes that lie in memory.
 """
-_DECODED: Final = 2_000
+_DECODED_NODES: Final = 2_000
 """Nodes that are decoded again and again for that: 54 MB, more than a cache holds."""
-REST: Final = RESYNC_SECONDS + 5
+REST_SECONDS: Final = RESYNC_SECONDS + 5
 COLUMNS: Final = (("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))
 """What is measured of a first look, with its unit."""
 
@@ -98,7 +98,7 @@ def _first_looks(nodes: int, what: str, targets: Sequence[Target], runs: int) ->
 
 def _decoding(nodes: int, runs: int) -> Sample:
     """Seconds of CPU to decode Nodes into the facts that the controller keeps."""
-    count = min(nodes, _DECODED)
+    count = min(nodes, _DECODED_NODES)
     objects = [msgspec.json.encode(node) for node in large_cluster(count)]
     decode = NODE_JSON.decode
     milliseconds = cpu(lambda: [decode(obj) for obj in objects], runs)
@@ -184,12 +184,12 @@ def change_figures(*, quick: bool) -> Iterator[Figure]:
     Every change moves one node to a rack of its own or back. Without debounce; Grove is served, so
     each pass also asks for Grove's API and its binding before it writes.
     """
-    yield from _changes(15_000, 20 if quick else 100, rest=True)
+    yield from _changes(15_000, 20 if quick else 100, has_rest=True)
     if not quick and has_room(100_000):
         yield from _changes(100_000, 100)
 
 
-def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure]:
+def _changes(nodes: int, changes: int, *, has_rest: bool = False) -> Iterator[Figure]:
     written = []
     controller = []
     requests = None
@@ -206,7 +206,7 @@ def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure
             seconds, own_seconds = change(server, client, name, rack, running)
             written.append(1000 * seconds)
             controller.append(1000 * own_seconds)
-        if rest:
+        if has_rest:
             requests = at_rest(server)
 
     # A fiftieth of the debounce. Each pass counts all nodes anew: a table kept up to date saved 4
@@ -223,7 +223,7 @@ def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure
 
     if requests:
         writes, reads = requests
-        what = f"controller at rest, {nodes:,} nodes, {REST:.0f} s"
+        what = f"controller at rest, {nodes:,} nodes, {REST_SECONDS:.0f} s"
         written_at_rest = Sample((writes,), "")
         read_at_rest = Sample((reads,), "")
         yield Figure(f"{what}, writes", written_at_rest, Target(0))
@@ -233,7 +233,7 @@ def _changes(nodes: int, changes: int, *, rest: bool = False) -> Iterator[Figure
 def at_rest(server: ApiServer) -> tuple[int, int]:
     """Writes and reads while nothing changes, until everything was looked at again once."""
     server.tell("forget")
-    time.sleep(REST)
+    time.sleep(REST_SECONDS)
 
     entries = server.tell("entries")
     methods = [method for method, *_ in entries]
@@ -266,12 +266,12 @@ def change(
     stored = 0.0
     written = 0.0
     entries = server.wait(running, "await", *STATUS)
-    for method, asked, _, done in reversed(entries):
+    for method, asked_path, _, done in reversed(entries):
         if method != "PATCH":
             continue
-        if asked == path:
+        if asked_path == path:
             stored = done
-        elif asked.endswith("/status"):
+        elif asked_path.endswith("/status"):
             written = done
     if written < stored:
         raise running.failure("it wrote a status before the change")

@@ -17,7 +17,7 @@ def ask(calls: "Iterable[tuple[str, tuple[Any, ...]]]") -> None:
     """
     handles: dict[str, Any] = {}
     for name, arguments in calls:
-        given = [
+        values = [
             handles[argument]
             if isinstance(argument, str)
             else byref(getattr(pynvml, argument[1])())
@@ -26,7 +26,7 @@ def ask(calls: "Iterable[tuple[str, tuple[Any, ...]]]") -> None:
             for argument in arguments
         ]
         try:
-            answer = getattr(pynvml, name)(*given)
+            answer = getattr(pynvml, name)(*values)
         except pynvml.NVMLError:
             continue
         if name == "nvmlDeviceGetHandleByIndex":

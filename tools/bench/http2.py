@@ -13,20 +13,26 @@ from typing import Final
 from tools.bench.workspace import MeasurementError
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_HEAD: Final = 9
-_DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0x0, 0x1, 0x3, 0x4, 0x6, 0x7, 0x8
+_HEAD_BYTES: Final = 9
+_DATA: Final = 0x0
+_HEADERS: Final = 0x1
+_RESET: Final = 0x3
+_SETTINGS: Final = 0x4
+_PING: Final = 0x6
+_GOAWAY: Final = 0x7
+_WINDOW: Final = 0x8
 _ACK: Final = 0x1
-_WHOLE_REQUEST: Final = 0x5
+_WHOLE_REQUEST_FLAGS: Final = 0x5
 """END_STREAM and END_HEADERS."""
 _INITIAL_WINDOW: Final = 0x4
-_STREAM_WINDOW: Final = 1 << 24
-_CONNECTION_WINDOW: Final = 1 << 30
+_STREAM_WINDOW_BYTES: Final = 1 << 24
+_CONNECTION_WINDOW_BYTES: Final = 1 << 30
 """Bytes that the server may send before it waits for us.
 
 They are more than a measurement needs, so that it never waits.
 """
-_READ: Final = 1 << 20
-_ONE_BYTE: Final = 127
+_READ_BYTES: Final = 1 << 20
+_ONE_BYTE_LIMIT: Final = 127
 """Lengths below it take one byte in HPACK (RFC 7541, 5.1)."""
 
 
@@ -44,10 +50,10 @@ class Streams:
         self._received = b""
         self._lines: dict[int, bytes] = {}
 
-        settings = struct.pack(">HI", _INITIAL_WINDOW, _STREAM_WINDOW)
+        settings = struct.pack(">HI", _INITIAL_WINDOW, _STREAM_WINDOW_BYTES)
         frame = _frame(_SETTINGS, 0, 0, settings)
         self.socket.sendall(_PREFACE + frame)
-        window = struct.pack(">I", _CONNECTION_WINDOW)
+        window = struct.pack(">I", _CONNECTION_WINDOW_BYTES)
         self._send(_WINDOW, 0, 0, window)
 
     def get(self, path: str) -> None:
@@ -61,27 +67,27 @@ class Streams:
         block = b""
         for name, value in headers.items():
             block += _literal(name, value)
-        self._send(_HEADERS, _WHOLE_REQUEST, self._next, block)
+        self._send(_HEADERS, _WHOLE_REQUEST_FLAGS, self._next, block)
         self._lines[self._next] = b""
         self._next += 2
 
     def read(self) -> Iterator[bytes]:
         """The whole lines that have come on any stream. Raises MeasurementError where one ends."""
-        self._received += self.socket.recv(_READ)
+        self._received += self.socket.recv(_READ_BYTES)
         while self.socket.pending():
-            self._received += self.socket.recv(_READ)
+            self._received += self.socket.recv(_READ_BYTES)
 
-        while len(self._received) >= _HEAD:
-            head = self._received[:_HEAD]
+        while len(self._received) >= _HEAD_BYTES:
+            head = self._received[:_HEAD_BYTES]
             length = int.from_bytes(head[:3], "big")
             kind = head[3]
             flags = head[4]
             stream = int.from_bytes(head[5:], "big")
-            end = _HEAD + length
+            end = _HEAD_BYTES + length
             if len(self._received) < end:
                 return
 
-            payload = self._received[_HEAD:end]
+            payload = self._received[_HEAD_BYTES:end]
             self._received = self._received[end:]
             yield from self._take(kind, flags, stream, payload)
 
@@ -125,12 +131,12 @@ def _literal(name: str, value: str) -> bytes:
 def _text(text: str) -> bytes:
     octets = text.encode()
     size = len(octets)
-    if size < _ONE_BYTE:
+    if size < _ONE_BYTE_LIMIT:
         return bytes([size]) + octets
 
-    length = bytes([_ONE_BYTE])
-    rest = size - _ONE_BYTE
-    while rest > _ONE_BYTE:
+    length = bytes([_ONE_BYTE_LIMIT])
+    rest = size - _ONE_BYTE_LIMIT
+    while rest > _ONE_BYTE_LIMIT:
         low = rest % 128
         length += bytes([low + 128])
         rest //= 128

@@ -60,7 +60,7 @@ class Machine:
         pynvml.nvmlInit()
 
 
-def make(profile: str, folder: Path, *, events: bool = True) -> Machine:
+def make(profile: str, folder: Path, *, has_events: bool = True) -> Machine:
     """Write a simulated machine down where agents find it."""
     machine = load_profile(profile)
     sysfs = folder / "sys"
@@ -68,7 +68,7 @@ def make(profile: str, folder: Path, *, events: bool = True) -> Machine:
     simulated = SimulatedNvml(machine)
     lines = []
     for line in lines_of(simulated):
-        if events or "EventTypes" not in line:
+        if has_events or "EventTypes" not in line:
             lines.append(line)
 
     noted: list[bytes] = []
@@ -84,7 +84,7 @@ def make(profile: str, folder: Path, *, events: bool = True) -> Machine:
     raw = probe(nvml, Sysfs(sysfs), started)
     later_calls = _calls(noted)
 
-    made = Machine(
+    machine_files = Machine(
         sysfs=sysfs,
         table=folder / "table",
         raw=raw,
@@ -92,8 +92,8 @@ def make(profile: str, folder: Path, *, events: bool = True) -> Machine:
         calls=first_calls,
         calls_at_rest=later_calls,
     )
-    made.fault()
-    return made
+    machine_files.fault()
+    return machine_files
 
 
 def _calls(recorded: list[bytes]) -> list[tuple[str, tuple[Any, ...]]]:

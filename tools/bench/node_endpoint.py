@@ -8,7 +8,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Self
 
@@ -32,9 +32,11 @@ _MOST_MEMORY: Final = 192
 _REST_SECONDS: Final = 10.0
 _PATIENCE_SECONDS: Final = 20.0
 _BLOCK, _RACK = "topology.example.com/block", "topology.example.com/rack"
-_PLAN: Final = NodePlan(
-    (PlannedTopology("cluster", (), (Level("block", _BLOCK), Level("rack", _RACK))),)
+_LEVELS: Final = (
+    Level("block", _BLOCK),
+    Level("rack", _RACK),
 )
+_PLAN: Final = NodePlan((PlannedTopology("cluster", (), _LEVELS),))
 _LENGTH: Final = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 _ETAG: Final = re.compile(rb"etag: (\S+)", re.IGNORECASE)
 
@@ -53,17 +55,33 @@ def endpoint_figures(*, quick: bool) -> Iterator[Figure]:
             _wait_until_it_listens(port, running)
             yield from _request_figures(port, running, requests)
             alone = memory(tree(running.pid)).total
-            with ExitStack() as stack:
-                clients = [stack.enter_context(EndpointClient(port)) for _ in range(polls)]
+            with _clients(port, polls) as clients:
                 held = _held_by_waiting(clients, running)
                 each_kib = (held - alone) / polls / _KIB
+                all_mib = held / _MIB
                 yield Figure(
                     f"node endpoint, memory of each of {polls:,} clients that wait",
                     Sample((each_kib,), "KiB"),
                 )
-                yield Figure("  memory in all", Sample((held / _MIB,), "MiB"), Target(_MOST_MEMORY))
+                yield Figure(
+                    "  memory in all",
+                    Sample((all_mib,), "MiB"),
+                    Target(_MOST_MEMORY),
+                )
                 yield _rest_figure(running)
                 yield from _change_figures(clients, running, file, second)
+
+
+@contextmanager
+def _clients(port: int, count: int) -> Iterator[list["EndpointClient"]]:
+    """So many connections."""
+    with ExitStack() as stack:
+        clients = []
+        for _ in range(count):
+            client = EndpointClient(port)
+            stack.enter_context(client)
+            clients.append(client)
+        yield clients
 
 
 def _documents(folder: Path) -> list[str]:
@@ -71,9 +89,13 @@ def _documents(folder: Path) -> list[str]:
     described = describe(make(PROFILE, folder).raw, "node-1")
     documents = []
     for rack in ("r1", "r2"):
-        labels = {**described.labels.by_key, _BLOCK: "b1", _RACK: rack}
-        metadata = {"labels": labels, "annotations": described.annotations}
-        documents.append(topology_document("node-1", metadata, _PLAN))
+        places = {_BLOCK: "b1", _RACK: rack}
+        metadata = {
+            "labels": described.labels.by_key | places,
+            "annotations": described.annotations,
+        }
+        document = topology_document("node-1", metadata, _PLAN)
+        documents.append(document)
     return documents
 
 
@@ -81,28 +103,33 @@ def _request_figures(port: int, running: Program, requests: int) -> Iterator[Fig
     """What requests cost that get the document, and those of clients that have it already."""
     with EndpointClient(port) as client:
         reply = client.get()
-    size = f"{len(reply.body) / _KIB:.1f} KiB"
-    for name, tag in ((f"each {size}", b""), ("each 304", reply.etag)):
+    size_kib = len(reply.body) / _KIB
+    in_full = f"{size_kib:.1f} KiB"
+    for answer, tag in ((in_full, b""), ("304", reply.etag)):
         rates = []
         for _ in range(_ROUNDS):
-            rates.append(_rate(port, running, requests // _ROUNDS, tag))
-        text = f"node endpoint, requests a second of one CPU, {name}"
-        yield Figure(text, Sample(tuple(rates), "/s"), Target(1_000, at_most=False))
+            rate = _rate(port, running, requests // _ROUNDS, tag)
+            rates.append(rate)
+        yield Figure(
+            f"node endpoint, requests a second of one CPU, each {answer}",
+            Sample(tuple(rates), "/s"),
+            Target(1_000, is_at_most=False),
+        )
 
 
 def _rate(port: int, running: Program, requests: int, tag: bytes) -> float:
     """Requests for each second of CPU that they cost the program, with their connections."""
     before = idle(running.pid)
     sent = 0
-    with ExitStack() as stack:
-        clients = [stack.enter_context(EndpointClient(port)) for _ in range(_CONNECTIONS)]
+    with _clients(port, _CONNECTIONS) as clients:
         while sent < requests:
             for client in clients:
                 client.send(tag=tag)
             for client in clients:
                 client.receive()
             sent += len(clients)
-    return sent / (idle(running.pid) - before)
+    used = idle(running.pid) - before
+    return sent / used
 
 
 def _held_by_waiting(clients: Sequence["EndpointClient"], running: Program) -> int:
@@ -118,7 +145,8 @@ def _rest_figure(running: Program) -> Figure:
     """What the program does while nothing happens."""
     before = cpu_seconds(running.pid)
     time.sleep(_REST_SECONDS)
-    resting = 1000 * (cpu_seconds(running.pid) - before) / _REST_SECONDS
+    used = cpu_seconds(running.pid) - before
+    resting = 1000 * used / _REST_SECONDS
     return Figure("  at rest, CPU", Sample((resting,), "ms/s"))
 
 
@@ -127,17 +155,25 @@ def _change_figures(
 ) -> Iterator[Figure]:
     """When clients that wait have another document. Raises MeasurementError."""
     before = idle(running.pid)
+    expected = document.encode()
     new = file.with_suffix(".new")
-    new.write_text(document)
+    new.write_bytes(expected)
     began = time.perf_counter()
     new.replace(file)
     for client in clients:
-        if client.receive().body != document.encode():
+        reply = client.receive()
+        if reply.body != expected:
             raise MeasurementError("a client that waited got another document")
-    elapsed = time.perf_counter() - began
+    elapsed_ms = 1000 * (time.perf_counter() - began)
+
     used = idle(running.pid) - before
-    yield Figure("  a change, until all have it", Sample((1000 * elapsed,), "ms"), Target(5_000))
-    yield Figure("  a change, CPU", Sample((1000 * used,), "ms"))
+    used_ms = 1000 * used
+    yield Figure(
+        "  a change, until all have it",
+        Sample((elapsed_ms,), "ms"),
+        Target(5_000),
+    )
+    yield Figure("  a change, CPU", Sample((used_ms,), "ms"))
 
 
 class EndpointReply:
@@ -168,10 +204,14 @@ class EndpointClient:
 
     def send(self, *, tag: bytes = b"", wait: int = 0) -> None:
         """Ask for the document; with `wait` for the next one."""
-        lines = [f"GET /v1/topology?wait={wait} HTTP/1.1".encode(), b"Host: toposcope-node"]
+        lines = [
+            b"GET /v1/topology?wait=%d HTTP/1.1" % wait,
+            b"Host: toposcope-node",
+        ]
         if tag:
             lines.append(b"If-None-Match: " + tag)
-        self._socket.sendall(b"\r\n".join(lines) + b"\r\n\r\n")
+        head = b"\r\n".join(lines)
+        self._socket.sendall(head + b"\r\n\r\n")
 
     def receive(self) -> EndpointReply:
         """The next answer. Raises MeasurementError where it is a refusal or none comes."""
@@ -179,18 +219,17 @@ class EndpointClient:
         while b"\r\n\r\n" not in data:
             data += self._more()
         head, _, body = bytes(data).partition(b"\r\n\r\n")
-        status = head.split()[1]
+        _, status, *_ = head.split()
         if status not in (b"200", b"304"):
             raise MeasurementError(f"the endpoint answered {data[:300]!r}")
+
+        length = 0
         found = _LENGTH.search(head)
-        length = int(found[1]) if found else 0
-        parts = [body]
-        missing = length - len(body)
-        while missing > 0:
-            part = self._more()
-            parts.append(part)
-            missing -= len(part)
-        return EndpointReply(head, b"".join(parts))
+        if found:
+            length = int(found[1])
+        while len(body) < length:
+            body += self._more()
+        return EndpointReply(head, body)
 
     def _more(self) -> bytes:
         data = self._socket.recv(1 << 16)

@@ -22,22 +22,22 @@ from toposcope.agent.publish import NodePublisher
 from toposcope.agent.raw import RawLink, RawNode
 from toposcope.kube.runtime import Runtime
 
-_HOUR: Final = 3600.0
+_HOUR_SECONDS: Final = 3600.0
 _LINK_DOWN: Final = 0
-_INTERVAL: Final = 60.0
-_FLAP: Final = 5.0
+_INTERVAL_SECONDS: Final = 60.0
+_FLAP_SECONDS: Final = 5.0
 
 
 @dataclass(slots=True)
 class Hardware:
-    """Stands for the process that probes: the same machine, or with a link of GPU 0 `down`."""
+    """Stands for the process that probes: the same machine, or with a link of GPU 0 down."""
 
     raw: RawNode
-    down: bool = False
+    is_down: bool = False
 
     def probe(self) -> RawNode:
         """What the probe sees."""
-        if not self.down:
+        if not self.is_down:
             return self.raw
         first, *others = self.raw.gpus
         lost, *links = first.links
@@ -89,8 +89,8 @@ def _labelled() -> Iterator[tuple[Site, Hardware, Agent, Clock]]:
 def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs a second
     """API requests in an hour of the agent's own clock, after the labels were written."""
     with _labelled() as (site, _, agent, clock):
-        while clock.seconds < _HOUR:
-            clock.seconds += _INTERVAL
+        while clock.seconds < _HOUR_SECONDS:
+            clock.seconds += _INTERVAL_SECONDS
             agent.sync()
         entries = site.server.tell("entries")
 
@@ -117,14 +117,14 @@ def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an h
     """
     with _labelled() as (site, hardware, agent, clock):
         turns = 0
-        event = _FLAP
-        while clock.seconds < _HOUR:
+        event = _FLAP_SECONDS
+        while clock.seconds < _HOUR_SECONDS:
             due = clock.seconds + agent.seconds_until_sync()
             if event <= due:
                 earliest = clock.seconds + agent.min_pause()
                 clock.seconds = max(event, earliest)
-                hardware.down = not hardware.down
-                event += _FLAP
+                hardware.is_down = not hardware.is_down
+                event += _FLAP_SECONDS
             else:
                 clock.seconds = due
             agent.sync()
@@ -139,7 +139,7 @@ def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an h
         if method == "POST" and "/events" in path:
             events += 1
 
-    if turns < _HOUR / _FLAP or not writes:
+    if turns < _HOUR_SECONDS / _FLAP_SECONDS or not writes:
         raise MeasurementError(
             f"{turns} probes and {writes} writes in an hour of a link that flaps: nothing happened"
         )

@@ -29,17 +29,18 @@ from toposcope.integrations.slurm.names import NamedLevel, SlurmNames
 _USER: Final = "agent"
 _GROUP: Final = "toposcope:agents"
 _PATH: Final = f"/api/v1/namespaces/{HOME_NAMESPACE}/configmaps"
-_PER_CONNECTION: Final = 1_000
-_BATCH: Final = 100
+_WATCHES_PER_CONNECTION: Final = 1_000
+_BATCH_WATCHES: Final = 100
 """Watches that are begun before their answers are read."""
-_PATIENCE: Final = 120.0
+_PATIENCE_SECONDS: Final = 120.0
 _MIB: Final = 1 << 20
-_MOMENT, _AT_REST = 0.5, 0.05
+_MOMENT_SECONDS: Final = 0.5
+_AT_REST_SECONDS: Final = 0.05
 """Seconds, and the CPU that the server uses in them at rest, at most."""
 _TOPOLOGIES: Final = 10
 _CHANGED: Final = b'{"type":"MODIFIED"'
 _BEGUN: Final = b'{"type":"ADDED"'
-_FLAGS: Final = (f"--http2-max-streams-per-connection={_PER_CONNECTION}",)
+_FLAGS: Final = (f"--http2-max-streams-per-connection={_WATCHES_PER_CONNECTION}",)
 _UNLIMITED: Final = "32GiB"
 """Memory that the server may use: how much it needs is what is measured."""
 
@@ -195,7 +196,7 @@ def _named(version: str, kind: str, name: str) -> dict[str, Any]:
 
 def _settled(pid: int) -> float:
     """Wait until the server does no more than at rest; the seconds of CPU it has used."""
-    return idle(pid, moment=_MOMENT, nothing=_AT_REST)
+    return idle(pid, moment=_MOMENT_SECONDS, nothing=_AT_REST_SECONDS)
 
 
 @dataclass
@@ -219,12 +220,12 @@ class Watchers:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": "3600",
         }
-        for begun in range(0, count, _BATCH):
-            if begun % _PER_CONNECTION == 0:
+        for begun in range(0, count, _BATCH_WATCHES):
+            if begun % _WATCHES_PER_CONNECTION == 0:
                 connection = self.connect()
                 self.connections.append(connection)
                 self.selector.register(connection.socket, selectors.EVENT_READ, connection)
-            more = min(_BATCH, count - begun)
+            more = min(_BATCH_WATCHES, count - begun)
             for _ in range(more):
                 self.connections[-1].get(f"{_PATH}?{urlencode(query)}")
             self.watches += more
@@ -236,13 +237,13 @@ class Watchers:
 
     def _await(self, what: bytes, count: int) -> list[float]:
         came: list[float] = []
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         while len(came) < count:
             left = deadline - time.monotonic()
             ready = self.selector.select(max(0.0, left))
             if not ready:
                 raise MeasurementError(
-                    f"{len(came)} of {count} watches got an event within {_PATIENCE:.0f} s"
+                    f"{len(came)} of {count} watches got an event within {_PATIENCE_SECONDS:.0f} s"
                 )
 
             for key, _ in ready:

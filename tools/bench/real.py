@@ -45,12 +45,12 @@ from toposcope.kube.requests import NODES, apply, get
 from toposcope.simulator import manifests
 from toposcope.simulator.cluster import RACK_KEY, large_cluster
 
-_PAUSE: Final = 0.05
+_PAUSE_SECONDS: Final = 0.05
 """Seconds of quiet before a write, as before a change."""
 _SERVERS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation")
 _FLAGS: Final = ("--debounce", "0", "--metrics-port", "0")
-_LOADERS: Final = 4
-_PATIENCE: Final = 60.0
+_LOADER_COUNT: Final = 4
+_PATIENCE_SECONDS: Final = 60.0
 _MIB: Final = 1 << 20
 
 
@@ -106,17 +106,17 @@ def real_figures(*, quick: bool) -> Iterator[Figure]:
 
 def is_there() -> bool:
     """Whether there is a kube-apiserver without building one; says so where there is none."""
-    there = bool(
+    is_found = bool(
         os.environ.get("KUBEBUILDER_ASSETS")
         or shutil.which("kube-apiserver")
         or is_built(cache_folder())
     )
-    if not there:
+    if not is_found:
         print(
             "left out: there is no kube-apiserver (the tests build one where Go is installed)",
             file=sys.stderr,
         )
-    return there
+    return is_found
 
 
 @contextmanager
@@ -148,12 +148,12 @@ def _fill(api: AdminApi, nodes: int) -> None:
     for crd in (manifests.cluster_topology_crd(), manifests.crd("grove/binding")):
         api.install_crd(crd)
 
-    with ThreadPoolExecutor(_LOADERS) as pool:
+    with ThreadPoolExecutor(_LOADER_COUNT) as pool:
         answers = pool.map(
             lambda node: api.create(NODES, _unmade(node)),
             large_cluster(nodes),
         )
-        taken = len(list(answers))
+        created = len(list(answers))
 
     topology = {
         "apiVersion": API_VERSION,
@@ -162,8 +162,8 @@ def _fill(api: AdminApi, nodes: int) -> None:
         "spec": {},
     }
     api.create(PATH, topology)
-    if taken != nodes:
-        raise MeasurementError(f"{taken} of {nodes} nodes were taken")
+    if created != nodes:
+        raise MeasurementError(f"{created} of {nodes} nodes were taken")
 
 
 def _unmade(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,14 +233,14 @@ def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
     cluster = client.call(get(f"{PATH}/cluster"))
     uid = cluster["metadata"]["uid"]
     status = cluster["status"]
-    first, *rest = status["levels"]
+    first, *other_levels = status["levels"]
     waits = []
 
     with _statuses(client) as news:
         for turn in range(count):
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE_SECONDS)
             domains = first["domains"] + turn + 1
-            levels = [{**first, "domains": domains}, *rest]
+            levels = [{**first, "domains": domains}, *other_levels]
             body = {
                 "apiVersion": API_VERSION,
                 "kind": KIND,
@@ -282,11 +282,11 @@ class News:
     ) -> tuple[dict[str, Any], float]:
         """Wait for a status that will do; it, and when it came. Raises MeasurementError."""
         with self._changed:
-            came = self._changed.wait_for(lambda: done(self._status), _PATIENCE)
+            came = self._changed.wait_for(lambda: done(self._status), _PATIENCE_SECONDS)
             if came:
                 return self._status, self._came
 
-            what = f"no such state was seen within {_PATIENCE:.0f} s"
+            what = f"no such state was seen within {_PATIENCE_SECONDS:.0f} s"
             if running:
                 raise running.failure(what)
             raise MeasurementError(what)
@@ -302,7 +302,7 @@ def _statuses(client: ApiClient) -> Iterator[News]:
         "timeoutSeconds": "600",
     }
     stream = client.stream(
-        Request("GET", PATH, {**query, "fieldSelector": "metadata.name=cluster"}), _PATIENCE
+        Request("GET", PATH, {**query, "fieldSelector": "metadata.name=cluster"}), _PATIENCE_SECONDS
     )
     news, ended = News(), threading.Event()
 

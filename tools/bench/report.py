@@ -45,22 +45,22 @@ class Target:
     """
 
     value: float
-    at_most: bool = True
+    is_at_most: bool = True
     limit: float | None = None
 
-    def met(self, value: float, peer: float | None = None) -> bool:
+    def is_met(self, value: float, peer: float | None = None) -> bool:
         """Whether a value reaches it, as a number or beside the first peer's of the same run."""
-        reached = value >= self.value
-        if self.at_most:
-            reached = value <= self.value
-        if reached or self.limit is None or not peer:
-            return reached
+        is_reached = value >= self.value
+        if self.is_at_most:
+            is_reached = value <= self.value
+        if is_reached or self.limit is None or not peer:
+            return is_reached
         scaled = value * self.limit / peer
-        return self.met(scaled)
+        return self.is_met(scaled)
 
     def __str__(self) -> str:
         sign = ">="
-        if self.at_most:
+        if self.is_at_most:
             sign = "<="
         text = f"{sign} {number(self.value)}"
         if self.limit is None:
@@ -121,7 +121,7 @@ def _target(figure: Figure) -> str:
     limit = None
     if figure.peers:
         limit = figure.peers[0].sample.value
-    if target.met(figure.sample.value, limit):
+    if target.is_met(figure.sample.value, limit):
         return str(target)
     return f"{target} missed"
 

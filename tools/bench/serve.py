@@ -27,7 +27,7 @@ from toposcope.simulator.node_object import node_object, pod_objects
 
 _SPEC: Final = {"publish": {"kai": "Never"}}
 """Grove makes KAI's Topology from the binding, and no Grove runs here."""
-_SLICE: Final = 1.0
+_SLICE_SECONDS: Final = 1.0
 """Seconds that one order waits at most; then the caller checks whether that still makes sense."""
 
 
@@ -89,7 +89,7 @@ class Journal:
                 case "hold", (method, part):
                     self._gate, self._held = (method, part), None
                 case "held", ():
-                    self._changed.wait_for(lambda: self._held is not None, _SLICE)
+                    self._changed.wait_for(lambda: self._held is not None, _SLICE_SECONDS)
                     return self._held
                 case "release", ():
                     self._gate = None
@@ -97,7 +97,7 @@ class Journal:
                 case "forget", ():
                     self._entries.clear()
                 case "await", (method, part):
-                    done = self._changed.wait_for(lambda: self._done(method, part), _SLICE)
+                    done = self._changed.wait_for(lambda: self._done(method, part), _SLICE_SECONDS)
                     return self._entries if done else None
                 case "entries", ():
                     return self._entries

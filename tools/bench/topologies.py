@@ -20,15 +20,15 @@ from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.requests import NODES, create, get
 from toposcope.simulator.cluster import RACK_KEY, ZONE_KEY
 
-_NODES: Final = 9
+_NODE_COUNT: Final = 9
 _CPU: Final = {100: Target(1), 1_000: Target(10)}
 """ClusterTopologies to the target for a pass, in seconds."""
 _MIB: Final = 1 << 20
-_GLANCE: Final = 0.02
-_WHILE: Final = 1.0
+_GLANCE_SECONDS: Final = 0.02
+_WHILE_SECONDS: Final = 1.0
 """Seconds: longer than a busy server takes to answer."""
-_LITTLE: Final = 0.01
-_LIMIT: Final = 256
+_LITTLE_SECONDS: Final = 0.01
+_LIMIT_MIB: Final = 256
 """MiB, as in the manifests."""
 
 
@@ -41,7 +41,7 @@ def topologies_figures(*, quick: bool) -> Iterator[Figure]:
     for count, target in _CPU.items():
         if quick and count > min(_CPU):
             return
-        with cluster(_NODES) as (folder, server):
+        with cluster(_NODE_COUNT) as (folder, server):
             yield from _figures(folder, server, count, target)
 
 
@@ -51,15 +51,15 @@ def _figures(folder: Path, server: ApiServer, count: int, target: Target) -> Ite
     _create_topologies(client, count)
     with program("controller", server.environment, folder, "--metrics-port", str(port)) as running:
         server.wait(running, "await", *STATUS)
-        first = idle(running.pid, moment=_WHILE, nothing=_LITTLE)
+        first = idle(running.pid, moment=_WHILE_SECONDS, nothing=_LITTLE_SECONDS)
         _check_all_told(client)
         label(client, server, running, ZONE_KEY, "own")
-        again = idle(running.pid, moment=_WHILE, nothing=_LITTLE) - first
+        again = idle(running.pid, moment=_WHILE_SECONDS, nothing=_LITTLE_SECONDS) - first
         lost = _lost(client, server, running)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             size = len(answer.read())
         peak = peak_memory(running.pid)
-    name = f"{count:,} ClusterTopologies over {_NODES} nodes"
+    name = f"{count:,} ClusterTopologies over {_NODE_COUNT} nodes"
     yield Figure(
         f"{name}, from the start to the last status, CPU",
         Sample((first,), "s"),
@@ -77,7 +77,7 @@ def _figures(folder: Path, server: ApiServer, count: int, target: Target) -> Ite
     yield Figure(
         "  peak memory",
         Sample((peak / _MIB,), "MiB"),
-        Target(_LIMIT),
+        Target(_LIMIT_MIB),
     )
     yield Figure(
         "  metrics, each time they are read",
@@ -148,4 +148,4 @@ def _lost(client: ApiClient, server: ApiServer, running: Program) -> float:
         if condition and condition["status"] == "False":
             return time.monotonic() - began
         running.check()
-        time.sleep(_GLANCE)
+        time.sleep(_GLANCE_SECONDS)

@@ -27,18 +27,18 @@ from toposcope.ui.protocol import News
 _SIZES: Final = (1_000, 15_000, 100_000)
 _MIB: Final = 1 << 20
 _KIB: Final = 1 << 10
-_IN_SERVER: Final = 60_000
+_SERVER_BYTES_PER_NODE: Final = 60_000
 """Bytes that one Node and its pods take in the API server, with room for what it sends."""
-_CHANGES: Final = 10
-_PAGES: Final = 50
-_MOST_MEMORY: Final = 1024
+_CHANGE_COUNT: Final = 10
+_PAGE_COUNT: Final = 50
+_MOST_MEMORY_MIB: Final = 1024
 """MiB: the limit in the Deployment."""
-_REST: Final = 20.0
-_PAUSE: Final = 0.05
+_REST_SECONDS: Final = 20.0
+_PAUSE_SECONDS: Final = 0.05
 _DATA: Final = b"data: "
-_PATIENCE: Final = 12
+_PATIENCE_EVENTS: Final = 12
 """Events, of which one comes at least every ten seconds, until a change counts as lost."""
-_SEEN: Final = 2_000
+_SEEN_MILLISECONDS: Final = 2_000
 """Milliseconds, beside the pause, within which a page of 15,000 nodes is to have a change."""
 
 
@@ -50,7 +50,7 @@ def ui_figures(*, quick: bool) -> Iterator[Figure]:
         sizes = _SIZES[:1]
 
     for nodes in sizes:
-        if not has_room(nodes, _IN_SERVER):
+        if not has_room(nodes, _SERVER_BYTES_PER_NODE):
             continue
         with cluster(nodes, "pods") as (folder, server):
             drained = until_done("drain", folder, server.environment)
@@ -69,7 +69,7 @@ def _first_figures(
     drained_cpu, drained_peak, _ = drained
     yield Figure(
         f"first snapshot of {nodes:,} nodes, CPU",
-        _one(used, "s"),
+        _sample(used, "s"),
         peers=(_peer(drained_cpu, "s"),),
     )
     yield Figure(
@@ -79,7 +79,7 @@ def _first_figures(
     )
 
     peak_mib = peak_memory(running.pid) / _MIB
-    yield Figure("  peak memory", _one(peak_mib, "MiB"))
+    yield Figure("  peak memory", _sample(peak_mib, "MiB"))
 
     size_kib = len(raw) / _KIB
     target = None
@@ -87,7 +87,7 @@ def _first_figures(
         target = Target(_KIB)
     yield Figure(
         "  snapshot on the wire",
-        _one(size_kib, "KiB"),
+        _sample(size_kib, "KiB"),
         target,
     )
 
@@ -95,32 +95,32 @@ def _first_figures(
 def _page_figures(nodes: int, port: int, running: Program, client: ApiClient) -> Iterator[Figure]:
     """What changes and rest cost with one page open, then with many."""
     states = []
-    for turn in range(_CHANGES):
+    for turn in range(_CHANGE_COUNT):
         name = "ok" if turn % 2 else "degraded"
         states.append(_state(name))
     target = None
     if nodes == _SIZES[1]:
-        target = Target(_SEEN)
+        target = Target(_SEEN_MILLISECONDS)
 
     with ExitStack() as pages:
         page = pages.enter_context(_Stream(port))
         streams = [page]
         changes = [_change(client, streams, running, state) for state in states]
         yield from _noticed("a state changed", changes, target)
-        resting = _one(_resting(running), "ms/s")
+        resting = _sample(_resting(running), "ms/s")
         yield Figure("  at rest with one page, CPU", resting)
 
-        while len(streams) < _PAGES:
+        while len(streams) < _PAGE_COUNT:
             page = pages.enter_context(_Stream(port))
             streams.append(page)
         changes = [_change(client, streams, running, state) for state in states]
-        yield from _noticed(f"a state changed, with {_PAGES} pages", changes)
-        resting = _one(_resting(running), "ms/s")
-        yield Figure(f"  at rest with {_PAGES} pages, CPU", resting)
+        yield from _noticed(f"a state changed, with {_PAGE_COUNT} pages", changes)
+        resting = _sample(_resting(running), "ms/s")
+        yield Figure(f"  at rest with {_PAGE_COUNT} pages, CPU", resting)
         yield Figure(
             "  memory in the end",
             _held(running),
-            Target(_MOST_MEMORY),
+            Target(_MOST_MEMORY_MIB),
         )
 
 
@@ -135,7 +135,7 @@ def _compile() -> None:
 def _held(running: Program) -> Sample:
     """The memory of all its processes."""
     total = memory(tree(running.pid)).total
-    return _one(total / _MIB, "MiB")
+    return _sample(total / _MIB, "MiB")
 
 
 def _noticed(
@@ -156,16 +156,16 @@ def _noticed(
 def _resting(running: Program) -> float:
     """Milliseconds of CPU in a second in which nothing changes."""
     before = cpu_seconds(running.pid)
-    time.sleep(_REST)
-    return 1000 * (cpu_seconds(running.pid) - before) / _REST
+    time.sleep(_REST_SECONDS)
+    return 1000 * (cpu_seconds(running.pid) - before) / _REST_SECONDS
 
 
-def _one(value: float, unit: str) -> Sample:
+def _sample(value: float, unit: str) -> Sample:
     return Sample((value,), unit)
 
 
 def _peer(value: float, unit: str) -> Peer:
-    return Peer("read the bytes of the Nodes only", _one(value, unit))
+    return Peer("read the bytes of the Nodes only", _sample(value, unit))
 
 
 def _first(port: int, running: Program) -> bytes:
@@ -177,7 +177,7 @@ def _first(port: int, running: Program) -> bytes:
         if status != HTTPStatus.SERVICE_UNAVAILABLE:
             raise running.failure(f"it answers {status} to api/snapshot")
         running.check()
-        time.sleep(_PAUSE)
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _get(port: int) -> tuple[int, bytes]:
@@ -236,7 +236,7 @@ class _Stream:
 
     def fetch_newer(self) -> float:
         """Wait for a newer snapshot and fetch it; when that was done. Raises MeasurementError."""
-        for _ in range(_PATIENCE):
+        for _ in range(_PATIENCE_EVENTS):
             newest = self._next()
             if newest != self._shown:
                 self._shown = newest

@@ -10,9 +10,9 @@ import psutil
 
 _SCHEDULED: Final = 2
 _KIB: Final = 1024
-_MOMENT: Final = 0.05
-_GLANCE: Final = 0.002
-_NOTHING: Final = 0.001
+_MOMENT_SECONDS: Final = 0.05
+_GLANCE_SECONDS: Final = 0.002
+_NOTHING_SECONDS: Final = 0.001
 """Seconds of CPU in a moment that are no work: a timer that went off."""
 
 
@@ -25,7 +25,7 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | _SCHEDULED)
 
 
-def idle(*pids: int, moment: float = _MOMENT, nothing: float = _NOTHING) -> float:
+def idle(*pids: int, moment: float = _MOMENT_SECONDS, nothing: float = _NOTHING_SECONDS) -> float:
     """Wait until processes have nothing more to do; return the CPU that they have used.
 
     Raises OSError when one is gone.
@@ -51,10 +51,10 @@ def busy(pid: int, patience: float) -> None:
     """Wait until a process begins to work. Raises TimeoutError."""
     deadline = time.monotonic() + patience
     rest = cpu_seconds(pid)
-    while cpu_seconds(pid) - rest < _NOTHING:
+    while cpu_seconds(pid) - rest < _NOTHING_SECONDS:
         if time.monotonic() > deadline:
             raise TimeoutError(f"process {pid} has had nothing to do for {patience:.0f} s")
-        time.sleep(_GLANCE)
+        time.sleep(_GLANCE_SECONDS)
 
 
 def tree(pid: int) -> list[psutil.Process]:

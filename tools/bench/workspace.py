@@ -25,8 +25,8 @@ from toposcope.kube.config import load
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import Certificates
 
-_PATIENCE: Final = 60.0
-_END: Final = 10.0
+_PATIENCE_SECONDS: Final = 60.0
+_END_SECONDS: Final = 10.0
 CRDS: Final = (
     manifests.cluster_topology_crd(),
     manifests.crd("grove/binding"),
@@ -69,12 +69,12 @@ class ApiServer:
 
     def wait(self, program: "Program", *order: str) -> Any:
         """Give an order that waits for something that a program does. Raises MeasurementError."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         while (answer := self.tell(*order)) is None:
             program.check()
             if time.monotonic() > deadline:
                 raise program.failure(
-                    f"no request for {' '.join(order)!r} within {_PATIENCE:.0f} s"
+                    f"no request for {' '.join(order)!r} within {_PATIENCE_SECONDS:.0f} s"
                 )
         return answer
 
@@ -91,7 +91,7 @@ class Program:
         """Wait for its next line and return it. Raises MeasurementError."""
         line = _open(self._process.stdout).readline().decode().strip()
         if not line:
-            self._process.wait(_END)
+            self._process.wait(_END_SECONDS)
             self.check()
         return line
 
@@ -187,15 +187,15 @@ def pod_environment(account: Path, host: str, port: str) -> dict[str, str]:
 
 @contextmanager
 def program(
-    name: str, environment: Mapping[str, str], folder: Path, *arguments: str, bare: bool = False
+    name: str, environment: Mapping[str, str], folder: Path, *arguments: str, is_bare: bool = False
 ) -> Iterator[Program]:
     """Start one of `tools.bench.programs` as a console script would, and end it with its children.
 
-    With `bare` it starts without site, as no console script can.
+    With `is_bare` it starts without site, as no console script can.
     """
     start = f"from tools.bench.programs import {name}; raise SystemExit({name}())"
-    flags = ["-S", "-X", "frozen_modules"] * bare
-    if bare:
+    flags = ["-S", "-X", "frozen_modules"] * is_bare
+    if is_bare:
         start = f"import sys; sys.path[:] = {sys.path!r}; {start}"
     log = folder / f"{name}.log"
     with log.open("wb") as output:
@@ -215,7 +215,7 @@ def program(
         for pipe in (process.stdin, process.stdout):
             _open(pipe).close()
         try:
-            process.wait(_END)
+            process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

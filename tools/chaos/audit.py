@@ -20,7 +20,7 @@ _POD: Final = "authentication.kubernetes.io/pod-name"
 _LEASE: Final = "toposcope-controller"
 _CONTROLLER: Final = "system:serviceaccount:toposcope-system:toposcope-controller"
 _AGENT: Final = "system:serviceaccount:toposcope-system:toposcope-agent"
-_REFUSED: Final = 300
+_FIRST_REFUSED_CODE: Final = 300
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class AuditLog:
         self._began.pop(key, None)
         if (
             line["stage"] not in ("ResponseComplete", "Panic")
-            or line["responseStatus"].get("code", 0) >= _REFUSED
+            or line["responseStatus"].get("code", 0) >= _FIRST_REFUSED_CODE
         ):
             return None
         return _write(line)
@@ -146,7 +146,7 @@ class Turns:
         """By pod: when a claim of it was stored, or may have been, in order."""
         self._last: tuple[str, str] = ("", "")
         """When a controller wrote last, and which."""
-        self._other: dict[str, str] = {}
+        self._other_contender: dict[str, str] = {}
         """When somebody else than a pod wrote last."""
         self._stops: list[tuple[datetime, datetime | None]] = []
         """When the server stood still, and until when."""
@@ -186,7 +186,7 @@ class Turns:
         pod = write.pod
         when, last_pod = self._last
         if last_pod and last_pod != pod:
-            self._other[pod] = when
+            self._other_contender[pod] = when
         self._last = (write.came, pod)
 
         did = f"{pod} did {write.what}"
@@ -197,7 +197,7 @@ class Turns:
 
         claim_time = datetime.fromisoformat(claimed)
         write_time = datetime.fromisoformat(write.came)
-        other_wrote = self._other.get(pod, "")
+        other_wrote = self._other_contender.get(pod, "")
         lasted = self._served(claim_time, write_time)
         if lasted > self._term:
             self._findings.add("writer", f"{did}; its last claim was at {claimed}")
@@ -232,13 +232,13 @@ class PublishedWrites:
         """(API group, name) of each object that is ours to write, to its desired levels."""
         self.may_lack: Callable[[str], set[str]] = lambda _name: set()
         """As in `TopologyRules`."""
-        self.deletion_expected = False
+        self.is_deletion_expected = False
         """Whether something was done to published objects that is a cause to delete them."""
         self.free: set[str] = set()
         """API groups in which every name was free for a while, as nothing of others was there."""
         self.allowed: set[tuple[str, str]] = set()
         """(API group, name) of objects that Toposcope makes while something else is not served."""
-        self.late_grove = False
+        self.has_late_grove = False
         """Whether Grove has been away so far, even if only for a while."""
 
     def judge(self, done: list[Write]) -> None:
@@ -259,7 +259,7 @@ class PublishedWrites:
         if wanted is None:
             self._foreign(write)
         elif write.verb in ("delete", "deletecollection"):
-            if not self.deletion_expected:
+            if not self.is_deletion_expected:
                 self._findings.add("levels", f"{write.pod} did {write.what} without a cause")
         else:
             self._levels(write, wanted)

@@ -50,7 +50,7 @@ _TRAY: Final = "gb200-nvl72-tray"
 _FABRIC: Final = "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
 """What NVML says on a tray."""
 _GPUS: Final = {"gb200-nvl72-tray": 4, "dgx-h200": 8, "l40s-4": 4, "hgx-a100-4": 4}
-_OTHERS: Final = 22
+_OTHER_NODES: Final = 22
 _HERE: Final = Path(__file__).parent
 
 
@@ -66,13 +66,13 @@ def crds() -> dict[str, dict[str, Any]]:
 
 def machines(count: int, folder: Path) -> list[Machine]:
     """So many machines with an agent each."""
-    made = []
+    all_machines = []
     for number in range(count):
         profile = _PROFILES[number % len(_PROFILES)]
         file = folder / f"faults-{number}.yaml"
         file.write_text("{}", encoding="utf-8")
-        made.append(Machine(f"machine-{number}", profile, _GPUS[profile], file))
-    return made
+        all_machines.append(Machine(f"machine-{number}", profile, _GPUS[profile], file))
+    return all_machines
 
 
 def machine_node(machine: Machine) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def machine_node(machine: Machine) -> dict[str, Any]:
 
 @functools.cache
 def _other_nodes() -> str:
-    return json.dumps([bare(node) for node in large_cluster(_OTHERS)])
+    return json.dumps([bare(node) for node in large_cluster(_OTHER_NODES)])
 
 
 def other_nodes() -> list[dict[str, Any]]:
@@ -153,7 +153,7 @@ def topologies() -> list[dict[str, Any]]:
         "required": ["rack"],
         "gracePeriod": "30s",
     }
-    taken = {
+    taken_spec = {
         "nodeSelector": {"matchLabels": {ZONE_KEY: "region-1-a"}},
     }
     cliques = {
@@ -168,7 +168,7 @@ def topologies() -> list[dict[str, Any]]:
     }
     return [
         _topology("cluster", everything),
-        _topology("taken", taken),
+        _topology("taken", taken_spec),
         _topology("cliques", cliques),
     ]
 
@@ -200,11 +200,11 @@ def present_pod(api: AdminApi, wanted: dict[str, Any]) -> dict[str, Any]:
     Raises AssertionError.
     """
     name = wanted["metadata"]["name"]
-    code, found = api.request("GET", f"{PODS}/{name}")
+    code, answer = api.request("GET", f"{PODS}/{name}")
     if code == HTTPStatus.NOT_FOUND:
         return api.create(PODS, wanted)
-    assert code == HTTPStatus.OK, found  # noqa: S101 - as `AdminApi.create`: what a fault reports
-    return found
+    assert code == HTTPStatus.OK, answer  # noqa: S101 - as `AdminApi.create`: what a fault reports
+    return answer
 
 
 def bare(document: dict[str, Any]) -> dict[str, Any]:

@@ -20,15 +20,15 @@ _HISTORY: Final = frozenset(
 
 They say when, and about which edition of an object.
 """
-_TURNS: Final = 3
+_MOST_TURNS: Final = 3
 """Grove makes its part from the binding, and the controller then says so."""
 
 
-def desired(api: AdminApi, folder: Path, *, late_grove: bool = False) -> dict[str, Any]:
+def desired(api: AdminApi, folder: Path, *, has_late_grove: bool = False) -> dict[str, Any]:
     """Path of each object to what it should say, by the Nodes and specs of the server of `api`.
 
-    With `late_grove`, Grove came after KAI's Topologies were made: they stay, and the bindings name
-    them.
+    With `has_late_grove`, Grove came after KAI's Topologies were made: they stay, and the bindings
+    name them.
     """
     with EmbeddedApiServer() as server:
         server.load(
@@ -37,11 +37,11 @@ def desired(api: AdminApi, folder: Path, *, late_grove: bool = False) -> dict[st
         kubeconfig = folder / "desired.kubeconfig"
         server.write_kubeconfig(kubeconfig)
         copy = AdminApi("embedded", server.url, kubeconfig)
-        return made(api, copy, lambda: _run_once(kubeconfig), late_grove=late_grove)
+        return desired_on(api, copy, lambda: _run_once(kubeconfig), has_late_grove=has_late_grove)
 
 
-def made(
-    api: AdminApi, copy: AdminApi, once: Callable[[], object], *, late_grove: bool
+def desired_on(
+    api: AdminApi, copy: AdminApi, once: Callable[[], object], *, has_late_grove: bool
 ) -> dict[str, Any]:
     """The same on `copy`, a server that has the Nodes of `api` and nothing else.
 
@@ -52,7 +52,7 @@ def made(
     copy.install_crd(manifests.cluster_topology_crd())
     for crd in kinds.values():
         copy.install_crd(crd)
-    if not late_grove:
+    if not has_late_grove:
         copy.install_crd(grove)
     for item in api.get(TOPOLOGIES)["items"]:
         topology = {
@@ -68,12 +68,12 @@ def made(
             of_grove.append(item)
         else:
             copy.create(collection, item)
-    if late_grove:
+    if has_late_grove:
         once()
         copy.install_crd(grove)
     for item in of_grove:
         copy.create(GROVE, item)
-    for _ in range(_TURNS):
+    for _ in range(_MOST_TURNS):
         once()
         start_grove(copy)
     once()

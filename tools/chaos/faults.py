@@ -38,7 +38,7 @@ _FULL: Final = Path("/dev/full")
 _LEASE: Final = (
     "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases/toposcope-controller"
 )
-_MOMENT: Final = 5.0
+_MOMENT_SECONDS: Final = 5.0
 """Seconds."""
 _NOISE: Final = b"\xff\xfe\x00garbage\n\x00\x00\x00\x7f" * 64
 _PIDFD_GETFD: Final = 438
@@ -206,12 +206,12 @@ def _create_node(world: World, target: str) -> None:
 
 
 def _delete_kind(kind: str, world: World, _target: str) -> None:
-    world.published_writes.deletion_expected = True
+    world.published_writes.is_deletion_expected = True
     world.forget_foreign(COLLECTIONS[kind])
     if kind == "grove":
         # Without Grove a Topology of KAI is made for every ClusterTopology, also where Grove's name
         # is somebody else's.
-        world.published_writes.late_grove = True
+        world.published_writes.has_late_grove = True
         world.published_writes.allowed |= {
             ("kai.scheduler", topology["metadata"]["name"]) for topology in topologies()
         }
@@ -222,11 +222,11 @@ def _add_kind(kind: str, world: World, _target: str) -> None:
     world.add_crd(crds()[kind])
     # Not for long: what keeps it from being served may be a fault that is to be healed after this
     # one.
-    world.plant(_MOMENT)
+    world.plant(_MOMENT_SECONDS)
 
 
 def _delete_ours(world: World, _target: str) -> None:
-    world.published_writes.deletion_expected = True
+    world.published_writes.is_deletion_expected = True
     world.api.remove_crd(manifests.cluster_topology_crd()["metadata"]["name"])
 
 
@@ -237,7 +237,7 @@ def _add_ours(world: World, _target: str) -> None:
 
 def _edit(collection: str, level: dict[str, str], world: World, _target: str) -> None:
     """Edit what was published for a ClusterTopology, as another user would."""
-    world.published_writes.deletion_expected = True
+    world.published_writes.is_deletion_expected = True
     path = f"{collection}/cluster"
     body = {"spec": {"levels": [level]}}
     answer = world.api.request("PATCH", path, body, content_type=MERGE)
@@ -245,7 +245,7 @@ def _edit(collection: str, level: dict[str, str], world: World, _target: str) ->
 
 
 def _delete_published(world: World, _target: str) -> None:
-    world.published_writes.deletion_expected = True
+    world.published_writes.is_deletion_expected = True
     for path in (GROVE, KUEUE):
         _done(world.api.request("DELETE", f"{path}/cluster"), 404)
 
@@ -253,7 +253,7 @@ def _delete_published(world: World, _target: str) -> None:
 def _edit_labels(world: World, machine: Machine) -> None:
     path = f"{NODES}/{machine.node}"
     world.api.get(path)  # else an apply would make one
-    machine.now.edited = True
+    machine.now.is_edited = True
     node = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -283,14 +283,14 @@ def _label_cliques(world: World, *, runs: bool) -> None:
 
 # A machine, and the process that asks it.
 def _suffer(faults: str, _world: World, machine: Machine) -> None:
-    machine.now.silent = True  # until a new worker has looked, nobody can vouch for anything
+    machine.now.is_silent = True  # until a new worker has looked, nobody can vouch for anything
     machine.set_faults(faults, answers=not faults.startswith("calls:"))
 
 
 def _signal_worker(number: signal.Signals) -> Action:
     def send(_world: World, actor: Actor) -> None:
         if actor.machine and number is not signal.SIGCONT:
-            actor.machine.now.silent = True
+            actor.machine.now.is_silent = True
         for child in actor.program.children():
             child.send_signal(number)
 
@@ -301,7 +301,7 @@ def _feed(world: World, target: str) -> None:
     """Write noise into the worker's end of the socket, as a driver that corrupts memory might."""
     actor = world.actors[target]
     if actor.machine:
-        actor.machine.now.silent = True
+        actor.machine.now.is_silent = True
     for child in actor.program.children():
         for descriptor in _sockets(child):
             with _stolen(child.pid, descriptor) as end:

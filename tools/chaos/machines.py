@@ -22,9 +22,9 @@ class Evidence:
 
     states: frozenset[str] = frozenset()
     """The fault files that it suffered from."""
-    silent: bool = False
+    is_silent: bool = False
     """Whether NVML was kept from answering: `state` may be `unknown`, and all else stays."""
-    edited: bool = False
+    is_edited: bool = False
     """Whether somebody edited our labels: that they are gone is no evidence against us."""
 
 
@@ -67,8 +67,8 @@ class Machine:
         return self.now.states | self.before.states | {""}
 
     @property
-    def _edited(self) -> bool:
-        return self.now.edited or self.before.edited
+    def _is_edited(self) -> bool:
+        return self.now.is_edited or self.before.is_edited
 
     def _possible(self) -> list[dict[str, str]]:
         return [
@@ -78,12 +78,12 @@ class Machine:
 
     def may_lose(self, key: str) -> bool:
         """Whether there is evidence for a label to disappear."""
-        return self._edited or any(key not in labels for labels in self._possible())
+        return self._is_edited or any(key not in labels for labels in self._possible())
 
     def may_say(self, key: str, value: str) -> bool:
         """Whether there is evidence for a label's value."""
-        if self._edited or (
-            key == STATE and value == "unknown" and (self.now.silent or self.before.silent)
+        if self._is_edited or (
+            key == STATE and value == "unknown" and (self.now.is_silent or self.before.is_silent)
         ):
             return True
         return any(labels.get(key) == value for labels in self._possible()) or (

@@ -11,7 +11,7 @@ from tools.chaos.desired import timeless
 from tools.chaos.machines import PREFIX, Machine
 from tools.chaos.violations import Findings
 
-_PAUSE: Final = 0.3
+_PAUSE_SECONDS: Final = 0.3
 _TROUBLE: Final = (
     OSError,
     http.client.HTTPException,
@@ -65,7 +65,7 @@ class NodeRules:
             self._machines[machine.node] = machine
         self._findings = findings
         self._planted: dict[str, dict[str, Any]] = {}
-        self._seen: dict[str, tuple[str, dict[str, str]]] = {}
+        self._last_states: dict[str, tuple[str, dict[str, str]]] = {}
 
     def plant(self, node: dict[str, Any]) -> None:
         """What others have written on a Node, which must stay."""
@@ -78,7 +78,7 @@ class NodeRules:
 
     def gone(self, document: dict[str, Any]) -> None:
         """A Node was deleted: what it carried went with it."""
-        self._seen.pop(document["metadata"]["name"], None)
+        self._last_states.pop(document["metadata"]["name"], None)
 
     def seen(self, node: dict[str, Any]) -> None:
         """Judge one state of a Node."""
@@ -97,8 +97,8 @@ class NodeRules:
         if machine is None:
             return
         self._findings.checked("labels")
-        before_uid, before = self._seen.get(name, ("", {}))
-        self._seen[name] = (uid, labels)
+        before_uid, before = self._last_states.get(name, ("", {}))
+        self._last_states[name] = (uid, labels)
         if before_uid == uid:
             self._judge_lost(machine, before, labels)
         self._judge_said(machine, before, labels)
@@ -271,7 +271,7 @@ class Observer:
             try:
                 self._watch(path, rules)
             except _TROUBLE:
-                self._stop.wait(_PAUSE)
+                self._stop.wait(_PAUSE_SECONDS)
             except Exception as error:
                 self.broken = error
                 raise

@@ -77,8 +77,8 @@ PLANTED: Final[dict[str, tuple[str, str, Action]]] = {
 }
 """What is done, to the invariant it breaks, words that the violation must have, and the action."""
 
-_PATIENCE: Final = 20.0
-_LOOK: Final = 0.2
+_PATIENCE_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 0.2
 
 
 def find_planted(world: World) -> list[str]:
@@ -88,17 +88,17 @@ def find_planted(world: World) -> list[str]:
         world.begin_round()
         world.findings.take()
         action(world, "")
-        deadline = time.monotonic() + _PATIENCE
-        seen: list[Violation] = []
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        violations: list[Violation] = []
         while not any(
-            violation.invariant == invariant and words in violation.what for violation in seen
+            violation.invariant == invariant and words in violation.what for violation in violations
         ):
             if time.monotonic() > deadline:
                 missed.append(what)
                 break
             world.restart_ended()
             world.judge()
-            seen += world.findings.take()
-            time.sleep(_LOOK)
+            violations += world.findings.take()
+            time.sleep(_LOOK_SECONDS)
         print(f"{'MISSED' if what in missed else 'found'}: {what}", flush=True)
     return missed

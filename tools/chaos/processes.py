@@ -19,8 +19,8 @@ from tools.chaos.proxy import Proxy
 _MIB: Final = 1 << 20
 _LEASE_SECONDS: Final = 8.0
 """How long a Lease lasts by the machine's clock: a busy one needs some seconds for a request."""
-_SLOWEST: Final = 60.0
-_SILENCE: Final = 180.0
+_SLOWEST_SECONDS: Final = 60.0
+_SILENCE_SECONDS: Final = 180.0
 """Seconds, by the controller's clock, until a silent connection is given up and made anew."""
 
 
@@ -51,7 +51,7 @@ class Program:
             "PYTHONPATH": str(ROOT),
         }
         self._process: subprocess.Popen[bytes] | None = None
-        self._wanted = False
+        self._is_wanted = False
         self._http = HttpClient(
             f"http://127.0.0.1:{port}",
             None,
@@ -70,7 +70,7 @@ class Program:
 
         `wrapper` is a command that runs another; `output` takes the place of the log.
         """
-        self._wanted = True
+        self._is_wanted = True
         if self._process and self._process.poll() is None:
             return
         program = f"from tools.chaos.programs import run; raise SystemExit(run({self._command!r}))"
@@ -88,7 +88,7 @@ class Program:
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End it, and what it started, and leave it so."""
-        self._wanted = False
+        self._is_wanted = False
         if self._process is None:
             return
         # The worker dies with the agent by itself; a stopped one may not.
@@ -106,7 +106,7 @@ class Program:
 
     def expect(self) -> None:
         """Take it for granted that it runs: should it not, it ended by itself."""
-        self._wanted = True
+        self._is_wanted = True
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal; nothing happens when it is gone."""
@@ -121,7 +121,7 @@ class Program:
 
     def died(self) -> str:
         """How it ended by itself; empty when it did not."""
-        if not self._wanted or self._process is None:
+        if not self._is_wanted or self._process is None:
             return ""
         code = self._process.poll()
         if code is None:
@@ -178,7 +178,7 @@ class Scale:
     @property
     def patience(self) -> float:
         """Seconds in which all has to be well once every fault is healed."""
-        return _SLOWEST + max(_SLOWEST, _SILENCE / self.controller_speed)
+        return _SLOWEST_SECONDS + max(_SLOWEST_SECONDS, _SILENCE_SECONDS / self.controller_speed)
 
     @property
     def lease(self) -> int:

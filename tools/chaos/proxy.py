@@ -17,10 +17,10 @@ from typing import Final, Self
 
 from tools.apiserver.certificates import Certificates
 
-_PIECE: Final = 1 << 16
-_SLOW_PIECE: Final = 2048
+_PIECE_BYTES: Final = 1 << 16
+_SLOW_PIECE_BYTES: Final = 2048
 _SLOW_SECONDS: Final = 0.1
-_MOMENT: Final = 0.05
+_MOMENT_SECONDS: Final = 0.05
 _RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER: closing sends RST."""
 
@@ -62,7 +62,7 @@ class Pair:
     def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
         self.client = client
         self.server = server
-        self.dead = False
+        self.is_dead = False
 
     def reset(self) -> None:
         """Drop both ends, the client's by RST."""
@@ -97,7 +97,7 @@ class Proxy:
         self._moving = asyncio.Event()
         self._moving.set()
         self._server = await asyncio.start_server(
-            self._handle, "127.0.0.1", 0, ssl=self._inward, limit=_PIECE
+            self._handle, "127.0.0.1", 0, ssl=self._inward, limit=_PIECE_BYTES
         )
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -106,7 +106,7 @@ class Proxy:
         self.mode = mode
         if mode is Mode.SILENT:
             for pair in self._pairs:
-                pair.dead = True
+                pair.is_dead = True
                 self.cuts += 1
         if mode is Mode.REFUSE:
             for pair in list(self._pairs):
@@ -135,18 +135,18 @@ class Proxy:
                 return
             host, port = self._upstream
             upstream, server = await asyncio.open_connection(
-                host, port, ssl=self._outward, limit=_PIECE
+                host, port, ssl=self._outward, limit=_PIECE_BYTES
             )
         except (OSError, ssl.SSLError):
             writer.transport.abort()
             return
         pair = Pair(writer, server)
         self._ends.update((writer, server))
-        pair.dead = self.mode is Mode.SILENT
+        pair.is_dead = self.mode is Mode.SILENT
         self._pairs.add(pair)
         tasks = [
-            asyncio.ensure_future(self._pump(pair, reader, server, upward=True)),
-            asyncio.ensure_future(self._pump(pair, upstream, writer, upward=False)),
+            asyncio.ensure_future(self._pump(pair, reader, server, is_upward=True)),
+            asyncio.ensure_future(self._pump(pair, upstream, writer, is_upward=False)),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -156,7 +156,7 @@ class Proxy:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._pairs.discard(pair)
             for end in (writer, server):
-                end.transport.abort() if pair.dead else end.close()
+                end.transport.abort() if pair.is_dead else end.close()
 
     async def _pump(
         self,
@@ -164,19 +164,21 @@ class Proxy:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         *,
-        upward: bool,
+        is_upward: bool,
     ) -> None:
         """Carry bytes one way until either side ends."""
         with contextlib.suppress(OSError, ssl.SSLError):
-            while piece := await reader.read(_SLOW_PIECE if self.mode is Mode.SLOW else _PIECE):
+            while piece := await reader.read(
+                _SLOW_PIECE_BYTES if self.mode is Mode.SLOW else _PIECE_BYTES
+            ):
                 if not await self._may_go_on(pair):
                     return
-                if upward and self.mode is Mode.THROTTLE:
+                if is_upward and self.mode is Mode.THROTTLE:
                     self.cuts += 1
                     pair.client.write(_THROTTLED)
                     await pair.client.drain()
                     return
-                if not upward and self.mode is Mode.CUT:
+                if not is_upward and self.mode is Mode.CUT:
                     self.cuts += 1
                     writer.write(piece[: len(piece) // 2])
                     with contextlib.suppress(OSError):
@@ -191,13 +193,13 @@ class Proxy:
 
     async def _may_go_on(self, pair: Pair) -> bool:
         """Wait while nothing moves; whether there is still somebody to carry for."""
-        if pair.dead:
+        if pair.is_dead:
             await asyncio.Event().wait()  # for ever: this connection never carries anything again
         waited = False
         while self._moving and not self._moving.is_set():
             waited = True
             await self._moving.wait()
-        if pair.dead:
+        if pair.is_dead:
             await asyncio.Event().wait()
         # A request whose sender gave up while it waited here is one that a network would not
         # deliver either.
@@ -237,20 +239,21 @@ class ProxyThread:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._run(_rest())
+        self._run(_end_tasks())
         for proxy in self._proxies:
             self._run(proxy.close())
-        self._run(_rest())
+        self._run(_end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
-async def _rest() -> None:
+async def _end_tasks() -> None:
     """Let every task of the loop come to its end."""
     own = asyncio.current_task()
     tasks = [task for task in asyncio.all_tasks() if task is not own]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    await asyncio.sleep(_MOMENT)  # transports that were aborted close their sockets a little later
+    # transports that were aborted close their sockets a little later
+    await asyncio.sleep(_MOMENT_SECONDS)

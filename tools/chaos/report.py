@@ -53,7 +53,7 @@ def _faults(outcomes: Sequence[Outcome]) -> list[list[str]]:
         for outcome in outcomes:
             if not _has_fault(outcome, name):
                 continue
-            seconds.append(outcome.settled)
+            seconds.append(outcome.settled_seconds)
             if outcome.violations:
                 violated += 1
         if not seconds:

@@ -21,7 +21,7 @@ class Outcome:
     schedule: Schedule
     injected: list[Step] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
-    settled: float = 0.0
+    settled_seconds: float = 0.0
 
 
 def play(
@@ -36,10 +36,10 @@ def play(
     if any(step.fault == "etcd-restored" for step in schedule):
         world.save()
 
-    world.stand_ins.busy = True
+    world.stand_ins.is_busy = True
     pending = _play_steps(world, outcome, report, faults)
     _heal_the_rest(world, pending, faults)
-    world.stand_ins.busy = False
+    world.stand_ins.is_busy = False
 
     _settle(world, outcome, report)
     world.judge()
@@ -92,10 +92,10 @@ def _begins_next(
 def _live(world: World, until: float) -> None:
     while True:
         world.restart_ended()
-        left = until - world.monotonic()
-        if left <= 0:
+        seconds_left = until - world.monotonic()
+        if seconds_left <= 0:
             return
-        world.sleep(min(left, world.scale.look))
+        world.sleep(min(seconds_left, world.scale.look))
 
 
 def _inject(
@@ -144,12 +144,12 @@ def _settle(world: World, outcome: Outcome, report: Callable[[str], None]) -> No
     began = world.monotonic()
     if not _becomes(world, world.unsettled):
         return
-    outcome.settled = world.monotonic() - began
-    report(f"settled after {outcome.settled:.1f} s")
+    outcome.settled_seconds = world.monotonic() - began
+    report(f"settled after {outcome.settled_seconds:.1f} s")
     # What should be may have been so all the time: only a change shows who still listens.
     world.change_something()
     noticed = _becomes(world, world.unnoticed)
-    world.stand_ins.here = False
+    world.stand_ins.is_here = False
     # Twice: a leader may be about to change its mind.
     if noticed and _becomes(world, world.unsettled) and _becomes(world, world.unsettled):
         for actor in world.actors.values():

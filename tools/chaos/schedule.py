@@ -13,7 +13,7 @@ from tools.chaos.faults import FAULTS, Fault, Scope
 from toposcope.errors import ToposcopeError
 
 _STEP: Final = re.compile(r"([a-z-]+)@([0-9.]+)\+([0-9.]+)(?::([a-z0-9-]+))?")
-_WINDOW: Final = 8.0
+_WINDOW_SECONDS: Final = 8.0
 """Seconds in which the faults of a round begin: shorter than most last, so that they overlap."""
 _HOW_MANY: Final = (1, 2, 2, 2, 3, 3)
 
@@ -99,7 +99,7 @@ def draw(rng: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> 
     count = min(drawn, len(faults))
     steps = []
     for fault in rng.sample(faults, count):
-        moment = rng.uniform(0.5, _WINDOW)
+        moment = rng.uniform(0.5, _WINDOW_SECONDS)
         start = round(moment, 1)
         step = _step(rng, start, fault, actors)
         steps.append(step)

@@ -13,7 +13,7 @@ from tools.apiserver.client import MERGE, AdminApi
 from tools.apiserver.grove_operator import GroveExitError, start_grove
 from tools.chaos.cluster import BEAT, NODES, PUBLISHED, TOPOLOGIES
 
-_PAUSE: Final = 1.0
+_PAUSE_SECONDS: Final = 1.0
 _TROUBLE: Final = (
     OSError,
     AssertionError,
@@ -33,12 +33,12 @@ class StandIns:
         self._api = api
         self._nodes = nodes
         self._passing = passing
-        self.busy = False
+        self.is_busy = False
         """Whether a Node comes and goes.
 
         It gives the controller something to write about all the time.
         """
-        self.here = False
+        self.is_here = False
         """Whether that Node is to come, and to stay."""
         self._stop = threading.Event()
         self._beats = 0
@@ -49,16 +49,16 @@ class StandIns:
         )
 
     def _live(self) -> None:
-        while not self._stop.wait(_PAUSE):
+        while not self._stop.wait(_PAUSE_SECONDS):
             self.turn()
 
-    def turn(self, *, idle: bool = False) -> None:
+    def turn(self, *, is_idle: bool = False) -> None:
         """Let each of them do its work once.
 
-        `idle` says that nothing has changed for those who look at objects.
+        `is_idle` says that nothing has changed for those who look at objects.
         """
         lookers = (
-            () if idle else (lambda: collect_garbage(self._api), lambda: start_grove(self._api))
+            () if is_idle else (lambda: collect_garbage(self._api), lambda: start_grove(self._api))
         )
         for work in (self._report, self._come_and_go, *lookers):
             with contextlib.suppress(*_TROUBLE):
@@ -79,11 +79,11 @@ class StandIns:
         path = f"{NODES}/{name}"
         code, _ = self._api.request("GET", path)
         is_there = code == 200
-        if is_there and not self.here:
+        if is_there and not self.is_here:
             self._api.request("DELETE", path)
             return
 
-        is_wanted = self.here or self.busy
+        is_wanted = self.is_here or self.is_busy
         if is_wanted and not is_there:
             self._api.request("POST", NODES, self._passing)
 

@@ -69,9 +69,9 @@ class Findings:
 
 _ALLOWED: Final = {"memory": 12.0, "descriptors": 6, "threads": 4, "maps": 60}
 """Growth over all rests that is no leak: caches that fill, a watch more or less."""
-_FEWEST: Final = 6
+_LEAST_RESTS: Final = 6
 """Rests that tell a trend."""
-_CERTAIN: Final = 3.0
+_CERTAIN_ERRORS: Final = 3.0
 """The slope of a series (least squares) counts from so many times its own standard error on."""
 
 
@@ -110,7 +110,7 @@ class Leaks:
         """How sizes developed, of every process that was seen often enough."""
         trends = []
         for (name, _), sizes in self._sizes.items():
-            if len(sizes) < _FEWEST:
+            if len(sizes) < _LEAST_RESTS:
                 continue
             for field in fields(Size):
                 values = tuple(getattr(size, field.name) for size in sizes)
@@ -141,7 +141,7 @@ def grows(series: Sequence[float], slack: float) -> bool:
     if rise <= slack:
         return False
     error = _standard_error(series, slope, start)
-    if slope <= _CERTAIN * error:
+    if slope <= _CERTAIN_ERRORS * error:
         return False
 
     third = count // 3

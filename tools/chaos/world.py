@@ -28,7 +28,7 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.errors import ToposcopeError
 
 NAMESPACE: Final = "toposcope-system"
-_PATIENCE: Final = 90.0
+_PATIENCE_SECONDS: Final = 90.0
 _MATRIX: Final = f"{PREFIX}matrix"
 _UNANSWERED: Final = (OSError, AssertionError, KeyError, ValueError)
 
@@ -204,7 +204,7 @@ class World:
         self.api.request("PATCH", f"{path}/status", change, content_type=MERGE)
         self.observer.nodes.plant(created)
 
-    def plant(self, patience: float = _PATIENCE) -> None:
+    def plant(self, patience: float = _PATIENCE_SECONDS) -> None:
         """Create those objects of others that are not there.
 
         Raises NotSettledError when their kinds are not served within `patience` seconds.
@@ -218,11 +218,11 @@ class World:
             code, answer = self.api.request("POST", path, document)
             group = path.split("/")[2]
             while code == 409 and group in self.published_writes.free:
-                there = f"{path}/{document['metadata']['name']}"
-                if self._is_planted(there, document):
+                object_path = f"{path}/{document['metadata']['name']}"
+                if self._is_planted(object_path, document):
                     break
                 # The name was free, and Toposcope took it: its owner comes back and insists.
-                self.api.request("DELETE", there)
+                self.api.request("DELETE", object_path)
                 code, answer = self.api.request("POST", path, document)
             if code == 201:
                 self.observer.objects[path].plant(answer)
@@ -311,7 +311,7 @@ class World:
         )
 
         self.desired = desired(self.api, self.folder)
-        self._desired_later = desired(self.api, self.folder, late_grove=True)
+        self._desired_later = desired(self.api, self.folder, has_late_grove=True)
         self._judge_by(self.desired)
         self._until(
             lambda: not self.unsettled(),
@@ -348,9 +348,9 @@ class World:
             missing.append(f"{len(leaders)} controllers say that they lead")
         return missing
 
-    def _least_difference(self, there: dict[str, Any]) -> list[str]:
+    def _least_difference(self, objects: dict[str, Any]) -> list[str]:
         """How what is there differs from that goal which it comes closest to."""
-        of_each = [differences(goal, there) for goal in self._wanted()]
+        of_each = [differences(goal, objects) for goal in self._wanted()]
         return min(of_each, key=len)
 
     def _troubles(self) -> list[str]:
@@ -365,7 +365,7 @@ class World:
     def _wanted(self) -> Iterator[dict[str, Any]]:
         """The states that may be reached in the end: with KAI's Topologies by Grove or without."""
         yield self.desired
-        if self.published_writes.late_grove:
+        if self.published_writes.has_late_grove:
             yield self._desired_later
 
     def change_something(self) -> None:
@@ -373,8 +373,8 @@ class World:
 
         A Node comes, and somebody edits Grove's resource.
         """
-        self.stand_ins.here = True
-        self.published_writes.deletion_expected = True
+        self.stand_ins.is_here = True
+        self.published_writes.is_deletion_expected = True
         level = {"domain": "host", "key": HOSTNAME}
         by_hand = {"spec": {"levels": [level]}}
         with contextlib.suppress(*_UNANSWERED):
@@ -428,7 +428,7 @@ class World:
         done: Callable[[], bool],
         what: str,
         missing: Callable[[], list[str]] = list,
-        patience: float = _PATIENCE,
+        patience: float = _PATIENCE_SECONDS,
     ) -> None:
         deadline = self.monotonic() + patience
         while not done():
@@ -464,7 +464,7 @@ class World:
         self.judge()
         for machine in self.machines:
             machine.forget()
-        self.published_writes.deletion_expected = False
+        self.published_writes.is_deletion_expected = False
         self.published_writes.free.clear()
         self.published_writes.allowed.clear()
         self.memory.clear()

@@ -119,7 +119,7 @@ def _labels(collector: Any, metric: Any) -> tuple[str, ...]:
 
 def table(part: str) -> str:
     """The metrics in a part of the page."""
-    known = notes()
+    note_by_metric = notes()
     bits = listed(HEALTH_BITS)
     shows_series = part != "agent"
     head = ["metric", "type", "labels", "meaning"]
@@ -128,7 +128,7 @@ def table(part: str) -> str:
 
     rows = []
     for family in families()[part]:
-        note = known.get(family.name, {})
+        note = note_by_metric.get(family.name, {})
         more = note.get("more", "")
         more = more.replace("{bits}", bits)
         row = [

@@ -77,8 +77,8 @@ def labels() -> str:
     """Every label of ours, with what it is on the machines of `EXAMPLES`."""
     shown = []
     for profile in EXAMPLES.values():
-        known = described(profile).labels.by_key
-        shown.append(known)
+        values = described(profile).labels.by_key
+        shown.append(values)
 
     rows = []
     for key, meaning in meanings().items():
@@ -86,16 +86,16 @@ def labels() -> str:
             continue
         name = code(_shown(key))
         row = [name, meaning]
-        for known in shown:
-            row.append(_example(known, key))
+        for values in shown:
+            row.append(_example(values, key))
         rows.append(row)
     return markdown(["label", "meaning", *EXAMPLES], rows)
 
 
-def _example(known: Mapping[str, str], key: str) -> str:
-    if key not in known:
+def _example(values: Mapping[str, str], key: str) -> str:
+    if key not in values:
         return ""
-    return code(known[key])
+    return code(values[key])
 
 
 def _shown(key: str) -> str:

@@ -15,26 +15,26 @@ from tools.fuzz.run import Result, guided_in_child, in_child
 from tools.fuzz.sizes import size_rows
 from tools.fuzz.subjects import SUBJECTS
 
-_SECONDS: Final = 15.0
+_FUZZ_SECONDS: Final = 15.0
 _HEAD: Final = ("subject", "cases", "refused", "slowest", "memory grew", "what holds")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz the subjects that were named, or all."""
-    given = _arguments(arguments)
-    seed = _seed(given.seed)
+    options = _arguments(arguments)
+    seed = _seed(options.seed)
     print(f"seed {seed}")
 
-    names = given.names or list(SUBJECTS)
-    rows, findings = _fuzz_each(names, given, seed)
+    names = options.names or list(SUBJECTS)
+    rows, findings = _fuzz_each(names, options, seed)
     print(aligned(rows), flush=True)
     tables = {}
     for row in rows[1:]:
         tables[row[0]] = [_HEAD, row]
 
-    if not given.no_guided and given.batches is None:
-        findings += _guided(names, given.seconds, seed)
-    if not given.no_sizes and not given.names:
+    if not options.no_guided and options.batches is None:
+        findings += _guided(names, options.seconds, seed)
+    if not options.no_sizes and not options.names:
         sizes, too_large = size_rows()
         print()
         print(aligned(sizes), flush=True)
@@ -43,26 +43,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     for finding in findings:
         print(f"\n{finding}")
-    if given.write:
+    if options.write:
         figures.write("reliability", "fuzz", tables)
     return 1 if findings else 0
 
 
-def _seed(given: int | None) -> int:
+def _seed(chosen: int | None) -> int:
     """The seed that is given, else a random one."""
-    if given is not None:
-        return given
+    if chosen is not None:
+        return chosen
     return random.SystemRandom().randrange(10**6)
 
 
 def _fuzz_each(
-    names: Sequence[str], given: argparse.Namespace, seed: int
+    names: Sequence[str], arguments: argparse.Namespace, seed: int
 ) -> tuple[list[tuple[str, ...]], list[str]]:
     """A table, its head first, and the findings if there are any."""
     findings = []
     rows: list[tuple[str, ...]] = [_HEAD]
     for name in names:
-        result = in_child(name, given.seconds, seed, given.batches)
+        result = in_child(name, arguments.seconds, seed, arguments.batches)
         row = _row(name, result)
         rows.append(row)
         if result.finding:
@@ -90,7 +90,10 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         "names", nargs="*", metavar="SUBJECT", help=f"default: all of {', '.join(SUBJECTS)}"
     )
     parser.add_argument(
-        "--seconds", type=float, default=_SECONDS, help="for each subject (default: %(default)g)"
+        "--seconds",
+        type=float,
+        default=_FUZZ_SECONDS,
+        help="for each subject (default: %(default)g)",
     )
     parser.add_argument(
         "--seed", type=int, help="of the first batch; default: a random one, which is printed"
@@ -116,7 +119,7 @@ def _guided(names: Sequence[str], seconds: float, seed: int) -> list[str]:
     """The coverage-guided part: prints a line for each subject and returns the findings."""
     findings = []
     for name in names:
-        if not SUBJECTS[name].guided:
+        if not SUBJECTS[name].is_guided:
             continue
         outcome, finding = guided_in_child(name, seconds, seed)
         print(f"guided by coverage: {name}: {outcome}", flush=True)

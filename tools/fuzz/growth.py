@@ -23,14 +23,14 @@ from tools.bench.report import aligned, number
 from tools.fuzz.run import python
 from toposcope.errors import ToposcopeError
 
-SMALL: Final = 4 << 10
+SMALL_BYTES: Final = 4 << 10
 FACTOR: Final = 8
 MOST_GROWTH: Final = 40
-UNMEASURABLE: Final = 0.3
+UNMEASURABLE_SECONDS: Final = 0.3
 """Seconds of processor time: less counts as nothing, whatever it was for the small text."""
-_BUSY: Final = 10
+_BUSY_SECONDS: Final = 10
 """Seconds of processor time, after which a text counts as one without end."""
-_ASLEEP: Final = 1_800.0
+_ASLEEP_SECONDS: Final = 1_800.0
 """Seconds by the clock for one reader, on a busy machine."""
 
 Unit = tuple[str, str, str]
@@ -48,7 +48,7 @@ class Measured:
     @property
     def grows(self) -> bool:
         """Whether it takes more than it may."""
-        return self.large > max(UNMEASURABLE, MOST_GROWTH * self.small)
+        return self.large > max(UNMEASURABLE_SECONDS, MOST_GROWTH * self.small)
 
 
 def text_of(unit: Unit, size: int) -> str:
@@ -74,7 +74,7 @@ def measure(
     for unit in units:
         note(unit)
         times = []
-        for size in (SMALL, FACTOR * SMALL):
+        for size in (SMALL_BYTES, FACTOR * SMALL_BYTES):
             text = text_of(unit, size)
             began = clock()
             _attempt(read, text)
@@ -100,7 +100,7 @@ def in_child(name: str, module: str = "tools.fuzz.growth") -> tuple[Measured | N
         note = Path(folder) / "unit"
         done = python(
             folder,
-            _ASLEEP,
+            _ASLEEP_SECONDS,
             module,
             "--child",
             name,
@@ -111,7 +111,7 @@ def in_child(name: str, module: str = "tools.fuzz.growth") -> tuple[Measured | N
             tried = note.read_text(encoding="utf-8")
 
     if done.returncode == -signal.SIGXCPU:
-        return None, f"{name}: still at it after {_BUSY} s: {tried}"
+        return None, f"{name}: still at it after {_BUSY_SECONDS} s: {tried}"
     if done.returncode != 0:
         end = done.stderr[-2000:].rstrip()
         return None, f"{name}: {end}: {tried}"
@@ -142,7 +142,7 @@ def child(read: Callable[[str], object], units: Sequence[Unit], path: Path) -> M
 
     def note(unit: Unit) -> None:
         path.write_text(shown(unit), encoding="utf-8")
-        limit = int(time.process_time()) + _BUSY
+        limit = int(time.process_time()) + _BUSY_SECONDS
         resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
 
     _attempt(read, "")  # loads what is loaded late
@@ -166,8 +166,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _measure(names: Sequence[str]) -> int:
     """The table of some readers; 1 where one of them grows too much."""
-    small_kib = SMALL >> 10
-    large_kib = FACTOR * SMALL >> 10
+    small_kib = SMALL_BYTES >> 10
+    large_kib = FACTOR * SMALL_BYTES >> 10
     rows: list[tuple[str, ...]] = [("reader", f"{small_kib} KiB", f"{large_kib} KiB", "of")]
     findings = []
     for name in names:

@@ -141,9 +141,11 @@ class Reader:
         return list(product(self.heads, pumps, self.tails))
 
 
-def _objects(given: str) -> None:
+def _objects(content: str) -> None:
     problems: list[Any] = []
-    for document in documents(["-"], problems.append, io.BytesIO(given.encode()), of_any_kind=True):
+    for document in documents(
+        ["-"], problems.append, io.BytesIO(content.encode()), can_lack_kind=True
+    ):
         document.read(dict)
 
 
@@ -152,78 +154,78 @@ def _checker() -> Checker:
     return Checker(load_files(["-"], io.BytesIO(cluster())))
 
 
-def _workload(given: str) -> None:
+def _workload(content: str) -> None:
     """A manifest with this text wherever a text may be."""
-    limits = {"nvidia.com/gpu": given}
+    limits = {"nvidia.com/gpu": content}
     pod = {
-        "nodeSelector": {given: given},
-        "containers": [{"name": given, "resources": {"limits": limits}}],
+        "nodeSelector": {content: content},
+        "containers": [{"name": content, "resources": {"limits": limits}}],
     }
-    annotations = {"kueue.x-k8s.io/podset-required-topology": given, given: given}
+    annotations = {"kueue.x-k8s.io/podset-required-topology": content, content: content}
     template = {
-        "metadata": {"annotations": annotations, "labels": {"kueue.x-k8s.io/queue-name": given}},
+        "metadata": {"annotations": annotations, "labels": {"kueue.x-k8s.io/queue-name": content}},
         "spec": pod,
     }
     spec = {"parallelism": 2, "template": template}
     _checker().check(
-        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": given}, "spec": spec}
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": content}, "spec": spec}
     )
 
 
-def _file(read: Callable[[Path], object], given: str) -> None:
+def _file(read: Callable[[Path], object], content: str) -> None:
     with tempfile.NamedTemporaryFile() as file:
-        file.write(given.encode())
+        file.write(content.encode())
         file.flush()
         read(Path(file.name))
 
 
-def _annotated(given: str) -> None:
-    one = {
+def _annotated(content: str) -> None:
+    node = {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": "n",
-            "annotations": {MATRIX: given},
+            "annotations": {MATRIX: content},
             "labels": {},
         },
     }
-    load_files(["-"], io.BytesIO(msgspec.json.encode(one)))
+    load_files(["-"], io.BytesIO(msgspec.json.encode(node)))
 
 
-def _labels(given: str) -> None:
-    label_values.label_safe(given)
-    label_values.short_name(given)
-    label_values.is_name(given)
-    label_values.is_label_value(given)
-    label_values.is_harmless_value(given)
-    label_values.count_of(given)
+def _labels(content: str) -> None:
+    label_values.label_safe(content)
+    label_values.short_name(content)
+    label_values.is_name(content)
+    label_values.is_label_value(content)
+    label_values.is_harmless_value(content)
+    label_values.count_of(content)
 
 
-def _terminal(given: str) -> None:
-    list(fitted(text.escaped(given), 80))
-    text.printable(given)
-    text.by_numbers(given)
+def _terminal(content: str) -> None:
+    list(fitted(text.escaped(content), 80))
+    text.printable(content)
+    text.by_numbers(content)
 
 
 def _matched(pattern: str) -> None:
     """A pattern as long as the text, which is refused, and the longest that is not."""
     compiled(pattern)
-    found = compiled(pattern[:MAX_CHARACTERS])
-    if found:
+    regex = compiled(pattern[:MAX_CHARACTERS])
+    if regex:
         for name in ("a" * 253, "0" * 253, "-" * 253, "a-" * 126):
-            found.search(name)
+            regex.search(name)
 
 
-def _hosts(given: str) -> None:
-    name = given[:253]
-    count = len(given) // 253 + 1
+def _hosts(content: str) -> None:
+    name = content[:253]
+    count = len(content) // 253 + 1
     names = [name + str(number) for number in range(count)]
     hostlist.hostlist(names)
     text.by_numbers(name)
 
 
-def _decoded(given: str) -> None:
-    lldp.decode(bytes.fromhex("0180c200000e020304050607") + b"\x88\xcc" + given.encode())
+def _decoded(content: str) -> None:
+    lldp.decode(bytes.fromhex("0180c200000e020304050607") + b"\x88\xcc" + content.encode())
 
 
 def _device(expression: str) -> None:
@@ -232,15 +234,15 @@ def _device(expression: str) -> None:
     selectors.matches(expression, device)
 
 
-def _status(given: str) -> None:
+def _status(content: str) -> None:
     condition = {
         "type": conditions.LEVELS_AVAILABLE,
         "status": "False",
-        "message": given,
+        "message": content,
     }
     conditions.unavailable_levels({"conditions": [condition]})
     cluster_topology.typed_status(
-        {"conditions": [{"type": given, "status": given, "message": given}]}
+        {"conditions": [{"type": content, "status": content, "message": content}]}
     )
 
 

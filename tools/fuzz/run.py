@@ -30,15 +30,15 @@ from hypothesis.errors import HypothesisWarning
 
 from tools.fuzz.subject import Subject
 
-_BATCH: Final = 100
-_PATIENCE: Final = 10.0
+_BATCH_CASES: Final = 100
+_PATIENCE_SECONDS: Final = 10.0
 """Seconds of one attempt after which it counts as hung: each takes milliseconds."""
-_SHOWN: Final = 2000
-_GRACE: Final = 300.0
+_SHOWN_CHARACTERS: Final = 2000
+_GRACE_SECONDS: Final = 300.0
 """Seconds beyond its time that a child has, to make a failing case small."""
-_MEMORY: Final = 2 << 30
+_MEMORY_BYTES: Final = 2 << 30
 """Bytes of address space: none of these inputs has more than some kilobytes."""
-_TAIL: Final = 3000
+_TAIL_CHARACTERS: Final = 3000
 PROFILE: Final = settings(
     database=None,
     deadline=None,
@@ -79,7 +79,7 @@ def fuzz(
     *,
     clock: Callable[[], float] = time.monotonic,
     note: Callable[[int, Any], object] = lambda *_: None,
-    batch: int = _BATCH,
+    batch: int = _BATCH_CASES,
     shrink: bool = True,
 ) -> Result:
     """Try batch after batch, each from the next seed, until time, count or a failure ends it.
@@ -113,16 +113,16 @@ def fuzz(
                 seeded(result.seed)(draw(given(subject.cases)(attempt)))()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what we look for
             where = "".join(traceback.format_exception(error)[-6:])
-            shown = repr(case)
-            result.finding = (
-                f"case: {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}\n{where.rstrip()}"
-            )
+            text = repr(case)
+            shown = text[:_SHOWN_CHARACTERS]
+            ending = "..." if len(text) > _SHOWN_CHARACTERS else ""
+            result.finding = f"case: {shown}{ending}\n{where.rstrip()}"
             break
     result.outcomes = dict(outcomes)
     return result
 
 
-def noted(path: Path, patience: float = _PATIENCE) -> Callable[[int, Any], None]:
+def noted(path: Path, patience: float = _PATIENCE_SECONDS) -> Callable[[int, Any], None]:
     """Write each seed and case into a file.
 
     An attempt that then takes longer than `patience` ends this process.
@@ -130,7 +130,7 @@ def noted(path: Path, patience: float = _PATIENCE) -> Callable[[int, Any], None]
 
     def note(seed: int, case: Any) -> None:
         path.write_text(
-            f"{seed}\n{repr(case)[:_SHOWN]}", encoding="utf-8", errors="backslashreplace"
+            f"{seed}\n{repr(case)[:_SHOWN_CHARACTERS]}", encoding="utf-8", errors="backslashreplace"
         )
         faulthandler.dump_traceback_later(patience, exit=True)
 
@@ -148,7 +148,7 @@ def in_child(name: str, seconds: float, seed: int, batches: int | None) -> Resul
             str(batches or 0),
             str(note),
         )
-        done = python(folder, seconds + _GRACE, "tools.fuzz.run", *arguments)
+        done = python(folder, seconds + _GRACE_SECONDS, "tools.fuzz.run", *arguments)
         if done.returncode == 0:
             return msgspec.json.decode(done.stdout, type=Result)
         noted_text = f"{seed}\nnone was begun"
@@ -156,7 +156,7 @@ def in_child(name: str, seconds: float, seed: int, batches: int | None) -> Resul
             noted_text = note.read_text(encoding="utf-8", errors="replace")
 
     failed_seed, _, case = noted_text.partition("\n")
-    end = done.stderr[-_TAIL:]
+    end = done.stderr[-_TAIL_CHARACTERS:]
     finding = f"ended with {done.returncode}\ncase: {case}\n{end}"
     return Result(
         name,
@@ -183,7 +183,7 @@ def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
             f"-artifact_prefix={folder}/",
             "-print_final_stats=1",
         ]
-        done = python(folder, seconds + _GRACE, "tools.fuzz.guided", name, *flags)
+        done = python(folder, seconds + _GRACE_SECONDS, "tools.fuzz.guided", name, *flags)
 
     match = re.search(r"^stat::number_of_executed_units: *(\d+)", done.stderr, re.MULTILINE)
     count = 0
@@ -191,7 +191,7 @@ def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
         count = int(match[1])
     finding = ""
     if done.returncode != 0:
-        finding = done.stderr[-_TAIL:] + done.stdout[-_TAIL:]
+        finding = done.stderr[-_TAIL_CHARACTERS:] + done.stdout[-_TAIL_CHARACTERS:]
     return f"{count:,} cases", finding
 
 
@@ -219,7 +219,7 @@ def main() -> None:
     seconds = float(seconds_text)
     seed = int(seed_text)
     batches = int(batches_text) or None
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
 
     subject = SUBJECTS[name]
     note = noted(Path(file))

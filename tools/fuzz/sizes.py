@@ -44,9 +44,9 @@ from toposcope.snapshot.problems import InputError
 _MIB: Final = 1 << 20
 _NODE: Final = b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"}'
 """The beginning of a Node."""
-_BUSY: Final = 300
+_BUSY_SECONDS: Final = 300
 """Seconds of processor time, after which a row counts as hung; a busy machine is no finding."""
-_ASLEEP: Final = 1_800.0
+_ASLEEP_SECONDS: Final = 1_800.0
 """Seconds by the clock, for one that waits for what never comes."""
 
 
@@ -280,10 +280,10 @@ def _first_line(text: str) -> str:
 def _in_child(index: int) -> SizeRun:
     """The result of one row."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        done = python(folder, _ASLEEP, "tools.fuzz.sizes", str(index))
+        done = python(folder, _ASLEEP_SECONDS, "tools.fuzz.sizes", str(index))
 
     if done.returncode == -signal.SIGXCPU:
-        return SizeRun(broken=f"still at it after {_BUSY} s")
+        return SizeRun(broken=f"still at it after {_BUSY_SECONDS} s")
     if done.returncode:
         return SizeRun(broken=done.stderr[-2000:])
 
@@ -297,7 +297,7 @@ def _in_child(index: int) -> SizeRun:
 
 def main() -> int:
     """One row, in the child."""
-    resource.setrlimit(resource.RLIMIT_CPU, (_BUSY, 2 * _BUSY))
+    resource.setrlimit(resource.RLIMIT_CPU, (_BUSY_SECONDS, 2 * _BUSY_SECONDS))
     index = int(sys.argv[1])
     size = SIZES[index]
     outcome = size.attempt()

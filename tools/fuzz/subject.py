@@ -16,7 +16,7 @@ Outcome = Literal["taken", "refused"]
 Attempt = Callable[[Any], Outcome]
 _SAMPLES: Final = Path(__file__).parent / "samples"
 
-_LONGEST: Final = 4000
+_MOST_CHARACTERS: Final = 4000
 _EDGES: Final = (0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308)
 _PYTHON_TALK: Final = re.compile(
     r"Traceback|object has no attribute|NoneType|unhashable|unsupported operand"
@@ -40,7 +40,7 @@ class Subject:
     """What holds for every case, for the table."""
     cases: SearchStrategy[Any]
     attempt: Attempt
-    guided: bool = False
+    is_guided: bool = False
     """Whether coverage finds more than chance: where we read text in Python."""
 
 
@@ -49,7 +49,7 @@ SUBJECTS: Final[dict[str, Subject]] = {}
 
 
 def subject(
-    promise: str, cases: SearchStrategy[Any], *, guided: bool = False
+    promise: str, cases: SearchStrategy[Any], *, is_guided: bool = False
 ) -> Callable[[Attempt], Attempt]:
     """Have a function be the attempt of the subject of its name."""
 
@@ -59,7 +59,7 @@ def subject(
             promise,
             cases,
             attempt,
-            guided,
+            is_guided,
         )
         return attempt
 
@@ -91,7 +91,7 @@ def refusal(message: object) -> Outcome:
     words = text.split()
     if not words:
         raise BrokenInvariantError("refused without a word")
-    if length > _LONGEST:
+    if length > _MOST_CHARACTERS:
         raise BrokenInvariantError(f"refused with {length} characters: {text[:200]!r}...")
     if len(words) < 3:  # noqa: PLR2004 - fewer words are no sentence
         raise BrokenInvariantError(f"refused in no sentence: {text!r}")

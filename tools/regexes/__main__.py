@@ -8,10 +8,10 @@ from tools.regexes.judge import complaints
 
 def main() -> int:
     """1 where any of them is refused."""
-    found = complaints(Path(__file__).parents[2], "toposcope")
-    for line in found:
+    problems = complaints(Path(__file__).parents[2], "toposcope")
+    for line in problems:
         print(line)
-    return 1 if found else 0
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

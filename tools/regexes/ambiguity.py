@@ -34,38 +34,38 @@ def growth(pattern: str | bytes, flags: int = 0, mode: Mode = Mode.SEARCH) -> Gr
     return _growth(automaton(pattern, flags, mode))
 
 
-def _growth(found: Automaton) -> Growth:
-    worst = [Growth.LINEAR, *map(_growth, found.pieces)]
-    judge = _Judge(found)
-    if judge.exponential():
+def _growth(machine: Automaton) -> Growth:
+    worst = [Growth.LINEAR, *map(_growth, machine.pieces)]
+    judge = _Judge(machine)
+    if judge.is_exponential():
         worst.append(Growth.EXPONENTIAL)
-    elif judge.quadratic():
+    elif judge.is_quadratic():
         worst.append(Growth.QUADRATIC)
     return max(worst, key=list(Growth).index)
 
 
 class _Judge:
-    def __init__(self, found: Automaton) -> None:
-        self._found = found
-        self._following = found.following()
-        positions = range(len(found.characters))
+    def __init__(self, machine: Automaton) -> None:
+        self._automaton = machine
+        self._following = machine.following()
+        positions = range(len(machine.characters))
         loops = components(positions, self._following.__getitem__)
         self._loops = [frozenset(loop) for loop in loops if self._is_loop(loop)]
 
-    def exponential(self) -> bool:
+    def is_exponential(self) -> bool:
         for loop in self._loops:
-            if not loop <= self._found.sure and self._two_ways(loop):
+            if not loop <= self._automaton.sure and self._has_two_ways(loop):
                 return True
         return False
 
-    def quadratic(self) -> bool:
+    def is_quadratic(self) -> bool:
         for second in self._loops:
-            if second <= self._found.sure:
+            if second <= self._automaton.sure:
                 continue
             for first in self._loops:
-                if first == second or self._left_at_once(first):
+                if first == second or self._is_left_at_once(first):
                     continue
-                if self._both(first, second):
+                if self._has_text_through_both(first, second):
                     return True
         return False
 
@@ -73,54 +73,54 @@ class _Judge:
         if len(loop) > 1:
             return True
         only = loop[0]
-        return (only, only) in self._found.edges
+        return (only, only) in self._automaton.edges
 
-    def _left_at_once(self, loop: frozenset[int]) -> bool:
+    def _is_left_at_once(self, loop: frozenset[int]) -> bool:
         """Whether the loop is possessive, and nothing around it repeats it."""
-        return len(loop) == 1 and loop <= self._found.atomic
+        return len(loop) == 1 and loop <= self._automaton.atomic
 
-    def _two_ways(self, loop: frozenset[int]) -> bool:
+    def _has_two_ways(self, loop: frozenset[int]) -> bool:
         """Whether one text leads around the loop in two ways."""
-        for (before, after), ways in self._found.edges.items():
+        for (before, after), ways in self._automaton.edges.items():
             if ways > 1 and before in loop and after in loop:
                 return True
 
         def pairs(pair: tuple[int, int]) -> Iterator[tuple[int, int]]:
-            for one in self._within(loop, pair[0]):
-                for other in self._within(loop, pair[1]):
-                    if self._common(one, other):
-                        yield one, other
+            for first in self._within(loop, pair[0]):
+                for second in self._within(loop, pair[1]):
+                    if self._common(first, second):
+                        yield first, second
 
         starts = [(position, position) for position in loop]
         for component in components(starts, pairs):
-            same = [one == other for one, other in component]
+            same = [first == second for first, second in component]
             if any(same) and not all(same):
                 return True
         return False
 
-    def _both(self, first: frozenset[int], second: frozenset[int]) -> bool:
+    def _has_text_through_both(self, first: frozenset[int], second: frozenset[int]) -> bool:
         """Whether one text leads around the first loop, on to the second, and around that."""
         for start, end in product(first, second):
-            if self._leads(first, second, start, end):
+            if self._has_way(first, second, start, end):
                 return True
         return False
 
-    def _leads(self, first: frozenset[int], second: frozenset[int], p: int, q: int) -> bool:
-        goal, seen = (p, q, q), {(p, p, q)}
-        left = [(p, p, q)]
-        while left:
-            a, b, c = left.pop()
+    def _has_way(self, first: frozenset[int], second: frozenset[int], p: int, q: int) -> bool:
+        goal, visited = (p, q, q), {(p, p, q)}
+        queue = [(p, p, q)]
+        while queue:
+            a, b, c = queue.pop()
             for x in self._within(first, a):
                 for z in self._within(second, c):
                     if not self._common(x, z):
                         continue
                     for y in self._following[b]:
                         step = x, y, z
-                        if step not in seen and self._common(x, z, y):
+                        if step not in visited and self._common(x, z, y):
                             if step == goal:
                                 return True
-                            seen.add(step)
-                            left.append(step)
+                            visited.add(step)
+                            queue.append(step)
         return False
 
     def _within(self, loop: frozenset[int], position: int) -> list[int]:
@@ -130,7 +130,7 @@ class _Judge:
         """The characters that all of these positions take."""
         common = -1
         for position in positions:
-            common &= self._found.characters[position]
+            common &= self._automaton.characters[position]
         return common
 
 
@@ -140,7 +140,7 @@ def components(nodes: Iterable[_Node], following: _Next[_Node]) -> list[list[_No
     lowest: dict[_Node, int] = {}
     path: list[_Node] = []
     on_path: set[_Node] = set()
-    found: list[list[_Node]] = []
+    strongly_connected: list[list[_Node]] = []
 
     def enter(node: _Node) -> tuple[_Node, Iterator[_Node]]:
         number[node] = lowest[node] = len(number)
@@ -152,7 +152,7 @@ def components(nodes: Iterable[_Node], following: _Next[_Node]) -> list[list[_No
         if lowest[node] != number[node]:
             return
         at = path.index(node)
-        found.append(path[at:])
+        strongly_connected.append(path[at:])
         on_path.difference_update(path[at:])
         del path[at:]
 
@@ -171,4 +171,4 @@ def components(nodes: Iterable[_Node], following: _Next[_Node]) -> list[list[_No
                 work.append(enter(after))
             elif after in on_path:
                 lowest[node] = min(lowest[node], number[after])
-    return found
+    return strongly_connected

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from tools.regexes.characters import Alphabet
 
-BOUND: Final = 512
+MOST_ROUNDS: Final = 512
 """A repetition that may have more rounds than this counts as one without a bound."""
-_COPIES: Final = 3
+_COPY_COUNT: Final = 3
 _REPEATS: Final = (op.MAX_REPEAT, op.MIN_REPEAT)
 
 
@@ -46,14 +46,14 @@ class _Part:
     last: Mapping[int, int] = field(default_factory=dict)
     empty: int = 1
     """Ways to match nothing."""
-    sure_empty: bool = True
+    is_surely_empty: bool = True
     """Whether it matches nothing wherever it stands: an assertion does not."""
     sure_last: frozenset[int] = frozenset()
     """Positions after which this piece needs nothing more."""
 
 
 _EMPTY: Final = _Part()
-_ASSERTION: Final = _Part(sure_empty=False)
+_ASSERTION: Final = _Part(is_surely_empty=False)
 
 
 @dataclass
@@ -83,22 +83,22 @@ class Automaton:
 def automaton(pattern: str | bytes, flags: int, mode: Mode) -> Automaton:
     """The automaton of a pattern that is applied in this way. Raises re.error."""
     tree = parser.parse(pattern, flags)
-    alphabet = Alphabet(_named(tree), binary=isinstance(pattern, bytes))
+    alphabet = Alphabet(_named(tree), is_binary=isinstance(pattern, bytes))
     builder = _Builder(alphabet)
     part = builder.sequence(tree, tree.state.flags)
-    found = builder.automaton
+    machine = builder.automaton
     if mode is Mode.FULLMATCH:
         loops = {
             at
             for at in part.sure_last
-            if (at, at) in found.edges and found.characters[at] == alphabet.all
+            if (at, at) in machine.edges and machine.characters[at] == alphabet.all
         }
-        found.sure = frozenset(loops)
-        return found
-    found.sure = part.sure_last
+        machine.sure = frozenset(loops)
+        return machine
+    machine.sure = part.sure_last
     if mode is Mode.SEARCH:
         builder.every_start(part, _anchor(list(tree), tree.state.flags))
-    return found
+    return machine
 
 
 class _Builder:
@@ -109,16 +109,16 @@ class _Builder:
 
     def sequence(self, tree: Iterable[tuple[Any, Any]], flags: int) -> _Part:
         """One piece after the other."""
-        whole = _EMPTY
+        combined = _EMPTY
         for kind, value in tree:
-            whole = self._then(whole, self._piece(kind, value, flags))
-        return whole
+            combined = self._then(combined, self._piece(kind, value, flags))
+        return combined
 
     def every_start(self, part: _Part, anchor: str) -> None:
         """Two positions for the text before the match: the end of a line, and everything else."""
         if anchor == "text":
             return
-        newline = self._alphabet.one(ord("\n"), 0)
+        newline = self._alphabet.character(ord("\n"), 0)
         no_newline = self._alphabet.all & ~newline
         line_end = self._position(newline)
         elsewhere = self._position(no_newline)
@@ -175,9 +175,9 @@ class _Builder:
 
     def _characters(self, kind: Any, value: Any, flags: int) -> int | None:
         if kind is op.LITERAL:
-            return self._alphabet.one(value, flags)
+            return self._alphabet.character(value, flags)
         if kind is op.NOT_LITERAL:
-            return self._alphabet.all & ~self._alphabet.one(value, flags)
+            return self._alphabet.all & ~self._alphabet.character(value, flags)
         if kind is op.ANY:
             return self._alphabet.any(flags)
         if kind is op.IN:
@@ -194,7 +194,7 @@ class _Builder:
             {at: 1},
             {at: 1},
             empty=0,
-            sure_empty=False,
+            is_surely_empty=False,
             sure_last=frozenset((at,)),
         )
 
@@ -203,45 +203,46 @@ class _Builder:
         edge = before, after
         edges[edge] = min(2, edges.get(edge, 0) + ways)
 
-    def _join(self, left: _Part, right: _Part) -> None:
-        for before, ways in left.last.items():
-            for after, more in right.first.items():
+    def _join(self, before_part: _Part, after_part: _Part) -> None:
+        for before, ways in before_part.last.items():
+            for after, more in after_part.first.items():
                 self._edge(before, after, ways * more)
 
-    def _then(self, left: _Part, right: _Part) -> _Part:
-        self._join(left, right)
+    def _then(self, before_part: _Part, after_part: _Part) -> _Part:
+        self._join(before_part, after_part)
         return _Part(
-            first=_sum(left.first, right.first, left.empty),
-            last=_sum(right.last, left.last, right.empty),
-            empty=min(2, left.empty * right.empty),
-            sure_empty=left.sure_empty and right.sure_empty,
-            sure_last=right.sure_last | (left.sure_last if right.sure_empty else frozenset()),
+            first=_sum(before_part.first, after_part.first, before_part.empty),
+            last=_sum(after_part.last, before_part.last, after_part.empty),
+            empty=min(2, before_part.empty * after_part.empty),
+            is_surely_empty=before_part.is_surely_empty and after_part.is_surely_empty,
+            sure_last=after_part.sure_last
+            | (before_part.sure_last if after_part.is_surely_empty else frozenset()),
         )
 
     def _branch(self, parts: Sequence[_Part]) -> _Part:
         first: Mapping[int, int] = {}
         last: Mapping[int, int] = {}
         empty = 0
-        sure_empty = False
+        is_surely_empty = False
         sure_last: frozenset[int] = frozenset()
         for part in parts:
             first = _sum(first, part.first, 1)
             last = _sum(last, part.last, 1)
             empty += part.empty
-            sure_empty = sure_empty or part.sure_empty
+            is_surely_empty = is_surely_empty or part.is_surely_empty
             sure_last |= part.sure_last
 
         return _Part(
             first,
             last,
             empty=min(2, empty),
-            sure_empty=sure_empty,
+            is_surely_empty=is_surely_empty,
             sure_last=sure_last,
         )
 
     def _side_branch(self, body: _Part) -> _Part:
         """A lookahead: it reads on, and the match goes on from where it began."""
-        return _Part(first=body.first, sure_empty=False)
+        return _Part(first=body.first, is_surely_empty=False)
 
     def _group(self, value: Any, flags: int) -> _Part:
         number, added, removed, body = value
@@ -253,32 +254,32 @@ class _Builder:
     def _repeat(self, body: Any, least: int, most: Any, flags: int) -> _Part:
         shortest, longest = body.getwidth()
         is_fixed = shortest == longest
-        has_bound = most is not op.MAXREPEAT and most <= BOUND
-        if has_bound and (is_fixed or most <= _COPIES):
+        has_bound = most is not op.MAXREPEAT and most <= MOST_ROUNDS
+        if has_bound and (is_fixed or most <= _COPY_COUNT):
             return self._rounds(body, least, most, flags)
 
-        whole = _EMPTY
+        combined = _EMPTY
         copies = max(0, least - 1)
-        for _ in range(min(_COPIES, copies)):
+        for _ in range(min(_COPY_COUNT, copies)):
             part = self.sequence(body, flags)
-            whole = self._then(whole, part)
+            combined = self._then(combined, part)
 
         loop = self.sequence(body, flags)
         self._join(loop, loop)
         if least == 0:
             loop = _optional(loop)
-        return self._then(whole, loop)
+        return self._then(combined, loop)
 
     def _rounds(self, body: Any, least: int, most: int, flags: int) -> _Part:
-        whole = _EMPTY
-        for _ in range(min(_COPIES, least)):
+        combined = _EMPTY
+        for _ in range(min(_COPY_COUNT, least)):
             part = self.sequence(body, flags)
-            whole = self._then(whole, part)
-        rest = _EMPTY
-        for _ in range(min(_COPIES, most - least)):
+            combined = self._then(combined, part)
+        optional_rounds = _EMPTY
+        for _ in range(min(_COPY_COUNT, most - least)):
             part = self.sequence(body, flags)
-            rest = _optional(self._then(part, rest))
-        return self._then(whole, rest)
+            optional_rounds = _optional(self._then(part, optional_rounds))
+        return self._then(combined, optional_rounds)
 
     def _atomic(self, value: Any, flags: int) -> _Part:
         """One position for all of it, left at one place; the inside is judged on its own."""
@@ -316,7 +317,11 @@ def _sum(ways: Mapping[int, int], more: Mapping[int, int], times: int) -> Mappin
 
 def _optional(part: _Part) -> _Part:
     return _Part(
-        part.first, part.last, min(2, part.empty + 1), sure_empty=True, sure_last=part.sure_last
+        part.first,
+        part.last,
+        min(2, part.empty + 1),
+        is_surely_empty=True,
+        sure_last=part.sure_last,
     )
 
 

@@ -16,17 +16,17 @@ _KINDS: Final = "\u0416\u0663\u2003\u2028\u20ac\U0001f600"
 class Alphabet:
     """The characters that a pattern with these flags is judged by."""
 
-    def __init__(self, named: Iterable[int], *, binary: bool) -> None:
+    def __init__(self, named: Iterable[int], *, is_binary: bool) -> None:
         codes = set(range(256))
-        if not binary:
+        if not is_binary:
             codes.update(map(ord, _KINDS))
             codes.update(named)
         self._characters = [chr(code) for code in sorted(codes)]
-        self._binary = binary
+        self._binary = is_binary
         every = 1 << len(self._characters)
         self.all = every - 1
 
-    def one(self, code: int, flags: int) -> int:
+    def character(self, code: int, flags: int) -> int:
         """The set of one character."""
         return self._where(lambda character: ord(character) == code, flags)
 
@@ -34,22 +34,22 @@ class Alphabet:
         """What a dot matches."""
         if flags & re.DOTALL:
             return self.all
-        newline = self.one(ord("\n"), 0)
+        newline = self.character(ord("\n"), 0)
         return self.all & ~newline
 
     def of(self, items: Iterable[tuple[Any, Any]], flags: int) -> int:
         """What brackets match, from the parser's items."""
-        negated, found = False, 0
+        is_negated, characters = False, 0
         for kind, value in items:
             if kind is op.NEGATE:
-                negated = True
+                is_negated = True
             else:
-                found |= self._item(kind, value, flags)
-        return self.all & ~found if negated else found
+                characters |= self._item(kind, value, flags)
+        return self.all & ~characters if is_negated else characters
 
     def _item(self, kind: Any, value: Any, flags: int) -> int:
         if kind is op.LITERAL:
-            return self.one(value, flags)
+            return self.character(value, flags)
         if kind is op.RANGE:
             least, most = value
             return self._where(lambda character: least <= ord(character) <= most, flags)

@@ -203,10 +203,10 @@ class _Finder:
         if target is None:
             return _ANY_WAY
         modes = set(module.used.get(target, ()))
-        for other in self._modules.values():
-            for local, origin in other.imported.items():
+        for importer in self._modules.values():
+            for local, origin in importer.imported.items():
                 if origin == (module.name, target):
-                    modes |= other.used.get(local, set())
+                    modes |= importer.used.get(local, set())
         return frozenset(modes) or _UNUSED
 
     def _value(self, module: _Module, node: ast.expr) -> Any:

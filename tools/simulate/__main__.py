@@ -205,9 +205,9 @@ def _figure(done: list[Run], took: float) -> dict[str, str]:
         for schedule in played:
             faults += len(schedule)
 
-    found = "; ".join(violations)
-    if not found:
-        found = "nothing"
+    violations_text = "; ".join(violations)
+    if not violations_text:
+        violations_text = "nothing"
     last = done[-1].seed
     speed = hours / took
     speed_of_cpu = hours / cpu_seconds
@@ -217,7 +217,7 @@ def _figure(done: list[Run], took: float) -> dict[str, str]:
         "hours a second": f"{speed:.2f} ({speed_of_cpu:.2f} of CPU time)",
         "faults": f"{faults:,}",
         "distinct states": f"{len(states):,}",
-        "found": found,
+        "found": violations_text,
     }
 
 

@@ -18,7 +18,7 @@ _SET: Final[dict[str, Any]] = {
         "template": {"topologyConstraint": {"topologyName": "cluster", "packDomain": "block"}}
     },
 }
-_GRACE: Final = 30.0
+_GRACE_SECONDS: Final = 30.0
 
 
 @dataclass
@@ -27,9 +27,9 @@ class Loss:
 
     since: float = inf
     """When first no Node carried it."""
-    partly: bool = False
+    is_partial: bool = False
     """Whether any Node lacked it."""
-    anew: bool = False
+    is_recreated: bool = False
     """Whether a ClusterTopology was deleted.
 
     A new one knows of no level that nodes had before, and will not have again.
@@ -52,55 +52,55 @@ class Levels:
         """What happened in the round before the last is no evidence any more."""
         self._losses = [self._losses[1], Loss()]
 
-    def seen(self, storage: str, document: dict[str, Any], *, gone: bool) -> None:
+    def seen(self, storage: str, document: dict[str, Any], *, is_gone: bool) -> None:
         """Take down what is evidence."""
         loss = self._losses[1]
-        if gone and storage == "clustertopologies.gpu.topology":
-            loss.anew = True
+        if is_gone and storage == "clustertopologies.gpu.topology":
+            loss.is_recreated = True
         if storage != "nodes":
             return
 
         metadata = document["metadata"]
         name = metadata["name"]
-        if gone:
+        if is_gone:
             self._carriers.pop(name, None)
         else:
             self._carriers[name] = LOST in metadata["labels"]
 
         carry = set(self._carriers.values())
         if False in carry:
-            loss.partly = True
+            loss.is_partial = True
         if carry == {False}:
             now = self._world.monotonic()
             loss.since = min(loss.since, now)
-            self._world.published_writes.deletion_expected = True
+            self._world.published_writes.is_deletion_expected = True
 
     def may_lack(self, name: str) -> set[str]:
         """Which levels that ClusterTopology may lack now."""
         losses = self._losses
-        is_anew = any(loss.anew for loss in losses)
-        is_partly = any(loss.partly for loss in losses)
-        if is_anew and is_partly:
+        has_recreated = any(loss.is_recreated for loss in losses)
+        has_partial = any(loss.is_partial for loss in losses)
+        if has_recreated and has_partial:
             return {LOST, NVLINK_DOMAIN}
         if name != "cluster":
             return set()
 
         first = min(loss.since for loss in losses)
         now = self._world.monotonic()
-        if now > first + _GRACE:
+        if now > first + _GRACE_SECONDS:
             return {LOST}
         return set()
 
     def _nodes(self) -> list[dict[str, Any]]:
         return [*other_nodes(), *map(machine_node, self._world.machines), passing_node()]
 
-    def _relabel(self, *, carry: bool) -> None:
+    def _relabel(self, *, is_carried: bool) -> None:
         labels: dict[str, Any] = {}
         for node in self._nodes():
             metadata = node["metadata"]
             name = metadata["name"]
             labels = metadata["labels"]
-            if not carry:
+            if not is_carried:
                 labels[LOST] = None
             lost = {LOST: labels[LOST]}
             self._world.api.request(
@@ -118,16 +118,16 @@ class Levels:
 
     def lose(self) -> None:
         """Take the label from every Node, also from those that will come."""
-        self._relabel(carry=False)
+        self._relabel(is_carried=False)
 
     def regain(self) -> None:
         """Put it back."""
-        self._relabel(carry=True)
+        self._relabel(is_carried=True)
 
     def regain_later(self) -> None:
         """Put it back in a while."""
         scheduler = self._world.scheduler
-        seconds = scheduler.rng.uniform(0.0, 3 * _GRACE)
+        seconds = scheduler.rng.uniform(0.0, 3 * _GRACE_SECONDS)
         scheduler.call(seconds, self.regain)
 
     def require(self) -> None:

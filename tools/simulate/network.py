@@ -24,18 +24,18 @@ from toposcope.simulator.apiserver.requests import HttpRequest, Response
 from toposcope.simulator.apiserver.statuses import StatusError, expired
 
 _USUAL: Final = (0.001, 0.02)
-_NEVER: Final = 3600.0
-_LATEST: Final = 60.0
+_NEVER_SECONDS: Final = 3600.0
+_LATEST_SECONDS: Final = 60.0
 _LEASES: Final = "/leases"
-_MOMENT: Final = 1.0
+_MOMENT_SECONDS: Final = 1.0
 
 
 @dataclass
 class Weather:
     """What befalls the connections of one program; chances are per request."""
 
-    refused: bool = False
-    silent: bool = False
+    is_refused: bool = False
+    is_silent: bool = False
     """Nothing comes through, and nobody says so."""
     slow: float = 0.0
     """Seconds that each way takes at most."""
@@ -50,7 +50,7 @@ class Weather:
     """The chance that a proxy repeats a request, because it has seen no answer to the first one."""
     torn: float = 0.0
     """The chance that half of a watch's lines arrive, and the connection breaks."""
-    stalled: bool = False
+    is_stalled: bool = False
     """Nothing moves for a while, and then what waited goes on."""
     status: int = 0
     """What a proxy answers to everything."""
@@ -73,7 +73,7 @@ class Network:
         self.scheduler = scheduler
         self.api = api
         self.weather: dict[str, Weather] = {}
-        self.down = False
+        self.is_down = False
         """Whether the server's process is gone."""
         self._held: list[Callable[[], object]] | None = None
         """While the server stands still: what it will do first when it goes on."""
@@ -96,9 +96,9 @@ class Network:
         span = (0.0, weather.slow) if weather.slow else _USUAL
         takes = self.scheduler.rng.uniform(*span)
         self.scheduler.wait(min(takes, patience))
-        while weather.stalled and takes < patience:
-            takes += _MOMENT
-            self.scheduler.wait(_MOMENT)
+        while weather.is_stalled and takes < patience:
+            takes += _MOMENT_SECONDS
+            self.scheduler.wait(_MOMENT_SECONDS)
         if takes >= patience:
             raise TimeoutError("timed out")
 
@@ -139,7 +139,7 @@ class Network:
 
     def deliver(self, process: Process) -> None:
         """Have what a process has sent arrive, before it is stopped."""
-        if self.down or self._held is not None:
+        if self.is_down or self._held is not None:
             return
         for connection, request in self.travelling.items():
             if connection.process is not process or request.method == "GET":
@@ -155,7 +155,7 @@ class Network:
     def silence(self, process: Process) -> None:
         """Have a program's watches stay open and never carry anything again."""
         for connection in self._of(process):
-            connection.dead = True
+            connection.is_dead = True
 
     def _of(self, process: Process | None) -> "list[SimulatedConnection]":
         in_order = sorted(self.streams, key=lambda stream: stream.number)
@@ -187,17 +187,17 @@ class SimulatedConnection(Connection):
         self.number = next(network.scheduler.numbers)
         self.process = process
         self.network = network
-        self._patience = _NEVER if timeout is None else timeout
+        self._patience = _NEVER_SECONDS if timeout is None else timeout
         self.sent: HttpRequest | None = None
-        self.dead = False
+        self.is_dead = False
         """Whether it is open, and nothing will ever come."""
-        self._cut = False
+        self._is_cut = False
         self._reader: Thread | None = None
 
     def connect(self) -> None:
         self.process.check()
         weather = self.network.of(self.process)
-        if self.network.down or weather.refused:
+        if self.network.is_down or weather.is_refused:
             self.network.travel(weather, self._patience)
             raise ConnectionRefusedError("refused")
         self.sock = cast(Any, self)
@@ -221,7 +221,7 @@ class SimulatedConnection(Connection):
         weather = self.network.of(self.process)
         rng = self.network.scheduler.rng
         fate = rng.random()
-        if weather.silent or fate < weather.late:
+        if weather.is_silent or fate < weather.late:
             self._arrives_late(request, rng.random())
             self.network.scheduler.wait(self._patience)
             raise TimeoutError("timed out")
@@ -254,12 +254,12 @@ class SimulatedConnection(Connection):
         return early
 
     def _travels_back(self, weather: Weather) -> None:
-        if weather.slow or weather.stalled:
+        if weather.slow or weather.is_stalled:
             self.network.travel(weather, self._patience)
 
     def _is_reset(self, weather: Weather, *, is_lost: bool) -> bool:
         """Whether the server never reads the request: so it is with half of those that are lost."""
-        if self.network.down or weather.refused:
+        if self.network.is_down or weather.is_refused:
             return True
         return is_lost and self.network.scheduler.rng.random() < 0.5  # noqa: PLR2004 - half of them
 
@@ -297,9 +297,9 @@ class SimulatedConnection(Connection):
         network = self.network
         if request.method == "GET" or when < 0.25:  # noqa: PLR2004 - one in four gets lost
             return
-        latest = _LATEST if _LEASES in request.path else self._patience
+        latest = _LATEST_SECONDS if _LEASES in request.path else self._patience
         network.scheduler.call(
-            when * latest, lambda: network.down or network.serve(self.process, request)
+            when * latest, lambda: network.is_down or network.serve(self.process, request)
         )
 
     def lines(self, chunks: Iterator[bytes]) -> bytes:
@@ -322,28 +322,28 @@ class SimulatedConnection(Connection):
             chunk = piece
 
         slow = max(weather.lag, weather.slow)
-        if slow or weather.stalled:
-            late = Weather(slow=slow, stalled=weather.stalled)
+        if slow or weather.is_stalled:
+            late = Weather(slow=slow, is_stalled=weather.is_stalled)
             self.network.travel(late, self._patience)
-        if self.dead or weather.silent:
-            self.dead = True
+        if self.is_dead or weather.is_silent:
+            self.is_dead = True
             scheduler.wait(self._patience)
             self._check()
             raise TimeoutError("timed out")
 
         self._check()
         if scheduler.rng.random() < weather.torn:
-            self._cut = True
+            self._is_cut = True
             half = len(chunk) // 2
             return chunk[:half]
         return chunk
 
     def _check(self) -> None:
-        if self._cut:
+        if self._is_cut:
             raise ConnectionResetError("reset")
 
     def shut_down(self) -> None:
-        self._cut = True
+        self._is_cut = True
         if self._reader is not None:
             self.network.scheduler.wake(self._reader)
 

@@ -85,8 +85,8 @@ def _never(*_: Any) -> bool:
     return False
 
 
-def _overdue_when_running(*_: Any, running: bool = True, **__: Any) -> bool:
-    return running
+def _overdue_when_running(*_: Any, is_running: bool = True, **__: Any) -> bool:
+    return is_running
 
 
 PLANTED: Final[Mapping[str, Defect]] = {
@@ -136,7 +136,7 @@ PLANTED: Final[Mapping[str, Defect]] = {
     ),
     "a level goes before its grace period is over": Defect(
         invariant="levels",
-        changes={"hierarchy.timers.Timers.overdue": _overdue_when_running},
+        changes={"hierarchy.timers.Timers.is_overdue": _overdue_when_running},
     ),
 }
 

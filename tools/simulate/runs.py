@@ -75,35 +75,37 @@ def run(
         # in one.
         rng = random.Random(~seed)
         rounds = steps.draw(rng, ACTORS, ROUNDS)
-    made = Run(seed, rounds)
+    played_run = Run(seed, rounds)
     try:
         with watched(world), world:
-            _play_rounds(made, world, told, settles)
+            _play_rounds(played_run, world, told, settles)
     except NotSettledError as error:
-        made.violations = world.findings.take()
-        if not made.violations:
-            made.violations = [Violation("converged", str(error))]
+        played_run.violations = world.findings.take()
+        if not played_run.violations:
+            played_run.violations = [Violation("converged", str(error))]
 
-    made.seconds = time.process_time() - began
-    made.hours = world.scheduler.now / 3600
-    made.trace = world.scheduler.trace
-    made.states = world.states
-    made.checks = world.findings.checks
-    return made
+    played_run.seconds = time.process_time() - began
+    played_run.hours = world.scheduler.now / 3600
+    played_run.trace = world.scheduler.trace
+    played_run.states = world.states
+    played_run.checks = world.findings.checks
+    return played_run
 
 
-def _play_rounds(made: Run, world: World, told: Callable[[str], None], settles: float) -> None:
+def _play_rounds(
+    played_run: Run, world: World, told: Callable[[str], None], settles: float
+) -> None:
     """Play one round after the other, up to the first that fails."""
-    for schedule in made.rounds:
+    for schedule in played_run.rounds:
         text = steps.written((schedule,))
         told(text)
-        made.played += 1
+        played_run.played += 1
         outcome = play(world, schedule, told, FAULTS)
-        made.violations = outcome.violations
-        if outcome.settled > settles:
-            late = Violation("converged", f"settled after {outcome.settled:g} s")
-            made.violations.append(late)
-        if made.violations:
+        played_run.violations = outcome.violations
+        if outcome.settled_seconds > settles:
+            late = Violation("converged", f"settled after {outcome.settled_seconds:g} s")
+            played_run.violations.append(late)
+        if played_run.violations:
             return
         quiet = world.scheduler.rng.uniform(*_QUIET)
         world.sleep(quiet)

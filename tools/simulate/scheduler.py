@@ -23,7 +23,7 @@ from toposcope.kube import runtime
 
 START: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _NUMBER: Final = attrgetter("number")
-_YIELDS: Final = 0.2
+_YIELD_CHANCE: Final = 0.2
 """How often a thread that wakes another gives way to it at once."""
 
 
@@ -39,9 +39,9 @@ class Process:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.alive = True
+        self.is_alive = True
         self.off = 0.0
-        self.stopped = False
+        self.is_stopped = False
         """As by SIGSTOP: none of its threads runs."""
         self.waits_left = 0
         """Above 0, `ended` is called when one of its threads waits for the time that makes it 0."""
@@ -51,7 +51,7 @@ class Process:
 
     def check(self) -> None:
         """Raise KilledError once it has been killed."""
-        if not self.alive:
+        if not self.is_alive:
             raise KilledError
 
 
@@ -65,11 +65,11 @@ class Thread:
         self.process = process
         self.name = f"{process.name} {name}"
         self.work = work
-        self.waits = True
-        self.woken = False
+        self.is_waiting = True
+        self.is_woken = False
         self.turn = 0
         """Counts its waits: what was to wake it from an earlier one comes too late."""
-        self.over = False
+        self.is_over = False
         self.followers: set[Thread] = set()
         self.greenlet = greenlet(self._run, scheduler.main)
         self._scheduler = scheduler
@@ -84,15 +84,15 @@ class Thread:
             if self.process.failed is None:
                 raise
             self.process.failed(self.name, error)
-        self.over = True
+        self.is_over = True
         for follower in self.followers:
             self._scheduler.wake(follower)
 
     def is_alive(self) -> bool:
-        return not self.over
+        return not self.is_over
 
     def join(self, timeout: float | None = None) -> None:
-        if not self.over:
+        if not self.is_over:
             self.followers.add(self._scheduler.current)
             self._scheduler.wait(timeout)
 
@@ -159,40 +159,40 @@ class Scheduler:
                 thread.process.ended()
         thread.process.check()
         thread.turn += 1
-        thread.waits, thread.woken = True, False
+        thread.is_waiting, thread.is_woken = True, False
         if seconds is not None and seconds < inf:
             due = self.now + max(seconds, 0.0)
             heapq.heappush(self._due, (due, next(self._order), thread, thread.turn))
         self.main.switch()
         thread.process.check()
-        return thread.woken
+        return thread.is_woken
 
     def give_way(self) -> None:
         """Let another thread run now and then, if it is a thread that asks."""
         if (
             self._running is not None
-            and self._running.process.alive
-            and self.rng.random() < _YIELDS
+            and self._running.process.is_alive
+            and self.rng.random() < _YIELD_CHANCE
         ):
             self.wait(0.0)
 
     def wake(self, thread: Thread) -> None:
         """End a thread's wait."""
-        if thread.waits:
-            thread.woken, thread.waits = True, False
+        if thread.is_waiting:
+            thread.is_woken, thread.is_waiting = True, False
             # In the order of their numbers, not of sets that woke them: those are in no order.
             insort(self._ready, thread, key=_NUMBER)
 
     def kill(self, process: Process) -> None:
         """End a process at once, with all that it was about to do."""
-        process.alive = False
+        process.is_alive = False
         self.resume(process)
         for thread in self._threads:
             if thread.process is process:
                 self.wake(thread)
 
     def resume(self, process: Process) -> None:
-        process.stopped = False
+        process.is_stopped = False
         for thread in sorted(self._stopped.pop(process, ()), key=_NUMBER):
             insort(self._ready, thread, key=_NUMBER)
 
@@ -209,8 +209,8 @@ class Scheduler:
             self.now = max(self.now, due)
             if not isinstance(what, Thread):
                 what()
-            elif what.waits and what.turn == waited_turn:
-                what.waits = False
+            elif what.is_waiting and what.turn == waited_turn:
+                what.is_waiting = False
                 insort(self._ready, what, key=_NUMBER)
         self.now = until
 
@@ -222,7 +222,7 @@ class Scheduler:
         return first_due <= until
 
     def _switch(self, thread: Thread) -> None:
-        if thread.process.stopped:
+        if thread.process.is_stopped:
             self._stopped.setdefault(thread.process, []).append(thread)
             return
         self.switches += 1
@@ -231,7 +231,7 @@ class Scheduler:
             thread.greenlet.switch()
         finally:
             self._running = None
-        if thread.over:
+        if thread.is_over:
             self._threads.discard(thread)
 
 
@@ -262,41 +262,41 @@ class Condition:
 class Event(Condition):
     """`threading.Event`."""
 
-    _set = False
+    _is_set = False
 
     def is_set(self) -> bool:
-        return self._set
+        return self._is_set
 
     def set(self) -> None:
-        if not self._set:
-            self._set = True
+        if not self._is_set:
+            self._is_set = True
             self.notify_all()
             self._scheduler.give_way()
 
     def clear(self) -> None:
-        self._set = False
+        self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        if not self._set:
+        if not self._is_set:
             super().wait(timeout)
-        return self._set
+        return self._is_set
 
 
 class Lock(Condition):
     """`threading.Lock`."""
 
-    _held = False
+    _is_held = False
 
     def acquire(self, blocking: bool = True) -> bool:
-        while self._held:
+        while self._is_held:
             if not blocking:
                 return False
             self.wait()
-        self._held = True
+        self._is_held = True
         return True
 
     def release(self) -> None:
-        self._held = False
+        self._is_held = False
         self.notify_all()
 
     def __enter__(self) -> bool:

@@ -14,11 +14,11 @@ from tools.chaos.faults import Fault, Scope
 from tools.chaos.schedule import Schedule, Step
 from tools.simulate.network import Weather
 
-_SLOWER: Final = 6.0
+_SLOWER_TIMES: Final = 6.0
 """Chaos has the programs' clocks run some times as fast."""
 _NOT_HERE: Final = frozenset({"worker-segfault", "worker-stopped", "worker-garbage", "disk-full"})
 """What befalls a real process."""
-_MOST: Final = 2
+_MOST_DRAWS: Final = 2
 """Draws of a round; chaos has one, of up to three faults."""
 
 Rounds = tuple[Schedule, ...]
@@ -95,7 +95,9 @@ def _fault(
 
 _OWN: Final = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
 FAULTS: Final[dict[str, Fault]] = {
-    name: replace(fault, seconds=tuple(_SLOWER * seconds for seconds in fault.seconds), missing=str)
+    name: replace(
+        fault, seconds=tuple(_SLOWER_TIMES * seconds for seconds in fault.seconds), missing=str
+    )
     for name, fault in CHAOS.items()
     if name not in _NOT_HERE
 } | {name: _fault(name, **row) for name, row in _OWN.items()}
@@ -109,11 +111,11 @@ def draw(rng: random.Random, actors: Sequence[str], rounds: int) -> Rounds:
 def _round(rng: random.Random, actors: Sequence[str]) -> Schedule:
     faults = list(FAULTS.values())
     latest: dict[tuple[str, str], Step] = {}
-    times = rng.randint(1, _MOST)
+    times = rng.randint(1, _MOST_DRAWS)
     for _ in range(times):
         for step in schedule.draw(rng, faults, actors):
             key = (step.fault, step.target)
-            start = round(step.start * _SLOWER, 1)
+            start = round(step.start * _SLOWER_TIMES, 1)
             latest[key] = replace(step, start=start)
 
     in_order = sorted(

@@ -25,7 +25,7 @@ import msgspec
 from tools.apiserver.client import AdminApi, Answer
 from tools.chaos import cluster, world
 from tools.chaos.audit import PublishedWrites, Turns, Write
-from tools.chaos.desired import made, timeless
+from tools.chaos.desired import desired_on, timeless
 from tools.chaos.machines import Machine
 from tools.chaos.observer import Observer, Rules
 from tools.chaos.processes import Scale
@@ -76,16 +76,16 @@ ACTORS: Final = (
     "controller-0",
     "controller-1",
 )
-_HISTORY: Final = 500
+_HISTORY_REVISIONS: Final = 500
 _CLUSTER: Final = ClusterAccess("http://simulated", None, lambda: None, NAMESPACE)
 _ELECTING: Final = ControllerOptions(
     None, False, 1.0, None, "text", leader_elect=True, lease_namespace=NAMESPACE, lease_duration=15
 )
-_NEIGHBOURS: Final = 30.0
+_NEIGHBOURS_SECONDS: Final = 30.0
 """Seconds between two turns of those who live in the cluster besides us."""
-_REFUSED: Final = 300
-_FAIR: Final = 0.5
-_WAITS: Final = 60
+_FIRST_REFUSED_CODE: Final = 300
+_FAIR_CHANCE: Final = 0.5
+_MOST_WAITS: Final = 60
 _JSON: Final = "application/json"
 _HOLDER: Final = re.compile(rb'"holderIdentity":"([^"_]*)')
 _FREQUENT: Final = {LEASES, "nodes", "events.events.k8s.io"}
@@ -104,18 +104,18 @@ class RecordedStore(Store):
 
     longest_silence_seconds = inf
 
-    def __init__(self, runtime: Runtime, seen: Callable[[str, Stored, bool], None]) -> None:
-        super().__init__(_HISTORY, runtime)
-        self._seen = seen
+    def __init__(self, runtime: Runtime, on_change: Callable[[str, Stored, bool], None]) -> None:
+        super().__init__(_HISTORY_REVISIONS, runtime)
+        self._on_change = on_change
 
     def put(self, storage: str, obj: Mapping[str, Any]) -> Stored:
         item = super().put(storage, obj)
-        self._seen(storage, item, False)
+        self._on_change(storage, item, False)
         return item
 
     def remove(self, storage: str, obj: Mapping[str, Any]) -> Stored:
         item = super().remove(storage, obj)
-        self._seen(storage, item, True)
+        self._on_change(storage, item, True)
         return item
 
     def copy(self) -> tuple[int, dict[str, dict[Key, Stored]]]:
@@ -140,9 +140,9 @@ class RecordedStore(Store):
 
             gone = before.keys() - stored.keys()
             for key in gone:
-                self._seen(name, before[key], True)
+                self._on_change(name, before[key], True)
             for item in stored.values():
-                self._seen(name, item, False)
+                self._on_change(name, item, False)
 
 
 class Server(Api):
@@ -253,22 +253,22 @@ class Program:
     def __init__(self, owner: "World", name: str, machine: SimulatedMachine | None) -> None:
         self.name = name
         self.process = Process(name)
-        self.process.alive = False
+        self.process.is_alive = False
         self.births = 0
         self.parts: Any = None
         """What it is made of, for as long as it lives."""
         self.machine = machine
         self.program = self.proxy = self.wall = self
         self._world = owner
-        self._wanted = False
-        self._over = False
+        self._is_wanted = False
+        self._is_over = False
 
     def start(self, *_disk: object) -> None:
-        self._wanted = True
-        if self.process.alive and not self._over:
+        self._is_wanted = True
+        if self.process.is_alive and not self._is_over:
             return
         off = self.process.off
-        self._over = False
+        self._is_over = False
         self.births += 1
 
         self.process = Process(self.name)
@@ -285,7 +285,7 @@ class Program:
             with contextlib.ExitStack() as stack:
                 self.parts = assemble(_ELECTING, _CLUSTER, stack, machine)
                 self.parts.run()
-        self._over = True
+        self._is_over = True
 
     def _live_as_agent(self, runtime: scheduler.Machine, machine: SimulatedMachine) -> None:
         own = self._world
@@ -298,7 +298,7 @@ class Program:
         happened: list[str] = []
 
         def ring() -> None:
-            if own.scheduler.rng.random() < _FAIR:  # else it is noticed at the next probe
+            if own.scheduler.rng.random() < _FAIR_CHANCE:  # else it is noticed at the next probe
                 happened.append("an event")
                 wake.set()
 
@@ -352,8 +352,8 @@ class Program:
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End it and leave it so; SIGTERM lets a controller give back its Lease."""
-        self._wanted = False
-        if number is signal.SIGTERM and self.parts is not None and self.process.alive:
+        self._is_wanted = False
+        if number is signal.SIGTERM and self.parts is not None and self.process.is_alive:
             end = self.parts.controller.end
             self._world.scheduler.thread(self.process, "signals", end)
             self._world.sleep(20.0)
@@ -366,7 +366,7 @@ class Program:
     def signal(self, number: signal.Signals) -> None:
         if number is signal.SIGSTOP:
             self._world.network.deliver(self.process)
-            self.process.stopped = True
+            self.process.is_stopped = True
         else:
             self._world.scheduler.resume(self.process)
 
@@ -376,10 +376,10 @@ class Program:
         self.process.off = float(off)
 
     def died(self) -> str:
-        return f"{self.name} ended by itself" if self._wanted and self._over else ""
+        return f"{self.name} ended by itself" if self._is_wanted and self._is_over else ""
 
     def restart_killed(self) -> None:
-        if self._wanted and not self.process.alive:
+        if self._is_wanted and not self.process.is_alive:
             self.start()
 
     def trouble(self) -> str:
@@ -389,7 +389,7 @@ class Program:
         return f"{self.name}: {wrong}" if wrong else ""
 
     def leads(self) -> bool:
-        return bool(self.parts and self.process.alive and self.parts.elector.can_write())
+        return bool(self.parts and self.process.is_alive and self.parts.elector.can_write())
 
     def size(self) -> None: ...
 
@@ -402,25 +402,25 @@ class Worker:
         self._machine = machine
 
     def probe(self) -> RawNode:
-        if not self._silent():
+        if not self._is_silent():
             seconds = self._scheduler.rng.uniform(0.01, 0.5)
             self._scheduler.wait(seconds)
-        if self._silent():
+        if self._is_silent():
             self._scheduler.wait(10.0)
             raise ProbeError("hang", "no answer within 10 s")
         machine = self._machine
         return probed(machine.node, machine.profile, machine.faults)
 
-    def _silent(self) -> bool:
+    def _is_silent(self) -> bool:
         return self._machine.faults.startswith("calls:")
 
 
 _MODES: Final = {
-    Mode.STALL: Weather(stalled=True),
-    Mode.SILENT: Weather(silent=True),
+    Mode.STALL: Weather(is_stalled=True),
+    Mode.SILENT: Weather(is_silent=True),
     Mode.SLOW: Weather(slow=4.0),
     Mode.CUT: Weather(lost=1.0, torn=1.0),
-    Mode.REFUSE: Weather(refused=True),
+    Mode.REFUSE: Weather(is_refused=True),
     Mode.THROTTLE: Weather(status=429),
 }
 
@@ -433,11 +433,11 @@ class Servers:
         self._network = owner.network
 
     def kill(self, _name: str) -> None:
-        self._network.down = True
+        self._network.is_down = True
         self._network.cut()
 
     def start(self) -> None:
-        self._network.down = False
+        self._network.is_down = False
 
     def launch(self) -> None: ...
 
@@ -479,7 +479,7 @@ class World(world.World):
         self.findings = Findings()
         self.leaks = Leaks()
         self.memory = {}
-        self.settled = False
+        self.is_settled = False
         """Whether it is known what is desired."""
         self.states: set[int] = set()
         """Hashes of the states that the cluster was in."""
@@ -528,25 +528,25 @@ class World(world.World):
     def sleep(self, seconds: float) -> None:
         self.scheduler.run(seconds)
 
-    def _seen(self, storage: str, item: Stored, gone: bool) -> None:
+    def _seen(self, storage: str, item: Stored, is_gone: bool) -> None:
         """Judge a change, and take down the state that it makes."""
         self._changes += storage not in _FREQUENT
         # What of a Lease matters is cheaper to find: most changes are of Leases.
         document = {} if storage == LEASES else item.decode()
-        self.levels.seen(storage, document, gone=gone)
+        self.levels.seen(storage, document, is_gone=is_gone)
         rules = self._rules.get(storage)
-        if rules and gone:
+        if rules and is_gone:
             rules.gone(document)
         elif rules:
             rules.seen(document)
         if storage in _ESSENTIAL:
             essence: Any = None
-            if not gone and document:
+            if not is_gone and document:
                 essence = _essence(document)
-            elif not gone:
+            elif not is_gone:
                 essence = _HOLDER.findall(item.body)
             self._take_down(storage, item, essence)
-        self.scheduler.note(f"{storage} {item.key} {item.revision} {gone}")
+        self.scheduler.note(f"{storage} {item.key} {item.revision} {is_gone}")
 
     def _take_down(self, storage: str, item: Stored, essence: Any) -> None:
         """The state of all essential objects, and of who leads, after one has changed."""
@@ -575,7 +575,7 @@ class World(world.World):
 
     def _wrote(self, process: Process, request: HttpRequest, response: Response) -> None:
         name = process.name
-        is_stored = response.code < _REFUSED and not request.is_dry_run
+        is_stored = response.code < _FIRST_REFUSED_CODE and not request.is_dry_run
         if is_stored:
             is_controller = name.startswith("controller")
             births = 0
@@ -584,7 +584,7 @@ class World(world.World):
             write = _write(name, request, self.now(), births)
             if is_controller:
                 self.turns.judge([write], [])
-            if self.settled:
+            if self.is_settled:
                 self.published_writes.judge([write])
 
         chance = self.doomed.get(name)
@@ -595,7 +595,7 @@ class World(world.World):
         """Kill a program at one of its next waits, wherever in its code that is."""
         actor = self.actors[name]
         process = actor.program.process
-        process.waits_left = self.scheduler.rng.randint(1, _WAITS)
+        process.waits_left = self.scheduler.rng.randint(1, _MOST_WAITS)
         process.ended = lambda: self._crash(process)
 
     def _crash(self, process: Process) -> None:
@@ -632,8 +632,8 @@ class World(world.World):
 
     def _neighbours(self) -> None:
         before, self._changes = self._changes, 0
-        self.stand_ins.turn(idle=not before)
-        self.scheduler.call(_NEIGHBOURS, self._neighbours)
+        self.stand_ins.turn(is_idle=not before)
+        self.scheduler.call(_NEIGHBOURS_SECONDS, self._neighbours)
 
     def _install(self) -> None:
         for crd in (manifests.cluster_topology_crd(), *cluster.crds().values()):
@@ -645,11 +645,11 @@ class World(world.World):
             lambda: not self._node_differences(), "agents label their nodes", self._node_differences
         )
         if not _WANTED:
-            _WANTED.extend(undisturbed(self.api, late=late) for late in (False, True))
+            _WANTED.extend(undisturbed(self.api, is_late=late) for late in (False, True))
         self.desired, self._desired_later = _WANTED
         self._judge_by(self.desired)
         self._until(lambda: not self.unsettled(), "the controller publishes", self.unsettled)
-        self.settled = True
+        self.is_settled = True
 
     def rotate(self, actor: Any) -> None:
         self.network.weather[actor.name] = Weather(status=401)
@@ -698,7 +698,7 @@ _ESSENTIAL: Final = frozenset(
 )
 
 
-def undisturbed(api: AdminApi, *, late: bool) -> dict[str, Any]:
+def undisturbed(api: AdminApi, *, is_late: bool) -> dict[str, Any]:
     """`desired` of chaos, on a server and with a clock of their own."""
     clock = Scheduler(random.Random(0))
     server_runtime = scheduler.ServerRuntime(clock, seed=1)
@@ -727,7 +727,7 @@ def undisturbed(api: AdminApi, *, late: bool) -> dict[str, Any]:
         clock.thread(process, "main", work)
         clock.run(600.0)
 
-    return made(api, Admin(copied), once, late_grove=late)
+    return desired_on(api, Admin(copied), once, has_late_grove=is_late)
 
 
 def _storage(path: str) -> str:
@@ -755,14 +755,14 @@ _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 def _write(name: str, request: HttpRequest, now: datetime, births: int) -> Write:
     """A line of the audit log. A controller that was started anew is another one."""
-    root, *rest = request.path.strip("/").split("/")
+    root, *segments = request.path.strip("/").split("/")
     group = ""
     if root != "api":
-        group, *rest = rest
-    _version, *rest = rest
-    if rest[0] == "namespaces" and len(rest) > 2:  # noqa: PLR2004 - something within one
-        rest = rest[2:]
-    plural, what, part = (*rest, "", "")[:3]
+        group, *segments = segments
+    _version, *segments = segments
+    if segments[0] == "namespaces" and len(segments) > 2:  # noqa: PLR2004 - something within one
+        segments = segments[2:]
+    plural, what, part = (*segments, "", "")[:3]
 
     body = msgspec.json.decode(request.body or b"{}")
     if not what:

@@ -274,7 +274,7 @@ def _objects(
     meter = Meter(names)
     with ProgressLine(sys.stderr) as progress:
         objects = documents(
-            names, problems.append, on_read=meter.read, limit=limit, of_any_kind=True
+            names, problems.append, on_read=meter.read, limit=limit, can_lack_kind=True
         )
         for count, document in enumerate(objects, 1):
             progress(document.place.file, count, meter.share)

@@ -15,7 +15,7 @@ from toposcope.cli.streams import EXIT_NO_READER, forget
 from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.hierarchy.coverage import some_names
 from toposcope.snapshot.cutter import LIMIT
-from toposcope.snapshot.decode import degraded, every, paused_gc
+from toposcope.snapshot.decode import keep_degraded, keep_every, paused_gc
 from toposcope.snapshot.model import Collector, Snapshot
 from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.scope import Scope
@@ -261,9 +261,9 @@ def load_snapshot(
 def _matrices_to_keep(node: str | None, *, has_every_matrix: bool) -> "KeepMatrix":
     """Which nodes keep their link matrix: the named one, all, or those that are degraded."""
     if has_every_matrix:
-        return every
+        return keep_every
     if node is None:
-        return degraded
+        return keep_degraded
     return lambda name, _: name == node
 
 
@@ -293,7 +293,7 @@ def _of_cluster(
     with ProgressLine(sys.stderr) as progress, api_client(arguments) as client:
         watched = getattr(arguments, "watched", None)
         if watched:
-            snapshot: Snapshot = watched(client, has_published=wanted.published)
+            snapshot: Snapshot = watched(client, has_published=wanted.has_published)
         else:
             snapshot = load_live(client, client.server, datetime.now(UTC), wanted, progress)
         if catalogue is None:

@@ -36,15 +36,15 @@ class Leader:
 class _Lease:
     holder: str
     renewed: datetime
-    seconds: int
+    duration_seconds: int
     """How long it lasts."""
 
     @property
-    def interval(self) -> float:
+    def interval_seconds(self) -> float:
         """Seconds between two renewals."""
-        return self.seconds / _RENEWALS_PER_LEASE
+        return self.duration_seconds / _RENEWALS_PER_LEASE
 
-    def age(self, now: datetime) -> float:
+    def age_seconds(self, now: datetime) -> float:
         """Seconds since its last renewal, by this machine's clock."""
         since = now - self.renewed
         return since.total_seconds()
@@ -63,17 +63,19 @@ def leader_of(
     if isinstance(lease, Leader):
         return lease
 
-    age = lease.age(now())
-    is_old = age > 2 * lease.seconds
-    is_late = not -lease.interval <= age <= _MAX_LATE_RENEWALS * lease.interval
+    age_seconds = lease.age_seconds(now())
+    is_old = age_seconds > 2 * lease.duration_seconds
+    is_late = (
+        not -lease.interval_seconds <= age_seconds <= _MAX_LATE_RENEWALS * lease.interval_seconds
+    )
     if is_late and not is_old:
         renewed = _next_renewal(lease, read, wait)
         if renewed is None:
-            return _lost(lease, lease.age(now()))
-        lease, age = renewed, renewed.age(now())
+            return _lost(lease, lease.age_seconds(now()))
+        lease, age_seconds = renewed, renewed.age_seconds(now())
     if is_old:
-        return _lost(lease, age)
-    return Leader(f"{lease.holder} holds the Lease, renewed {_seconds(age)} ago")
+        return _lost(lease, age_seconds)
+    return Leader(f"{lease.holder} holds the Lease, renewed {_duration(age_seconds)} ago")
 
 
 def _held(document: Mapping[str, Any] | None) -> _Lease | Leader:
@@ -107,9 +109,9 @@ def _moment(text: str) -> datetime | None:
 
 def _next_renewal(lease: _Lease, read: ReadLease, wait: Callable[[float], object]) -> _Lease | None:
     """The Lease as renewed in the next seconds; None if it is not."""
-    step = lease.interval / 2
+    pause_seconds = lease.interval_seconds / 2
     for _ in range(int(_OBSERVED_RENEWALS * 2)):
-        wait(step)
+        wait(pause_seconds)
         again = _held(read())
         if isinstance(again, Leader):
             return None
@@ -118,15 +120,15 @@ def _next_renewal(lease: _Lease, read: ReadLease, wait: Callable[[float], object
     return None
 
 
-def _lost(lease: _Lease, age: float) -> Leader:
+def _lost(lease: _Lease, age_seconds: float) -> Leader:
     words = (
-        f"{lease.holder} does not renew its Lease: the last time was {_seconds(age)} ago, "
+        f"{lease.holder} does not renew its Lease: the last time was {_duration(age_seconds)} ago, "
         f"at {lease.renewed:%Y-%m-%dT%H:%M:%SZ}"
     )
     return Leader(words, is_lost=True)
 
 
-def _seconds(age: float) -> str:
+def _duration(age_seconds: float) -> str:
     """A duration in words; a clock that is behind shows none."""
-    seconds = max(0, round(age))
+    seconds = max(0, round(age_seconds))
     return f"{seconds:,} {plural(seconds, 'second')}"

@@ -49,7 +49,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     if output in ("json", "yaml"):
         show_document(screen, output, document(scope, levels, problems))
     elif output == "name":
-        screen.show(level.domain for level in levels if level.in_topology)
+        screen.show(level.domain for level in levels if level.is_in_topology)
     else:
         remarks = [*problems, *_remarks(scope)]
         is_wide = output == "wide"
@@ -100,7 +100,7 @@ def _level(level: LevelView) -> dict[str, Any]:
     return {
         "domain": level.domain,
         "key": level.key or None,
-        "inTopology": level.in_topology,
+        "inTopology": level.is_in_topology,
         "nodes": level.nodes,
         "missing": level.missing,
         "missingNodes": list(level.missing_nodes),
@@ -108,7 +108,7 @@ def _level(level: LevelView) -> dict[str, Any]:
         "domains": level.domains,
         "sizes": sizes,
         "required": {
-            "bySpec": level.by_spec,
+            "bySpec": level.is_required_by_spec,
             "workloads": level.workloads,
             "preferring": level.preferring,
         },
@@ -167,7 +167,7 @@ def _missing(level: LevelView, *, is_wide: bool) -> str:
 
 
 def _required(level: LevelView) -> str:
-    requirers = ["spec"] if level.by_spec else []
+    requirers = ["spec"] if level.is_required_by_spec else []
     if level.workloads:
         requirers.append(counted(level.workloads, "workload"))
     if level.preferring:

@@ -149,7 +149,7 @@ def _show(screen: Screen, output: str, shown: _Shown) -> None:
 
 
 def _is_healthy(scope: Scope, node: NodeView) -> bool:
-    if node.without_agent or filters.lacking(scope, node):
+    if node.is_without_agent or filters.lacking(scope, node):
         return False
     return filters.FAULTS.isdisjoint(filters.marks(node))
 
@@ -175,8 +175,8 @@ def document(shown: _Shown, node: NodeView) -> dict[str, Any]:
     snapshot, scope = shown.snapshot, shown.scope
     entry: dict[str, Any] = {
         "name": node.name,
-        "ready": node.ready,
-        "schedulable": node.schedulable,
+        "ready": node.is_ready,
+        "schedulable": node.is_schedulable,
         "states": list(filters.states(scope, node)),
         "gpus": node.gpus,
         "freeGpus": snapshot.free_gpus(node),
@@ -328,7 +328,7 @@ class _Table:
 
     def _state(self, node: NodeView) -> str:
         states: list[str] = list(filters.marks(node))
-        if not filters.awaited(self.shown.scope, node):
+        if not filters.is_awaited(self.shown.scope, node):
             lacking = filters.lacking(self.shown.scope, node)
             states += [f"no {level}" for level in lacking]
         if not states:
@@ -353,7 +353,7 @@ def _remarks(screen: Screen, shown: _Shown, *, is_wide: bool = False) -> Iterato
 def _problems(scope: Scope, node: NodeView) -> Iterator[str]:
     yield from reasons(node.matrix)
     yield from filters.wrong_cables(scope, node)
-    if node.without_agent:
+    if node.is_without_agent:
         yield f"no label {label_keys.GPUS}; {IS_IT_RUNNING}"
     elif scope.topology and not scope.topology.selects(node):
         yield f"ClusterTopology {scope.name} does not select it"

@@ -126,7 +126,7 @@ def _slots(row: Slots) -> dict[str, Any]:
     entry: dict[str, Any] = {"gpus": row.gpus, "domain": row.level.domain}
     for view, count in row.fitting.items():
         entry[view.value] = count
-    entry["fragmented"] = round(row.fragmented, 3)
+    entry["fragmented"] = round(row.fragmented_share, 3)
     return entry
 
 
@@ -189,7 +189,7 @@ def _rows(table: Iterable[Slots]) -> Iterator[list[str]]:
         cells = [size, row.level.domain]
         for view in FreeBasis:
             cells.append(f"{row.fitting[view]:,}")
-        cells.append(f"{row.fragmented:.0%}")
+        cells.append(f"{row.fragmented_share:.0%}")
         yield cells
         size_above = row.gpus
 

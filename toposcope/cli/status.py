@@ -182,10 +182,10 @@ def _needs_attention(condition: conditions.Condition) -> bool:
     return condition.status != "True"
 
 
-def _next_step(found: conditions.Condition, topology: str) -> Command:
+def _next_step(reported: conditions.Condition, topology: str) -> Command:
     """The command that shows what a condition is about."""
-    condition = found.type
-    if found.reason == conditions.AGENTS_NOT_READY:
+    condition = reported.type
+    if reported.reason == conditions.AGENTS_NOT_READY:
         return _AGENTS
     if condition in _STATE_OF_NODES:
         return shell("toposcope nodes --state {}", _STATE_OF_NODES[condition])

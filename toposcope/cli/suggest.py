@@ -177,7 +177,7 @@ def _left_out(suggestion: Suggestion) -> Iterator[str]:
 
 def _notes(snapshot: Snapshot, suggested: Suggestions) -> Iterator[str]:
     suggestions = suggested.suggestions
-    if suggested.before_agents and suggestions:
+    if suggested.is_before_agents and suggestions:
         yield (
             f"no agent has labelled the nodes with {GPUS} yet: install the agent, "
             "which adds the levels that it finds on the nodes; then run this again"

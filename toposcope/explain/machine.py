@@ -54,14 +54,14 @@ def _agent(snapshot: Snapshot, node: NodeView) -> CheckStep:
     here = "-l app.kubernetes.io/component=agent --field-selector spec.nodeName={}"
     show = shell(f"kubectl get pods -A -o wide {here}", node.name)
     why = snapshot.unready_agents.get(node.name)
-    if why and node.without_agent:
+    if why and node.is_without_agent:
         return failed(f"no agent has labelled it: its agent is not Ready ({why})", commands=(show,))
     if why:
         return failed(
             f"its agent is not Ready ({why}): nothing checks that its labels are still true",
             commands=(show,),
         )
-    if not node.without_agent:
+    if not node.is_without_agent:
         return passed("its agent has labelled it")
     return failed(
         f"it has GPUs and no label {label_keys.GPUS}: no agent has labelled it",

@@ -32,7 +32,7 @@ class _Place:
 
 def check_kubelet(_: Snapshot, node: NodeView) -> CheckStep:
     """Whether the node is Ready."""
-    if node.ready:
+    if node.is_ready:
         return passed("it is Ready")
     return failed(
         "it is not Ready: its kubelet does not answer, or reports a fault; no pods start on it",
@@ -86,7 +86,7 @@ def check_scheduling(_: Snapshot, node: NodeView) -> CheckStep:
     """Whether new pods may be scheduled on it."""
     reasons = []
     commands = []
-    if not node.schedulable:
+    if not node.is_schedulable:
         reasons.append("it is cordoned: no new pods are scheduled on it")
         commands.append(shell("kubectl uncordon {}", node.name))
     taints = repelling(node)
@@ -125,7 +125,7 @@ def _lacked(place: _Place) -> Iterator[Level]:
     missing = frozenset(lacking(place.scope, place.node))
     for level in place.scope.levels:
         is_of_agent = level.key.startswith(PREFIX)
-        if level.domain in missing and not (is_of_agent and place.node.without_agent):
+        if level.domain in missing and not (is_of_agent and place.node.is_without_agent):
             yield level
 
 

@@ -175,7 +175,10 @@ def _of_part(part: KeptPart) -> ObservedPlacement:
 
 def _counted(observed: KeptPlacement) -> Iterator[tuple[str, int]]:
     """Each domain and its number of pods, and the pods whose domain is not known."""
-    names = Counter(domain.path[-1] for domain in observed.domains)
+    names: Counter[str] = Counter()
+    for domain in observed.domains:
+        name = domain.path[-1]
+        names[name] += 1
     for domain in observed.domains:
         name = domain.path[-1]
         if names[name] > 1:
@@ -264,24 +267,33 @@ def _unobservable(group: Group, level: Level, why: str) -> ObservedPlacement:
 
 def _exclusively(placements: Sequence[ObservedPlacement]) -> Iterator[ObservedPlacement]:
     """The placements of copies that must not share a domain, as the label's value alone says."""
-    holders: dict[str, dict[int, PodView]] = {}
-    for place, placement in enumerate(placements):
-        for domain in placement.observed.domains if placement.observed else ():
-            copies = holders.setdefault(domain.path[-1], {})
-            copies[place] = domain.pods[0]
+    holders: dict[str, list[PodView]] = {}
+    for placement in placements:
+        for value, pod in _holders(placement).items():
+            holders.setdefault(value, []).append(pod)
 
-    for place, placement in enumerate(placements):
+    for placement in placements:
         intruders = []
-        for value, copies in holders.items():
-            others = [pod for copy, pod in copies.items() if copy != place]
-            if place in copies and others:
-                intruders.append(Intruder(others[0], value))
+        for value, own in _holders(placement).items():
+            others = [pod for pod in holders[value] if pod is not own]
+            intruders += [Intruder(pod, value) for pod in others[:1]]
         observed = placement.observed
         if observed is None or not intruders:
             yield placement
             continue
         observed = observed.beside(intruders)
         yield replace(placement, is_kept=False, result=observed.result, observed=observed)
+
+
+def _holders(placement: ObservedPlacement) -> Mapping[str, PodView]:
+    """One of its pods by each value of the level's label that its nodes have."""
+    holders: dict[str, PodView] = {}
+    if placement.observed is None:
+        return holders
+    for domain in placement.observed.domains:
+        value = domain.path[-1]
+        holders.setdefault(value, domain.pods[0])
+    return holders
 
 
 def _of_copy(

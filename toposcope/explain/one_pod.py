@@ -46,9 +46,9 @@ class Seeker:
 
     def obstacle(self, node: NodeView) -> str:
         """Why a node does not take the pod; empty: it does, as far as is known."""
-        if not node.ready:
+        if not node.is_ready:
             return "it is not Ready"
-        if not node.schedulable:
+        if not node.is_schedulable:
             return "it is cordoned"
         exclusion = self.node_filter.rejection(node.name, node.labels, node.taints)
         if exclusion:

@@ -214,7 +214,7 @@ def _no_room(context: Context, stuck: Sequence[_BoundPod]) -> CheckStep:
         *way_out,
         commands=tuple(commands),
     )
-    if any(node.usable for node in inside):
+    if any(node.is_usable for node in inside):
         return step
     return explained(step, _LOST)
 

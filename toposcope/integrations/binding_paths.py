@@ -64,14 +64,16 @@ def path_text(steps: Sequence[PathStep]) -> str:
     """
     written = []
     for step in steps:
-        if len(step.level) > LONGEST_LEVEL or not _LEVEL.fullmatch(step.level):
-            raise ValueError(f"{step.level!r} is not the name of a level")
-        if len(step.value) > _LONGEST_VALUE or not _VALUE.fullmatch(step.value):
-            raise ValueError(f"{step.value!r} is not the value of a label")
-        written.append(f"{step.level}={step.value}")
+        level, value = step.level, step.value
+        if len(level) > LONGEST_LEVEL or not _LEVEL.fullmatch(level):
+            raise ValueError(f"{level!r} is not the name of a level")
+        if len(value) > _LONGEST_VALUE or not _VALUE.fullmatch(value):
+            raise ValueError(f"{value!r} is not the value of a label")
+        written.append(f"{level}={value}")
     text = ",".join(written)
-    if len(text) > LONGEST_PATH:
-        raise ValueError(f"the path has {len(text)} characters, more than {LONGEST_PATH}")
+    size = len(text)
+    if size > LONGEST_PATH:
+        raise ValueError(f"the path has {size} characters, more than {LONGEST_PATH}")
     return text
 
 
@@ -80,10 +82,13 @@ def shared_path(node: str, steps: Sequence[PathStep]) -> str:
 
     Raises ValueError as `path_text`.
     """
-    levels = path_text(steps).split(",")
+    text = path_text(steps)
+    if not any(step.value == node for step in steps):
+        return text
     shared = []
-    for step, level in zip(steps, levels, strict=False):
-        shared.append(f"{step.level}=" if step.value == node else level)
+    for step in steps:
+        value = "" if step.value == node else step.value
+        shared.append(f"{step.level}={value}")
     return ",".join(shared)
 
 
@@ -127,15 +132,15 @@ def encode(
 def _sharded(lines: Mapping[str, str], shards: int) -> dict[str, str]:
     """The shards by number, and their first nodes."""
     nodes = list(lines)
-    per_shard = max(1, math.ceil(len(nodes) / shards))
+    texts = list(lines.values())
+    per_shard = math.ceil(len(nodes) / shards) or 1
     entries = {}
     starts: list[str] = []
     for first in range(0, len(nodes), per_shard):
-        shard = nodes[first : first + per_shard]
-        texts = [lines[node] for node in shard]
-        number = len(starts)
-        starts.append(shard[0])
-        entries[str(number)] = "\n" + "".join(texts)
+        end = first + per_shard
+        number = str(len(starts))
+        starts.append(nodes[first])
+        entries[number] = "\n" + "".join(texts[first:end])
     entries[STARTS] = "\n".join(starts)
     return entries
 

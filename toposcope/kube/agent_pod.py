@@ -1,8 +1,9 @@
 """Whether the pod of an agent runs, from what the kubelet and the node controller say of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -22,6 +23,8 @@ CrashLoopBackOff and ImagePullBackOff."""
 _UNSCHEDULABLE: Final = "Unschedulable"
 _NODE_SILENT: Final = "its node does not answer"
 _NOT_READY: Final = "not Ready"
+_AGENT: Final = "agent"
+"""The name of the agent's container."""
 _MOST_REASON_CHARACTERS: Final = 60
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
@@ -54,6 +57,7 @@ class _State(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Container(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
     ready: bool = False
     state: _State = _State()
 
@@ -80,6 +84,7 @@ class AgentPod:
     node: str
     """The node where it runs, or is meant to run; empty if unknown."""
     is_ready: bool
+    """Whether the agent is, whatever another container of the pod does."""
     is_failing: bool
     """Whether the kubelet says why its container does not start."""
     reason: str
@@ -94,6 +99,7 @@ def read(raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, AgentPod]:
     metadata = pod.metadata
     ready = _condition(pod, "Ready")
     is_ready = ready is not None and ready.status == "True"
+    is_ready = is_ready or has_working_agent(pod.status.container_statuses or ())
     reason = "" if is_ready else _reason(pod)
     state = AgentPod(
         name=metadata.name,
@@ -131,6 +137,27 @@ def _reason(pod: _Pod) -> str:
     containers = pod.status.container_statuses or ()
     is_running = bool(containers) and all(container.ready for container in containers)
     return why_not_ready(_waiting_reason(pod), is_running=is_running)
+
+
+class ContainerState(Protocol):
+    """What the kubelet says of a container."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the pod."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it runs, and its readiness probe succeeds."""
+
+
+def has_working_agent(containers: Sequence[ContainerState]) -> bool:
+    """Whether a pod is not Ready because of other containers than the agent's alone.
+
+    The component node-endpoint adds one.
+    """
+    ready = {container.name: container.ready for container in containers}
+    return ready.get(_AGENT, False) and not all(ready.values())
 
 
 def why_not_ready(waiting: str, *, is_running: bool) -> str:

@@ -78,9 +78,9 @@ def _held_on(held: Held) -> dict[str | None, Counter[str]]:
 
 
 def _obstacle(view: NodeView) -> Obstacle:
-    if not view.ready:
+    if not view.is_ready:
         return "not Ready"
-    if not view.schedulable:
+    if not view.is_schedulable:
         return "cordoned"
     return ""
 

@@ -22,7 +22,7 @@ def drained(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
     nodes = []
     for node in snapshot.nodes:
         if node.name in closed:
-            node = msgspec.structs.replace(node, schedulable=False)  # noqa: PLW2901 - the same node
+            node = msgspec.structs.replace(node, is_schedulable=False)  # noqa: PLW2901 - the same node
         nodes.append(node)
 
     kept = []
@@ -71,8 +71,8 @@ def added(snapshot: Snapshot, like: NodeView, count: int, domains: Mapping[str, 
             uid=name,
             places={key: place for place, key in enumerate(keys)},
             values=tuple(labels[key] for key in keys),
-            ready=True,
-            schedulable=True,
+            is_ready=True,
+            is_schedulable=True,
             taints=tuple(taints),
         )
         nodes.append(node)

@@ -212,12 +212,18 @@ def _are_apart(paths: Iterable[Mapping[str, str]]) -> bool:
 
 def _broken_by(places: Sequence[_PodPlace], levels: Sequence[Level]) -> BrokenBy:
     """What put the pods apart."""
-    if not _are_apart({**place.now, **place.then} for place in places):
+    without_changes = []
+    for place in places:
+        path = {**place.now, **place.then}
+        without_changes.append(path)
+    if not _are_apart(without_changes):
         return BrokenBy.LABELS
+
     keys = {level.key for level in levels}
-    if all(place.then.keys() >= keys for place in places):
-        return BrokenBy.PLACEMENT
-    return BrokenBy.UNKNOWN
+    for place in places:
+        if not place.then.keys() >= keys:
+            return BrokenBy.UNKNOWN
+    return BrokenBy.PLACEMENT
 
 
 def _domains(places: Iterable[_PodPlace], levels: Sequence[Level]) -> tuple[SharedDomain, ...]:
@@ -225,12 +231,17 @@ def _domains(places: Iterable[_PodPlace], levels: Sequence[Level]) -> tuple[Shar
     by_path: dict[tuple[str, ...], list[PodView]] = {}
     for place in places:
         path = tuple(place.now.values())
-        if levels and len(path) == len(levels):
+        is_whole = len(path) == len(levels)
+        if levels and is_whole:
             by_path.setdefault(path, []).append(place.pod)
 
+    def fullest_first(path: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+        return -len(by_path[path]), path
+
     domains = []
-    for path in sorted(by_path, key=lambda path: (-len(by_path[path]), path)):
-        domains.append(SharedDomain(path, tuple(by_path[path])))
+    for path in sorted(by_path, key=fullest_first):
+        pods = tuple(by_path[path])
+        domains.append(SharedDomain(path, pods))
     return tuple(domains)
 
 

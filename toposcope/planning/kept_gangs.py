@@ -105,25 +105,33 @@ class KeptReader:
 
     def parts(self, pods: Sequence[PodView]) -> tuple[KeptPart, ...]:
         """What these pods require, and whether it is kept: each requirement once."""
-        found: dict[RequiredPart, None] = {}
+        required: dict[RequiredPart, None] = {}
         for pod in pods:
-            found.update(dict.fromkeys(self._of_objects.get(_name(pod), ())))
+            name = _name(pod)
+            of_objects = self._of_objects.get(name, ())
+            required.update(dict.fromkeys(of_objects))
         for system in requiring():
-            found.update(dict.fromkeys(system.of_pods(pods)))
-        observed = self._observed(found)
-        return tuple(_without_repeats(list(observed)))
+            of_pods = system.of_pods(pods)
+            required.update(dict.fromkeys(of_pods))
+        observed = list(self._observed(required))
+        return tuple(_without_repeats(observed))
 
     @cached_property
     def _of_objects(self) -> Mapping[_PodName, Sequence[RequiredPart]]:
         """What objects require of each pod of the cluster."""
-        pods = [pod for pod in self._snapshot.pods or () if _may_name_an_object(pod)]
         parts: dict[_PodName, list[RequiredPart]] = {}
-        if not (self._objects.documents or self._objects.forbidden):
+        objects = self._objects
+        if not objects.documents and not objects.forbidden:
             return parts
+        pods = []
+        for pod in self._snapshot.pods or ():
+            if _may_name_an_object(pod):
+                pods.append(pod)
         for system in requiring():
-            for part in system.of_objects(pods, self._objects):
-                for pod in part.pods:
-                    parts.setdefault((pod.namespace, pod.name), []).append(part)
+            for part in system.of_objects(pods, objects):
+                for member in part.pods:
+                    name = member.namespace, member.name
+                    parts.setdefault(name, []).append(part)
         return parts
 
     def _observed(self, parts: Iterable[RequiredPart]) -> Iterator[KeptPart]:
@@ -183,7 +191,9 @@ class KeptReader:
             holders: dict[str, list[PodView]] = {}
             for pod in self._snapshot.pods or ():
                 node = self._snapshot.by_name.get(pod.node)
-                value = node.label(level.key) if node and label in pod.labels else None
+                if node is None or label not in pod.labels:
+                    continue
+                value = node.label(level.key)
                 if value:
                     holders.setdefault(value, []).append(pod)
             self._holders[key] = holders
@@ -196,11 +206,15 @@ def _name(pod: PodView) -> _PodName:
 
 def _must_be_apart(own: PodView, other: PodView, apart: ApartFrom) -> bool:
     """Whether a pod with the label must not be in a domain of another group's pod."""
-    if other.labels[apart.label] == own.labels.get(apart.label):
+    own_group = own.labels.get(apart.label)
+    other_group = other.labels[apart.label]
+    if other_group == own_group:
         return False
-    if other.namespace != own.namespace and not apart.in_all_namespaces:
+    if not apart.in_all_namespaces and other.namespace != own.namespace:
         return False
-    return other.labels.get(apart.among) == own.labels.get(apart.among)
+    own_class = own.labels.get(apart.among)
+    other_class = other.labels.get(apart.among)
+    return other_class == own_class
 
 
 def _may_name_an_object(pod: PodView) -> bool:

@@ -61,7 +61,9 @@ def kept_details(observed: KeptPlacement) -> Iterator[str]:
 def _differences(observed: KeptPlacement) -> Iterator[str]:
     if len(observed.domains) > 1:
         one, another = observed.domains[:2]
-        yield f"{_example(one)}, {_example(another)}"
+        first = _example(one)
+        second = _example(another)
+        yield f"{first}, {second}"
     for intruder in observed.intruders[:1]:
         pod = intruder.pod
         yield f"pod/{pod.name} -n {pod.namespace} of another group is in {intruder.domain} too"

@@ -30,7 +30,7 @@ class Slots:
     """Free GPUs on the nodes that take pods."""
 
     @property
-    def fragmented(self) -> float:
+    def fragmented_share(self) -> float:
         """The share of the free GPUs that no gang of this size can use, from 0 to 1."""
         if not self.free:
             return 0.0

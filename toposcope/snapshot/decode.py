@@ -33,7 +33,7 @@ from toposcope.integrations.framework.pod_rules import (
 )
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.registry import PLUGINS
-from toposcope.kube.agent_pod import LABELS, why_not_ready
+from toposcope.kube.agent_pod import LABELS, has_working_agent, why_not_ready
 from toposcope.kube.pod_resources import (
     MOST_AMOUNT,
     ContainerRequests,
@@ -412,15 +412,15 @@ def _amounts(at: str, quantities: Quantities) -> dict[str, int]:
         raise ValueError(f"{at}: {error}") from None
 
 
-def degraded(_name: str, not_ok: bool) -> bool:
+def keep_degraded(_name: str, is_not_ok: bool) -> bool:
     """Keep the matrices of nodes that are not ok: these matrices hold the reasons.
 
     The matrices of all of 100,000 nodes would take 250 MB.
     """
-    return not_ok
+    return is_not_ok
 
 
-def every(_name: str, _not_ok: bool) -> bool:
+def keep_every(_name: str, _is_not_ok: bool) -> bool:
     """Keep every matrix."""
     return True
 
@@ -445,7 +445,7 @@ _Pairs = tuple[tuple[str, _T], ...]
 class Decoder:
     """Turns objects into views that share every part that repeats. Not thread-safe."""
 
-    keep_matrix: KeepMatrix = degraded
+    keep_matrix: KeepMatrix = keep_degraded
     _strings: dict[str, str] = field(default_factory=dict)
     _label_values: dict[str, str] = field(default_factory=dict)
     _matrices: dict[str, str] = field(default_factory=dict)
@@ -524,14 +524,14 @@ class Decoder:
         taints: tuple[Taint, ...] = ()
         if spec.taints:
             taints = self._shared_taints(spec.taints)
-        conditions, ready = self._node_conditions(status.conditions or ())
+        conditions, is_ready = self._node_conditions(status.conditions or ())
         return NodeView(
             name=name,
             uid=metadata.uid,
             places=places,
             values=self._values(name, values),
-            ready=ready,
-            schedulable=not spec.unschedulable,
+            is_ready=is_ready,
+            is_schedulable=not spec.unschedulable,
             taints=taints,
             allocatable=allocatable,
             conditions=conditions,
@@ -551,14 +551,14 @@ class Decoder:
     def _node_conditions(self, conditions: Iterable[_Condition]) -> tuple[Mapping[str, str], bool]:
         """The conditions of a node, and whether it is Ready."""
         share = self._strings.setdefault
-        ready = False
+        is_ready = False
         pairs = []
         for condition in conditions:
             shared_type = share(condition.type, condition.type)
             pairs.append((shared_type, condition.status))
             if condition.type == "Ready" and condition.status == "True":
-                ready = True
-        return _shared(self._conditions, tuple(pairs)), ready
+                is_ready = True
+        return _shared(self._conditions, tuple(pairs)), is_ready
 
     def _matrix(
         self, name: str, state: str | None, annotations: Mapping[str, str] | None
@@ -621,6 +621,8 @@ class Decoder:
         if _is_true("Ready", status.conditions):
             return
         containers = status.container_statuses or ()
+        if has_working_agent(containers):
+            return
         waiting = ""
         for container in containers:
             if container.state and container.state.waiting:
@@ -664,16 +666,16 @@ class Decoder:
 
     def _host_ports(self, spec: _PodSpec) -> tuple[HostPort, ...]:
         on_host = bool(spec.host_network)
-        taken: list[HostPort] = []
+        host_ports: list[HostPort] = []
         for container in spec.containers or ():
             if container.ports:
-                taken += _ports_of(container.ports, on_host=on_host)
+                host_ports += _ports_of(container.ports, on_host=on_host)
         for container in spec.init_containers or ():
             if container.ports and container.restart_policy == "Always":
-                taken += _ports_of(container.ports, on_host=on_host)
-        if not taken:
+                host_ports += _ports_of(container.ports, on_host=on_host)
+        if not host_ports:
             return ()
-        ports = tuple(taken)
+        ports = tuple(host_ports)
         return self._ports.setdefault(ports, ports)
 
     def _requested(self, spec: _PodSpec, status: _PodStatus, meta: _PodMeta) -> Requests:

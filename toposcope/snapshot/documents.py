@@ -217,7 +217,7 @@ class ReadOptions:
     """
     limit: int = LIMIT
     """The most bytes that one document may have."""
-    of_any_kind: bool = False
+    can_lack_kind: bool = False
     """Whether objects without a kind are yielded too."""
 
 
@@ -229,7 +229,7 @@ def documents(
     on_read: Callable[[int], None] | None = None,
     take_list: TakeList | None = None,
     limit: int = LIMIT,
-    of_any_kind: bool = False,
+    can_lack_kind: bool = False,
 ) -> Iterator[Document]:
     """Every Kubernetes object in files, directories (recursively) and standard input, in order.
 
@@ -240,10 +240,10 @@ def documents(
         on_read=on_read,
         take_list=take_list,
         limit=limit,
-        of_any_kind=of_any_kind,
+        can_lack_kind=can_lack_kind,
     )
-    for given in names:
-        source = given if isinstance(given, Source) else Source(given)
+    for name in names:
+        source = name if isinstance(name, Source) else Source(name)
         if source.name == STDIN:
             reader = _Reader("standard input", report, reading)
             yield from reader.read(stdin or sys.stdin.buffer)
@@ -306,7 +306,7 @@ class _Reader:
         cutter = Cutter(content, count_lines=counts_lines, limit=self._reading.limit)
         try:
             for document in self._stream(cutter):
-                if document.kind or self._reading.of_any_kind:
+                if document.kind or self._reading.can_lack_kind:
                     yield document
                 else:
                     self._report(kindless(document))
@@ -450,9 +450,9 @@ class _Reader:
         one_by_one_until = 0
         while True:
             if self._reading.take_list and cutter.offset >= one_by_one_until:
-                taken, looked_at = self._take_items(place, cutter, marks)
-                if taken:
-                    item += taken
+                taken_count, looked_at = self._take_items(place, cutter, marks)
+                if taken_count:
+                    item += taken_count
                     continue
                 one_by_one_until = cutter.offset + looked_at
 
@@ -482,11 +482,11 @@ class _Reader:
 
         looked_at = len(items)
         whole_list = b"".join((b"[", items, marks.closing, b"]"))
-        taken = self._reading.take_list(place, whole_list)
-        if taken:
-            self._count(taken)
+        taken_count = self._reading.take_list(place, whole_list)
+        if taken_count:
+            self._count(taken_count)
             cutter.skip(looked_at + len(marks.closing) + len(marks.separator))
-        return taken, looked_at
+        return taken_count, looked_at
 
     def _json_object(
         self,
@@ -573,7 +573,7 @@ class _Reader:
     def _yaml_document(self, place: Place, text: bytes) -> Iterator[Document]:
         if self._too_large(place, "a YAML document", text, _LIMIT_PART_OF_YAML):
             return
-        if self._reading.of_any_kind:
+        if self._reading.can_lack_kind:
             try:
                 filled_in = expanded(text)
             except UnreadableDocumentError as error:

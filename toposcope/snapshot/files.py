@@ -176,8 +176,8 @@ class _Builder:
             self._add_published(resource)
         elif kind in OBJECT_KEYS:
             keep = keepers()[kind]
-            whole = document.read(dict) | _type_of(document)
-            self._objects[_identity(whole)] = keep(whole)
+            typed_object = document.read(dict) | _type_of(document)
+            self._objects[_identity(typed_object)] = keep(typed_object)
 
     def _add_configurations(self, document: Document) -> None:
         """Add the configurations of operators in a ConfigMap that decide about places."""
@@ -298,7 +298,7 @@ def load_files(
     stdin: IO[bytes] | None = None,
     *,
     progress: Progress = silent,
-    keep_matrix: decode.KeepMatrix = decode.degraded,
+    keep_matrix: decode.KeepMatrix = decode.keep_degraded,
     others: Collector | None = None,
     limit: int = LIMIT,
 ) -> Snapshot:
@@ -314,7 +314,7 @@ def load_files(
         packed: list[Source] = []
         plain: list[Source] = []
         for source in sources(names, keep):
-            if source.packed:
+            if source.is_packed:
                 packed.append(source)
             else:
                 plain.append(source)

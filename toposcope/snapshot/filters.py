@@ -160,15 +160,15 @@ def marks(node: NodeView) -> tuple[Mark, ...]:
 
     state = node.state
     node_marks = []
-    if not node.ready:
+    if not node.is_ready:
         node_marks.append(Mark.NOT_READY)
     if state is State.DEGRADED:
         node_marks.append(Mark.DEGRADED)
     elif state is State.UNKNOWN:
         node_marks.append(Mark.UNKNOWN)
-    if (state is None and node.has_gpus) or node.without_agent:
+    if (state is None and node.has_gpus) or node.is_without_agent:
         node_marks.append(Mark.NO_AGENT)
-    if not node.schedulable:
+    if not node.is_schedulable:
         node_marks.append(Mark.CORDONED)
     if repelling(node):
         node_marks.append(Mark.TAINTED)
@@ -178,7 +178,7 @@ def marks(node: NodeView) -> tuple[Mark, ...]:
 def _is_plain(node: NodeView) -> bool:
     """Whether a quick look shows that it has no mark, as most nodes."""
     has_agent = GPUS in node.places and node.state is State.OK
-    return has_agent and node.usable and not node.taints
+    return has_agent and node.is_usable and not node.taints
 
 
 class StateFilter(StrEnum):
@@ -250,8 +250,8 @@ def _unknown_domain(domain: str, value: str, values: Collection[str]) -> str:
     if near:
         return f"{sentence}; did you mean {enumerated([repr(name) for name in near], 'or')}?"
     names = sorted(values, key=by_numbers)
-    known = plural(len(names), f"the only {domain} is", f"the {len(names):,} {domain}s are")
-    return f"{sentence}; {known} {first_few(names)}"
+    domain_names = plural(len(names), f"the only {domain} is", f"the {len(names):,} {domain}s are")
+    return f"{sentence}; {domain_names} {first_few(names)}"
 
 
 def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
@@ -259,9 +259,9 @@ def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
     node_states: list[str] = list(marks(node))
     if not node_states and node.state is State.OK:
         node_states.append(StateFilter.OK)
-    if node.ready:
+    if node.is_ready:
         node_states.append(StateFilter.READY)
-    if not awaited(scope, node) and lacking(scope, node):
+    if not is_awaited(scope, node) and lacking(scope, node):
         node_states.append(StateFilter.LEFT_OUT)
     if wrong_cables(scope, node):
         node_states.append(StateFilter.MISCABLED)
@@ -279,9 +279,9 @@ def wrong_cables(scope: Scope, node: NodeView) -> list[str]:
     return sentences
 
 
-def awaited(scope: Scope, node: NodeView) -> bool:
+def is_awaited(scope: Scope, node: NodeView) -> bool:
     """Whether a node waits for an agent, and is not in the topology until then."""
-    if not node.without_agent or scope.topology is None:
+    if not node.is_without_agent or scope.topology is None:
         return False
     return not scope.topology.selects(node)
 

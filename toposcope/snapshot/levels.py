@@ -43,7 +43,7 @@ class LevelView:
     domain: str
     key: str
     """Empty: the level is required and missing."""
-    in_topology: bool
+    is_in_topology: bool
     """False: it was not inferred, because only some nodes carry it."""
     domains: int
     sizes: Sizes | None
@@ -60,7 +60,7 @@ class LevelView:
     """The number of nodes that must carry a label to make it a level."""
     usable: int
     """The number of nodes that carry it and can take pods."""
-    by_spec: bool
+    is_required_by_spec: bool
     """Whether `spec.required` names it."""
     workloads: int
     """The number of workloads that require it, by the controller's last count."""
@@ -70,20 +70,20 @@ class LevelView:
     """Other keys of the same level, which nodes carry that lack this one."""
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         """Whether the spec or a workload requires it."""
-        return self.by_spec or self.workloads > 0
+        return self.is_required_by_spec or self.workloads > 0
 
     @property
     def problem(self) -> str:
         """A few words about what is wrong with it; empty: nothing."""
-        if self.required and not self.nodes:
+        if self.is_required and not self.nodes:
             return "required, but on no node"
-        if self.required and not self.usable:
+        if self.is_required and not self.usable:
             return "required, but on no schedulable node"
         if not self.nodes:
             return "on no node"
-        if not self.in_topology:
+        if not self.is_in_topology:
             return f"not a level of the topology, because {self._too_few}"
         if not self.missing:
             return ""
@@ -154,14 +154,14 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     for place, coverage in enumerate(cover(scope.levels, table)):
         path = scope.levels[: place + 1]
         sizes = _sizes(path, table) if sized else None
-        views.append(_view(coverage, requests, needed=needed, sizes=sizes, in_topology=True))
+        views.append(_view(coverage, requests, needed=needed, sizes=sizes, is_in_topology=True))
 
     for level in partial:
         (coverage,) = cover([level], table)
         sizes = _sizes([level], table) if sized else None
-        view = _view(coverage, requests, needed=needed, sizes=sizes, in_topology=False)
-        others = carried_by_others(level, table, scope.catalogue)
-        elsewhere = tuple(other.key for other in others)
+        view = _view(coverage, requests, needed=needed, sizes=sizes, is_in_topology=False)
+        other_levels = carried_by_others(level, table, scope.catalogue)
+        elsewhere = tuple(other.key for other in other_levels)
         views.append(replace(view, elsewhere=elsewhere))
 
     for name in _unmet(requests, views):
@@ -195,14 +195,14 @@ def _view(
     *,
     needed: int,
     sizes: Sizes | None,
-    in_topology: bool,
+    is_in_topology: bool,
 ) -> LevelView:
     """A level that some nodes carry, or that the topology has."""
     level = coverage.level
     return LevelView(
         domain=level.domain,
         key=level.key,
-        in_topology=in_topology,
+        is_in_topology=is_in_topology,
         domains=coverage.domains,
         sizes=sizes,
         nodes=coverage.nodes,
@@ -211,7 +211,7 @@ def _view(
         placeholders=coverage.placeholders,
         needed=needed,
         usable=coverage.usable,
-        by_spec=level.domain in requests.spec or level.key in requests.spec,
+        is_required_by_spec=level.domain in requests.spec or level.key in requests.spec,
         workloads=requests.workloads.get(level.domain, 0),
         preferring=requests.preferring.get(level.domain, 0),
     )
@@ -222,7 +222,7 @@ def _missing_view(name: str, requests: _Requests, *, needed: int, nodes: int) ->
     return LevelView(
         domain=name,
         key="",
-        in_topology=False,
+        is_in_topology=False,
         domains=0,
         sizes=None,
         nodes=0,
@@ -231,7 +231,7 @@ def _missing_view(name: str, requests: _Requests, *, needed: int, nodes: int) ->
         placeholders="",
         needed=needed,
         usable=0,
-        by_spec=name in requests.spec,
+        is_required_by_spec=name in requests.spec,
         workloads=requests.workloads.get(name, 0),
         preferring=requests.preferring.get(name, 0),
     )

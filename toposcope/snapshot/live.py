@@ -74,14 +74,14 @@ _PAGES: Final = msgspec.json.Decoder(_Page)
 class WantedParts:
     """The parts of a cluster to read besides nodes and ClusterTopologies."""
 
-    pods: bool = True
-    published: bool = False
+    has_pods: bool = True
+    has_published: bool = False
     node: str | None = None
     """The only node to read, with its pods and devices."""
-    keep_matrix: decode.KeepMatrix = field(default=decode.degraded)
+    keep_matrix: decode.KeepMatrix = field(default=decode.keep_degraded)
     on_topologies: Callable[[tuple[Topology, ...]], None] | None = None
     """Called with the ClusterTopologies before the nodes are read: they are few, nodes many."""
-    neighbours: bool = False
+    has_neighbours: bool = False
     """Whether to read all other nodes too, which say what levels there are."""
 
 
@@ -104,7 +104,7 @@ def load_published(client: ApiClient, source: str) -> Snapshot:
 
     Raises KubeError.
     """
-    reader = _Reader(client, silent, decode.degraded)
+    reader = _Reader(client, silent, decode.keep_degraded)
     published = reader.published()
     objects = (*reader.objects(), *reader.configurations())
     return Snapshot(
@@ -122,7 +122,7 @@ def load_published(client: ApiClient, source: str) -> Snapshot:
 
 def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
     """Only the ClusterTopologies: one small request. Raises KubeError."""
-    reader = _Reader(client, silent, decode.degraded)
+    reader = _Reader(client, silent, decode.keep_degraded)
     topologies = reader.topologies()
     return Snapshot(
         source=source,
@@ -150,20 +150,20 @@ class _Reader:
             if wanted.on_topologies:
                 wanted.on_topologies(topologies)
 
-            only = None if wanted.neighbours else wanted.node
+            only = None if wanted.has_neighbours else wanted.node
             nodes = self._nodes(only, topologies)
             devices: tuple[Mapping[str, Any], ...] = ()
             pods = None
-            if wanted.pods:
+            if wanted.has_pods:
                 inspected = nodes
                 if wanted.node:
                     inspected = [node for node in nodes if node.name == wanted.node]
-                devices = self.devices(inspected, wanted.node, claims=wanted.published)
+                devices = self.devices(inspected, wanted.node, claims=wanted.has_published)
                 pods = self._pods(wanted.node)
 
             published: tuple[PublishedTopology, ...] = ()
             objects: tuple[Mapping[str, Any], ...] = ()
-            if wanted.published:
+            if wanted.has_published:
                 published = self.published()
                 objects = (*self.objects(), *self.configurations())
 
@@ -408,11 +408,11 @@ class _Reader:
         return items
 
 
-def _share(count: int, left: int | None) -> float | None:
+def _share(count: int, remaining: int | None) -> float | None:
     """The share of a list that has been read; None: not known."""
-    if left is None:
+    if remaining is None:
         return None
-    return count / max(1, count + left)
+    return count / max(1, count + remaining)
 
 
 def _published(kind: str, version: str, raw: msgspec.Raw) -> PublishedTopology:

@@ -46,8 +46,8 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     uid: str
     places: Mapping[str, int]
     values: tuple[str, ...]
-    ready: bool
-    schedulable: bool
+    is_ready: bool
+    is_schedulable: bool
     """False: cordoned."""
     taints: tuple[Taint, ...]
     allocatable: Requests
@@ -72,9 +72,9 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
         return dict(zip(self.places, self.values, strict=True))
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether it takes new pods: Ready and not cordoned. Taints depend on the pod."""
-        return self.ready and self.schedulable
+        return self.is_ready and self.is_schedulable
 
     @property
     def gpus(self) -> int:
@@ -97,7 +97,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
         return self.label(GPU_PRESENT) == "true"
 
     @property
-    def without_agent(self) -> bool:
+    def is_without_agent(self) -> bool:
         """Whether it has GPUs, and no agent has counted them.
 
         The default selector leaves such a node out.
@@ -324,14 +324,14 @@ class Snapshot:
         """
         if self.pods is None:
             return None
-        taken = self.requested.get(node.name)
-        if not taken:
+        requested = self.requested.get(node.name)
+        if not requested:
             return node.allocatable
 
         free = {}
         for name, count in node.allocatable.items():
-            rest = count - taken.get(name, 0)
-            free[name] = max(0, rest)
+            unrequested = count - requested.get(name, 0)
+            free[name] = max(0, unrequested)
         return free
 
     def free_gpus(self, node: NodeView) -> int | None:
@@ -342,12 +342,12 @@ class Snapshot:
         """
         if self.pods is None:
             return None
-        return self.idle_gpus(node) if node.usable else 0
+        return self.idle_gpus(node) if node.is_usable else 0
 
     def idle_gpus(self, node: NodeView) -> int:
         """Whole GPUs of a node that no pod holds, whether or not it takes pods; see `free_gpus`."""
         # Not by `free`, because the page asks for the GPUs of every node.
-        taken = self.requested.get(node.name, NOTHING)
+        requested = self.requested.get(node.name, NOTHING)
         shared: Collection[str] = ()
         if self.shares:
             shared = {share.resource for share in self.shares.get(node.name, ())}
@@ -356,8 +356,8 @@ class Snapshot:
         for name, count in node.allocatable.items():
             if count and is_gpu(name) and name not in shared:
                 offered += count
-                rest = count - taken.get(name, 0)
-                free += max(0, rest)
+                unrequested = count - requested.get(name, 0)
+                free += max(0, unrequested)
 
         lost = max(0, offered - node.gpus)
         return max(0, free - lost)
@@ -376,12 +376,12 @@ class Snapshot:
         """How many of a node's shares a pod can get: 0 if it takes no pods; None: not known."""
         if self.pods is None:
             return None
-        if not node.usable:
+        if not node.is_usable:
             return 0
 
         requested = self.requested.get(node.name, NOTHING)
-        taken = requested.get(shares.resource, 0)
-        return max(0, shares.total - taken)
+        requested_shares = requested.get(shares.resource, 0)
+        return max(0, shares.total - requested_shares)
 
     @cached_property
     def in_whole_gpus(self) -> "Snapshot":
@@ -390,14 +390,14 @@ class Snapshot:
         nodes: list[NodeView] = []
         is_changed = False
         of_each = _of_each(self.nodes, whole_gpus)
-        for node, whole in zip(self.nodes, of_each, strict=True):
-            if whole is node.allocatable:
+        for node, allocatable in zip(self.nodes, of_each, strict=True):
+            if allocatable is node.allocatable:
                 nodes.append(node)
                 continue
             is_changed = True
-            if ALLOCATABLE_GPUS not in whole:
+            if ALLOCATABLE_GPUS not in allocatable:
                 without_gpus.add(node.name)
-            nodes.append(msgspec.structs.replace(node, allocatable=whole))
+            nodes.append(msgspec.structs.replace(node, allocatable=allocatable))
 
         if not is_changed:
             return self

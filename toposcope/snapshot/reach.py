@@ -184,10 +184,10 @@ def _usual_tolerations(kinds: Iterable[_Kind]) -> list[Toleration]:
 def _median(counts: Mapping[int, int]) -> int:
     """The lower median of values, each with its number of occurrences."""
     middle = (sum(counts.values()) + 1) // 2
-    seen = 0
+    counted = 0
     for value in sorted(counts):
-        seen += counts[value]
-        if seen >= middle:
+        counted += counts[value]
+        if counted >= middle:
             return value
     return 0
 
@@ -301,7 +301,7 @@ class Reach:
         self.shape = shape
         self._snapshot = snapshot
         self._nodes = scope.nodes if scope else snapshot.nodes
-        self._known: dict[tuple[object, ...], Blocked | None] = {}
+        self._blocked_by_look: dict[tuple[object, ...], Blocked | None] = {}
         """What pods cannot get of nodes on which equally much is free."""
         self.lacking = _lacking(scope) if scope else frozenset[str]()
         """Names of the nodes that lack a level."""
@@ -330,9 +330,9 @@ class Reach:
         """The same where it is known how many of its GPUs are idle."""
         if not idle:
             return None
-        if not node.ready:
+        if not node.is_ready:
             return Blocked(idle, Blocker.NOT_READY)
-        if not node.schedulable:
+        if not node.is_schedulable:
             return Blocked(idle, Blocker.CORDONED)
         if node.name in self.lacking:
             return Blocked(idle, Blocker.LEVEL)
@@ -349,29 +349,29 @@ class Reach:
         node that does not say what it offers has plenty.
         """
         # The page asks for every node: no mapping is made where the answer is known.
-        taken = self._snapshot.requested.get(node.name, NOTHING)
+        requested = self._snapshot.requested.get(node.name, NOTHING)
         offered = node.allocatable
-        cpu = offered.get(CPU, _PLENTY) - taken.get(CPU, 0)
-        memory = offered.get(MEMORY, _PLENTY) - taken.get(MEMORY, 0)
-        pods = offered.get(PODS, MAX_PODS) - taken.get(PODS, 0)
+        cpu = offered.get(CPU, _PLENTY) - requested.get(CPU, 0)
+        memory = offered.get(MEMORY, _PLENTY) - requested.get(MEMORY, 0)
+        pods = offered.get(PODS, MAX_PODS) - requested.get(PODS, 0)
         look = idle, cpu, memory, pods
-        if look not in self._known:
+        if look not in self._blocked_by_look:
             free = {CPU: cpu, MEMORY: memory, PODS: pods}
-            self._known[look] = self._blocked_of(idle, free)
-        return self._known[look]
+            self._blocked_by_look[look] = self._blocked_of(idle, free)
+        return self._blocked_by_look[look]
 
     def _blocked_of(self, idle: int, free: Mapping[str, int]) -> Blocked | None:
         each = min(self.shape.gpus, idle)
-        wanted, rest = divmod(idle, each)
+        wanted, remainder = divmod(idle, each)
         fitting, scarcest = _times(free, self.shape.requests(each), wanted)
         reachable = fitting * each
-        if fitting == wanted and rest:
+        if fitting == wanted and remainder:
             remaining = dict(free)
             for resource, amount in _with_pod(self.shape.requests(each)):
                 if resource in remaining:
                     remaining[resource] -= amount * fitting
-            fits, scarcest = _times(remaining, self.shape.requests(rest), 1)
-            reachable += fits * rest
+            fits, scarcest = _times(remaining, self.shape.requests(remainder), 1)
+            reachable += fits * remainder
         if reachable == idle or scarcest is None:
             return None
         return Blocked(idle - reachable, scarcest)

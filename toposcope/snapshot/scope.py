@@ -92,7 +92,7 @@ class Scope:
     @property
     def is_before_agents(self) -> bool:
         """Whether no agent has labelled a node yet, and there is no ClusterTopology either."""
-        return self.topology is None and bool(self.nodes) and self.nodes[0].without_agent
+        return self.topology is None and bool(self.nodes) and self.nodes[0].is_without_agent
 
     @property
     def lacks_topology(self) -> bool:
@@ -189,8 +189,8 @@ def _inferred(snapshot: Snapshot) -> Scope:
 
     without_agent = []
     # Where there is no agent at all, these nodes are the nodes of the scope.
-    if not nodes or not nodes[0].without_agent:
-        without_agent = [node for node in snapshot.nodes if node.without_agent]
+    if not nodes or not nodes[0].is_without_agent:
+        without_agent = [node for node in snapshot.nodes if node.is_without_agent]
     return Scope(
         topology=None,
         origin=Origin.INFERRED,
@@ -252,7 +252,7 @@ def _awaited(topology: Topology, nodes: Iterable[NodeView]) -> Iterator[NodeView
             on_other_labels.append(requirement)
 
     for node in nodes:
-        if not node.without_agent or topology.selects(node):
+        if not node.is_without_agent or topology.selects(node):
             continue
         if all(requirement.holds(node) for requirement in on_other_labels):
             yield node
@@ -295,14 +295,14 @@ def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
             values = _without_fault_domain(pick.keys, values)
         if name in values:
             values = tuple([OWN_NAME if value == name else value for value in values])
-        content = keys_id, values, node.ready, node.schedulable, id(node.allocatable)
+        content = keys_id, values, node.is_ready, node.is_schedulable, id(node.allocatable)
         traits = traits_by_content.get(content)
         if traits is None:
             traits = traits_by_content[content] = Traits(
                 pick.keys,
                 values[: len(pick.keys)],
-                node.ready,
-                node.schedulable,
+                node.is_ready,
+                node.is_schedulable,
                 node.gpus,
             )
         all_facts.append(NodeFacts(name, node.uid, traits))

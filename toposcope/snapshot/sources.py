@@ -42,7 +42,7 @@ class Source:
     """A file, directory, pipe or standard input."""
 
     name: str
-    packed: bool = False
+    is_packed: bool = False
     """Whether some version of `toposcope save` wrote it."""
     stream: Prefixed | None = None
     """Set for a pipe, which cannot be opened a second time."""
@@ -74,10 +74,10 @@ def _source(name: str, keep: ExitStack) -> Source:
         if path.is_file():
             with path.open("rb") as file:
                 head = file.read(len(MAGIC))
-            return Source(name, packed=head == MAGIC)
+            return Source(name, is_packed=head == MAGIC)
 
         stream = keep.enter_context(path.open("rb"))
         head = stream.read(len(MAGIC))
     except OSError:
         return Source(name)
-    return Source(name, packed=head == MAGIC, stream=Prefixed(head, stream))
+    return Source(name, is_packed=head == MAGIC, stream=Prefixed(head, stream))

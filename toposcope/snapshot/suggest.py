@@ -92,7 +92,7 @@ class Suggestions(NamedTuple):
 
     suggestions: tuple[Suggestion, ...]
     reasons: tuple[str, ...]
-    before_agents: bool = False
+    is_before_agents: bool = False
     """Whether no agent has labelled a node yet: the suggestions select the nodes from then on."""
     outside: tuple[str, ...] = ()
     """Names of the nodes with an agent that the ClusterTopology does not select."""

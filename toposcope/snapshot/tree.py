@@ -179,10 +179,11 @@ def _facts(
         if getter is None:
             getter = getters[keys_id] = _counted_values(node)
 
-        taken = requested.get(node.name, NOTHING)
-        state = node.ready, node.schedulable, id(node.taints)
-        lacks = node.name in lacking
-        key = keys_id, getter(node.values), state, id(node.allocatable), id(taken), lacks
+        requested_there = requested.get(node.name, NOTHING)
+        state = node.is_ready, node.is_schedulable, id(node.taints)
+        is_lacking = node.name in lacking
+        amounts = id(node.allocatable), id(requested_there)
+        key = keys_id, getter(node.values), state, amounts, is_lacking
         fact = fact_by_key.get(key)
         if fact is None:
             shown_marks = tuple(mark for mark in marks(node) if mark not in hidden_marks)
@@ -198,7 +199,7 @@ def _fact(
     if snapshot.pods is None:
         return _Fact(node.gpus, None, shown_marks)
     idle = snapshot.idle_gpus(node)
-    free = idle if node.usable else 0
+    free = idle if node.is_usable else 0
     blocked = reach.blocked_of(node, idle) if reach else None
     if blocked is None:
         return _Fact(node.gpus, free, shown_marks)

@@ -6,9 +6,11 @@ that waits for a change (a long poll) costs no CPU meanwhile.
 """
 
 import asyncio
+import contextlib
 import logging
 import signal
 import socket
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -39,9 +41,13 @@ LONGEST_WAIT_SECONDS: Final = 60
 _METHODS: Final = ("GET", "HEAD")
 _BACKLOG: Final = 1024
 """Connections that the kernel holds until they are accepted, and asyncio until it knows them."""
-_SENT_BYTES: Final = 32 << 10
+_SENT_BYTES: Final = 16 << 10
 _RECEIVED_BYTES: Final = 16 << 10
 """What the kernel holds of one connection, about: it counts as the container's memory."""
+_UNSENT_MILLISECONDS: Final = 10_000
+"""How long it holds an answer that the client does not take, also after the connection's end."""
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+"""Of SO_LINGER: a connection that is closed drops what was not sent."""
 _OTHER_FILES: Final = 64
 """Open files that are no client's, and some to spare."""
 
@@ -391,8 +397,12 @@ class EndpointConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Drop the client, whatever it was sent."""
-        if self._transport:
-            self._transport.abort()
+        if self._transport is None:
+            return
+        connected = self._transport.get_extra_info("socket")
+        with contextlib.suppress(OSError):
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self._transport.abort()
 
 
 def wait_seconds(head: RequestHead) -> int:
@@ -429,6 +439,7 @@ def listening_socket(port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENT_BYTES)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNSENT_MILLISECONDS)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listening.bind(("", port))

@@ -120,7 +120,7 @@ class Broadcaster:
         if self._source == "files":
             taken_at = self.facts.taken_at
             return _rfc3339(taken_at) if taken_at else None
-        seconds = stale.seconds if stale else self.facts.age()
+        seconds = stale.seconds if stale else self.facts.age_seconds()
         age = timedelta(seconds=seconds)
         return _rfc3339(self._runtime.now() - age)
 

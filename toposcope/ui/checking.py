@@ -78,7 +78,7 @@ def _nothing_checked(documents: Iterable[Document]) -> str:
 def _objects(text: str, problems: list[Problem]) -> Iterator[tuple[Document, Mapping[str, Any]]]:
     """The objects in a text; what cannot be read goes to `problems`."""
     stream = io.BytesIO(text.encode(errors="replace"))
-    every_document = documents(("-",), problems.append, stream, of_any_kind=True)
+    every_document = documents(("-",), problems.append, stream, can_lack_kind=True)
     for number, document in enumerate(every_document):
         if number == _MOST_OBJECTS:
             message = f"only the first {_MOST_OBJECTS} objects are checked"

@@ -42,8 +42,8 @@ def detail(
     matrix = _matrix(node)
     return protocol.NodeData(
         name=node.name,
-        ready=node.ready,
-        schedulable=node.schedulable,
+        ready=node.is_ready,
+        schedulable=node.is_schedulable,
         state=cast("Literal['ok', 'degraded', 'unknown'] | None", node.state and node.state.value),
         since=_since(node, since, full.written),
         marks=list(marks(node)),

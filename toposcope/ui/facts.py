@@ -256,7 +256,7 @@ class Facts:
                 reasons[collection] = why
             return StaleFact(seconds, reasons)
 
-    def age(self) -> float:
+    def age_seconds(self) -> float:
         """Seconds since the server last sent something.
 
         While nothing fails, everything known was true at that time.

@@ -17,7 +17,7 @@ from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.reflector import Raw, Reflector, key
 from toposcope.kube.requests import NODES
 from toposcope.planning.required import RequiredLevels
-from toposcope.snapshot.decode import Decoder, every, topology_of
+from toposcope.snapshot.decode import Decoder, keep_every, topology_of
 from toposcope.snapshot.live import PODS, load_published
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.ui.facts import Facts
@@ -174,7 +174,7 @@ class LiveSource:
 
         try:
             managed = _WRITTEN.decode(raw).metadata.managed_fields
-            return FullNode(Decoder(every).node(_reader(raw)), last_write(managed))
+            return FullNode(Decoder(keep_every).node(_reader(raw)), last_write(managed))
         except (*UNREADABLE, ValueError) as error:
             raise UnreachableError(
                 f"the answer to GET {NODES}/{name} is not a Node: {error}"
@@ -235,12 +235,12 @@ class _RenewedDecoder:
 
     def __init__(self) -> None:
         self._count = 0
-        self._decoder = Decoder(every)
+        self._decoder = Decoder(keep_every)
 
     def get(self) -> Decoder:
         self._count += 1
         if not self._count % _MAX_DECODED:
-            self._decoder = Decoder(every)
+            self._decoder = Decoder(keep_every)
         return self._decoder
 
 

@@ -99,7 +99,7 @@ def _slot_row(row: Slots) -> protocol.SlotRow:
         gpus=row.gpus,
         domain=row.level.domain,
         **fitting,
-        unusable=round(row.fragmented, 3),
+        unusable=round(row.fragmented_share, 3),
     )
 
 

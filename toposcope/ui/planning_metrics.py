@@ -179,7 +179,7 @@ def _slots(plans: Mapping[str, Plan]) -> Iterator[Family]:
     for name, plan in plans.items():
         for row in plan.slots:
             key = name, row.level.domain, str(row.gpus)
-            unusable.append((key, row.fragmented))
+            unusable.append((key, row.fragmented_share))
             for view, count in row.fitting.items():
                 key_of_view = (*key, view.value)
                 fitting.append((key_of_view, count))

@@ -13,7 +13,7 @@ from toposcope.hierarchy.catalogue import BUILT_IN
 from toposcope.kube.reflector import Stop
 from toposcope.planning.required import RequiredLevels
 from toposcope.snapshot.cutter import LIMIT
-from toposcope.snapshot.decode import every
+from toposcope.snapshot.decode import keep_every
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.snapshot.problems import InputError
@@ -103,7 +103,9 @@ class SavedSource:
 
     def _load(self) -> None:
         required = RequiredLevels()
-        snapshot = load_files(self._names, keep_matrix=every, limit=self._limit, others=required)
+        snapshot = load_files(
+            self._names, keep_matrix=keep_every, limit=self._limit, others=required
+        )
         self._required = required
         self._matrices = {}
         for node in snapshot.nodes:

@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Literal
 
-import msgspec
-
 from toposcope.api.cluster_topology import Topology, read
 from toposcope.api.conditions import ADVISORY, HIERARCHY_CONSISTENT, NO_RAILS
 from toposcope.api.label_keys import GPUS
-from toposcope.snapshot.levels import crossings_of, left_out_of, level_views
+from toposcope.snapshot.levels import LevelView, crossings_of, left_out_of, level_views
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import Scope, TopologyNotFoundError, choose_topology, select_scope
 from toposcope.snapshot.suggest import suggest
@@ -101,7 +99,7 @@ def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[PageView]:
 def _suggested(snapshot: Snapshot) -> Iterator[PageView]:
     """A view for each kind of nodes, where no controller has been and there are several kinds."""
     suggested = suggest(snapshot)
-    if suggested.before_agents or len(suggested.suggestions) < 2:  # noqa: PLR2004 - see above
+    if suggested.is_before_agents or len(suggested.suggestions) < 2:  # noqa: PLR2004 - see above
         return
     for suggestion in suggested.suggestions:
         view_id = f"/{suggestion.name}"
@@ -131,6 +129,20 @@ def _topology_view(
     )
 
 
+def _level_data(level: LevelView) -> protocol.LevelData:
+    return protocol.LevelData(
+        domain=level.domain,
+        key=level.key,
+        domains=level.domains,
+        nodes=level.nodes,
+        missing=level.missing,
+        required=level.is_required,
+        workloads=level.workloads,
+        problem=level.problem,
+        in_topology=level.is_in_topology,
+    )
+
+
 def _summary(
     view_id: str,
     name: str,
@@ -147,7 +159,7 @@ def _summary(
         kind=kind,
         parent=parent,
         origin=scope.origin.value,
-        levels=msgspec.convert(levels, list[protocol.LevelData], from_attributes=True),
+        levels=[_level_data(level) for level in levels],
         nodes=len(scope.nodes),
         gpus=sum(node.gpus for node in scope.nodes),
         left_out=len(left_out),

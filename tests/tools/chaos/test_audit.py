@@ -208,13 +208,13 @@ BINDING = {"apiGroup": "grove.io", "resource": "things", "name": "cluster"}
 DESIRED_LEVELS = [{"key": "rack"}, {"key": "lost"}, {"key": "host"}]
 
 
-def judged(log: Log, *, deletion_expected: bool = False) -> list[str]:
+def judged(log: Log, *, is_deletion_expected: bool = False) -> list[str]:
     """What is wrong with the published objects in a log: `lost` may be lacking, and KAI's `lent` be written."""
     findings = Findings()
     judge = PublishedWrites(findings)
     judge.levels["grove.io", "cluster"] = DESIRED_LEVELS
     judge.may_lack = lambda _name: {"lost"}
-    judge.deletion_expected = deletion_expected
+    judge.is_deletion_expected = is_deletion_expected
     judge.allowed = {("kai.scheduler", "lent")}
     writes, _ = log.read()
     judge.judge(writes)
@@ -250,7 +250,7 @@ def test_delete_of_a_published_object_needs_a_cause(log: Log) -> None:
 
 def test_expected_delete_of_a_published_object_is_right(log: Log) -> None:
     log.add("a", BINDING, 1, verb="delete")
-    assert judged(log, deletion_expected=True) == []
+    assert judged(log, is_deletion_expected=True) == []
 
 
 def test_write_of_a_lent_object_is_right(log: Log) -> None:

@@ -88,7 +88,7 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
     (
         "annotations",
         "toposcope.agent.baseline.encode",
-        lambda reference: _ENCODE(reference._replace(fabric=False)),
+        lambda reference: _ENCODE(reference._replace(is_in_fabric=False)),
         "does not survive its own writing",
     ),
     (
@@ -139,7 +139,7 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
         lambda channel: (channel._socket.recv(1), ""),
         "of the unknown kind",
     ),
-    ("messages", "toposcope.agent.annotation.LIMIT", 1 << 20, "the annotation gpu.topology/matrix has"),
+    ("messages", "toposcope.agent.annotation.LIMIT_BYTES", 1 << 20, "the annotation gpu.topology/matrix has"),
     ("messages", "toposcope.agent.raw.typed", lambda value, kind: kind(*value), "Error"),
     ("lldp", "toposcope.switches.lldp.plain", lambda text: text, "Error"),
 ]

@@ -143,11 +143,11 @@ def annotations(case: Any) -> Outcome:
             "the matrix has other devices than are named",
         )
     if isinstance(case, dict):
-        _whole(case, matrix)
+        _undamaged(case, matrix)
     return "taken"
 
 
-def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
+def _undamaged(document: dict[str, Any], matrix: NodeMatrix) -> None:
     """What was read is all that was written, in its order."""
     gpus = document.get("gpus", [])
     nics = document.get("nics", [])

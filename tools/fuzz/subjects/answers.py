@@ -22,7 +22,7 @@ from toposcope.kube.runtime import Connection
 _GOOD: Final = documents("answers.yaml")
 _HEADERS: Final = (*words("headers"), "X: " + "y" * 70000)
 _LINES: Final = words("lines")
-_MOST: Final = 150_000
+_MOST_BYTES: Final = 150_000
 """A socket takes so many bytes before somebody reads them."""
 
 
@@ -43,7 +43,7 @@ class _Plain:
     """
 
     content: bytes
-    whole: Any
+    document: Any
     """What it says; None where the end is missing."""
 
 
@@ -79,10 +79,10 @@ def _plain(draw: DrawFn) -> _Plain:
             chunks += b"0\r\n\r\n"
         content = b"Transfer-Encoding: chunked\r\n\r\n" + chunks
 
-    whole = None
+    answered = None
     if is_whole and len(documents) == 1:
-        whole = documents[0]
-    return _Plain(b"HTTP/1.1 200 OK\r\n" + content, whole)
+        answered = documents[0]
+    return _Plain(b"HTTP/1.1 200 OK\r\n" + content, answered)
 
 
 @st.composite
@@ -118,14 +118,14 @@ def _answer(draw: DrawFn) -> bytes:
     line = draw(lines)
     text = "\r\n".join([line, *headers])
     head = text.encode("utf-8", "replace")
-    whole = head + b"\r\n\r\n" + body
-    whole = whole[:_MOST]
+    content = head + b"\r\n\r\n" + body
+    content = content[:_MOST_BYTES]
     one_in_six = st.integers(0, 5)
     if draw(one_in_six) == 0:
-        cuts = st.integers(0, len(whole))
+        cuts = st.integers(0, len(content))
         cut = draw(cuts)
-        return whole[:cut]
-    return whole
+        return content[:cut]
+    return content
 
 
 class _Wired(Connection):
@@ -134,17 +134,17 @@ class _Wired(Connection):
     def __init__(self, content: bytes) -> None:
         super().__init__("server")
         self._content = content
-        self._other: socket.socket | None = None
+        self._far_end: socket.socket | None = None
 
     def connect(self) -> None:
-        self.sock, self._other = socket.socketpair()
-        self._other.sendall(self._content)
-        self._other.shutdown(socket.SHUT_WR)
+        self.sock, self._far_end = socket.socketpair()
+        self._far_end.sendall(self._content)
+        self._far_end.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         super().close()
-        if self._other:
-            self._other.close()
+        if self._far_end:
+            self._far_end.close()
 
 
 class _Client(ApiClient):
@@ -161,15 +161,15 @@ class _Stop:
     """Ends the following after so many waits."""
 
     def __init__(self, waits: int) -> None:
-        self._left = waits
+        self._waits_left = waits
 
     def wait(self, timeout: float) -> bool:
         held(0 <= timeout < 3600, f"waits for {timeout} s")  # noqa: PLR2004 - an hour is no back-off
-        self._left -= 1
+        self._waits_left -= 1
         return self.is_set()
 
     def is_set(self) -> bool:
-        return self._left <= 0
+        return self._waits_left <= 0
 
 
 class _Kept:
@@ -202,28 +202,31 @@ def answers(case: Any) -> Outcome:
     try:
         answer = msgspec.json.decode(client.read(request))
         if isinstance(case[0], _Plain):
-            held(case[0].whole is not None, f"half an answer is taken for a whole one: {answer}")
-            held(answer == case[0].whole, f"{case[0].whole} is answered, and taken for {answer}")
+            held(case[0].document is not None, f"half an answer is taken for a whole one: {answer}")
+            held(
+                answer == case[0].document,
+                f"{case[0].document} is answered, and taken for {answer}",
+            )
     except KubeError as error:
         outcome = refusal(error)
         held(
-            not isinstance(case[0], _Plain) or case[0].whole is None,
+            not isinstance(case[0], _Plain) or case[0].document is None,
             f"a good answer is refused: {error}",
         )
     except msgspec.DecodeError as error:
         held(
-            not isinstance(case[0], _Plain) or case[0].whole is None,
+            not isinstance(case[0], _Plain) or case[0].document is None,
             f"a good answer is spoiled: {error}",
         )
     finally:
         client.close()
-    asked = _Client(list(sent))
+    client_of_call = _Client(list(sent))
     try:
-        asked.call(request)
+        client_of_call.call(request)
     except KubeError as error:
         outcome = refusal(error)
     finally:
-        asked.close()
+        client_of_call.close()
     followed = _Client(list(sent))
     logging.disable(logging.CRITICAL)
     try:

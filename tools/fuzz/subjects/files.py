@@ -40,7 +40,7 @@ from toposcope.simulator.document import DocumentError
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.recording import RecordingError, decode
-from toposcope.snapshot.decode import every
+from toposcope.snapshot.decode import keep_every
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.packed import MAGIC, read_packed, write_packed
@@ -60,7 +60,7 @@ _CELL: Final = re.compile("X|NV[0-9]+|PIX|PXB|PHB|NODE|SYS")
 @subject(
     "a pasted matrix yields a machine or a clear error",
     text_of(_SAMPLES, words("captures")),
-    guided=True,
+    is_guided=True,
 )
 def captures(case: Any) -> Outcome:
     """A machine, or a sentence about the cell that is wrong."""
@@ -129,7 +129,7 @@ _SPOILED: Final = {
     st.one_of(
         encoded(text_of([sample("config.yaml")], words("configs"))), st.fixed_dictionaries(_SPOILED)
     ),
-    guided=True,
+    is_guided=True,
 )
 def configs(case: Any) -> Outcome:
     """The catalogue always holds what is built in and what is well; each problem names the file."""
@@ -230,7 +230,7 @@ _CLUSTERS: Final = (sample("cluster.json"), sample("cluster.yaml"))
 @subject(
     "a file yields a cluster, or every problem in it with file, document and line",
     st.one_of(encoded(text_of(_CLUSTERS, (*words("saved"), "9" * 5000))), st.binary(max_size=200)),
-    guided=True,
+    is_guided=True,
 )
 def saved(case: Any) -> Outcome:
     """A snapshot with a tree that can be drawn, or every problem with its place."""
@@ -247,12 +247,12 @@ def saved(case: Any) -> Outcome:
 
 
 # Snapshots that `toposcope save` wrote, damaged on their way, or written by somebody else.
-_HEAD: Final = len(MAGIC) + 2
-_GZIP: Final = 31
+_HEAD_BYTES: Final = len(MAGIC) + 2
+_GZIP_WINDOW_BITS: Final = 31
 """zlib's word for gzip's form."""
-_GZIP_TRAILER: Final = 8
+_GZIP_TRAILER_BYTES: Final = 8
 """Bytes: CRC and length of what was compressed."""
-_NODES: Final = 8
+_NODE_COUNT: Final = 8
 
 
 @cache
@@ -260,7 +260,7 @@ def _saved_cluster() -> Snapshot:
     """The cluster that is saved: something in every field."""
     document = msgspec.json.decode(cluster())
     items = document["items"]
-    for number, node in enumerate(items[:_NODES]):
+    for number, node in enumerate(items[:_NODE_COUNT]):
         metadata = node["metadata"]
         metadata["labels"][STATE] = "ok" if number else "degraded"
         matrix = f'{{"version":1,"gpus":[],"reasons":["{number}"]}}'
@@ -269,7 +269,7 @@ def _saved_cluster() -> Snapshot:
     container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu": "3"}}}
     items[-1]["spec"] = {"nodeName": "n0", "containers": [container]}
     file = io.BytesIO(msgspec.json.encode(document))
-    snapshot = load_files(["-"], file, keep_matrix=every)
+    snapshot = load_files(["-"], file, keep_matrix=keep_every)
     return dataclasses.replace(
         snapshot,
         taken_at=datetime(2026, 1, 1, 12, tzinfo=UTC),
@@ -278,7 +278,7 @@ def _saved_cluster() -> Snapshot:
 
 
 @cache
-def _whole() -> bytes:
+def _whole_file() -> bytes:
     out = io.BytesIO()
     write_packed(_saved_cluster(), out)
     return out.getvalue()
@@ -287,9 +287,10 @@ def _whole() -> bytes:
 @cache
 def _parts() -> Mapping[str, Any]:
     """What each part of the file holds."""
-    parts = msgspec.msgpack.decode(_whole()[_HEAD:])
+    parts = msgspec.msgpack.decode(_whole_file()[_HEAD_BYTES:])
     return {
-        name: msgspec.msgpack.decode(zlib.decompress(part, _GZIP)) for name, part in parts.items()
+        name: msgspec.msgpack.decode(zlib.decompress(part, _GZIP_WINDOW_BITS))
+        for name, part in parts.items()
     }
 
 
@@ -322,14 +323,14 @@ class _Damaged:
     """Places and the bytes that stand there instead."""
 
     def content(self) -> bytes:
-        whole = _whole()
-        damaged = bytearray(whole)
+        original = _whole_file()
+        damaged = bytearray(original)
         start = len(MAGIC)
-        behind_magic = len(whole) - start
+        behind_magic = len(original) - start
         for at, value in self.changes:
             place = start + at % behind_magic
             damaged[place] = value
-        end = len(damaged) - self.cut % len(whole)
+        end = len(damaged) - self.cut % len(original)
         return bytes(damaged[:end])
 
 
@@ -345,13 +346,13 @@ class _Rotten:
     def content(self) -> bytes:
         document = _parts()[self.part]
         content = bytearray(msgspec.msgpack.encode(document))
-        whole = zlib.compress(content, wbits=_GZIP)
+        original = zlib.compress(content, wbits=_GZIP_WINDOW_BITS)
         place = self.place % len(content)
         content[place] ^= self.mask
-        changed = zlib.compress(content, wbits=_GZIP)
+        changed = zlib.compress(content, wbits=_GZIP_WINDOW_BITS)
 
-        good_trailer = whole[-_GZIP_TRAILER:]
-        part = changed[:-_GZIP_TRAILER] + good_trailer
+        good_trailer = original[-_GZIP_TRAILER_BYTES:]
+        part = changed[:-_GZIP_TRAILER_BYTES] + good_trailer
         return _with_part(self.part, part)
 
 
@@ -397,7 +398,7 @@ def packed(case: _Damaged | _Rotten | _Forged) -> Outcome:
     path = Path(tempfile.gettempdir()) / "cluster.snapshot"
     path.write_bytes(case.content())
     try:
-        snapshot = read_packed(path, every)
+        snapshot = read_packed(path, keep_every)
         facts = _facts(snapshot)
     except InputError as error:
         for problem in error.problems:
@@ -405,8 +406,8 @@ def packed(case: _Damaged | _Rotten | _Forged) -> Outcome:
         return "refused"
     if not isinstance(case, _Forged):
         held(
-            len(facts["nodes"]) == _NODES,
-            f"{len(facts['nodes'])} of {_NODES} nodes are read without a word",
+            len(facts["nodes"]) == _NODE_COUNT,
+            f"{len(facts['nodes'])} of {_NODE_COUNT} nodes are read without a word",
         )
         for name, fact in _facts(_saved_cluster()).items():
             held(
@@ -426,13 +427,13 @@ def _with_part(name: str, compressed: bytes) -> bytes:
     for part, document in _parts().items():
         parts[part] = _zipped(document)
     parts[name] = compressed
-    whole = _whole()
-    head = whole[:_HEAD]
+    whole = _whole_file()
+    head = whole[:_HEAD_BYTES]
     return head + msgspec.msgpack.encode(parts)
 
 
 def _zipped(content: Any) -> bytes:
     try:
-        return zlib.compress(msgspec.msgpack.encode(content), wbits=_GZIP)
+        return zlib.compress(msgspec.msgpack.encode(content), wbits=_GZIP_WINDOW_BITS)
     except (UnicodeEncodeError, OverflowError):  # a lone surrogate, a number that no msgpack holds
-        return zlib.compress(repr(content).encode("utf-8", "replace"), wbits=_GZIP)
+        return zlib.compress(repr(content).encode("utf-8", "replace"), wbits=_GZIP_WINDOW_BITS)

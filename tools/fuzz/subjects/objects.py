@@ -38,7 +38,7 @@ _SPEC: Final[dict[str, Any]] = {
     "metadata": {"name": "cluster", "uid": "u", "generation": 1},
     "spec": {},
 }
-_GRACE: Final = 600.0
+_GRACE_SECONDS: Final = 600.0
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -115,7 +115,7 @@ def nodes(case: Any) -> Outcome:
     All others end in a status within its size and in levels that schedulers take.
     """
     decode, view = NodeDecoder(_TRACKED), Decoder(lambda _name, _bad: True)
-    taken: list[NodeFacts] = []
+    decoded: list[NodeFacts] = []
     outcome: Outcome = "taken"
     for document in case:
         try:
@@ -123,14 +123,14 @@ def nodes(case: Any) -> Outcome:
         except (UnicodeEncodeError, OverflowError):
             continue  # no JSON, so no server sends it
         try:
-            taken.append(decode(raw)[2])
+            decoded.append(decode(raw)[2])
         except ValueError as error:
             outcome = refusal(error)
         try:
             view.node(partial(_decoded, raw))
         except ValueError as error:
             outcome = refusal(error)
-    _judged({node.name: node for node in taken}, read(_SPEC))
+    _judged({node.name: node for node in decoded}, read(_SPEC))
     return outcome
 
 
@@ -152,7 +152,7 @@ def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:
     memory = Memory()
     assess(topology, Evidence(nodes.values(), required=["rack"]), memory)
     # what nodes carry is believed by now
-    evidence = Evidence(nodes.values(), now=_GRACE + 1, required=["rack"])
+    evidence = Evidence(nodes.values(), now=_GRACE_SECONDS + 1, required=["rack"])
     assessment = assess(topology, evidence, memory)
     _status(topology, assessment)
     if assessment.publishable is not None:
@@ -243,11 +243,11 @@ _OWN: Final = tuple(
 _LEAF_KEY: Final = "fabric.topograph.run/tier-0"
 
 
-def _labels(number: int, *, two_kinds: bool) -> dict[str, str]:
-    """Racks of four; with `two_kinds` every other rack is NVL72 under a fabric's leaf."""
+def _labels(number: int, *, has_two_kinds: bool) -> dict[str, str]:
+    """Racks of four; with `has_two_kinds` every other rack is NVL72 under a fabric's leaf."""
     rack = number // 4
-    is_nvl72 = not two_kinds or rack % 2 == 1
-    is_under_leaf = two_kinds and is_nvl72
+    is_nvl72 = not has_two_kinds or rack % 2 == 1
+    is_under_leaf = has_two_kinds and is_nvl72
     labels = {
         _GPUS: "8",
         label_keys.STATE: "ok",
@@ -297,7 +297,7 @@ class _Cluster:
         evidence = Evidence(nodes, now=self._now, required=required)
         assessment = assess(topology, evidence, self._memory)
         self._status = _status(topology, assessment)
-        self._now += _GRACE + 1
+        self._now += _GRACE_SECONDS + 1
         self.publishable = (
             self.publishable if assessment.publishable is None else assessment.publishable
         )
@@ -389,12 +389,12 @@ def hostile(case: Any) -> Outcome:
     honest = []
     for number in range(16):
         if number != stolen:
-            labels = _labels(number, two_kinds=two_kinds)
+            labels = _labels(number, has_two_kinds=two_kinds)
             honest.append(_facts(decode, number, labels))
 
-    alone = _alone(msgspec.json.encode(spec), stolen, two_kinds=two_kinds)
+    alone = _alone(msgspec.json.encode(spec), stolen, has_two_kinds=two_kinds)
     cluster = _Cluster(spec)
-    was = _labels(stolen, two_kinds=two_kinds)
+    was = _labels(stolen, has_two_kinds=two_kinds)
     before = None
     if not from_the_start:
         stolen_facts = _facts(decode, stolen, was)
@@ -417,7 +417,7 @@ def hostile(case: Any) -> Outcome:
 
 
 @cache
-def _alone(spec: bytes, hostile: int, *, two_kinds: bool) -> _Cluster:
+def _alone(spec: bytes, hostile: int, *, has_two_kinds: bool) -> _Cluster:
     """The cluster without the hostile node.
 
     Nothing changes in it, so one look is as good as many.
@@ -425,7 +425,11 @@ def _alone(spec: bytes, hostile: int, *, two_kinds: bool) -> _Cluster:
     decode = NodeDecoder(_TRACKED)
     cluster = _Cluster(msgspec.json.decode(spec))
     cluster.look(
-        [_facts(decode, n, _labels(n, two_kinds=two_kinds)) for n in range(16) if n != hostile]
+        [
+            _facts(decode, n, _labels(n, has_two_kinds=has_two_kinds))
+            for n in range(16)
+            if n != hostile
+        ]
     )
     return cluster
 
@@ -455,15 +459,15 @@ def _counts(assessment: Assessment) -> dict[Level, int]:
 
 def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """Each segment keeps its name and honest nodes when the hostile node is left out."""
-    there = cluster.members(honest)
-    segments = ", ".join(there)
+    members_now = cluster.members(honest)
+    segments = ", ".join(members_now)
     if not segments:
         segments = "none"
 
     members = alone.members(honest)
     for name, nodes in members.items():
-        held(name in there, f"segment {name} is gone; there are {segments}")
-        now = there[name]
+        held(name in members_now, f"segment {name} is gone; there are {segments}")
+        now = members_now[name]
         held(now == nodes, f"segment {name} had {nodes}, and has {now}")
 
 
@@ -478,11 +482,11 @@ def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFact
 
 def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
     """No honest node is in two segments, and nodes that are alike are in the same one."""
-    there = cluster.members(honest)
+    members = cluster.members(honest)
     segments_of: dict[tuple[str, ...], list[str]] = {}
     for node in honest:
         segments = []
-        for name, nodes in there.items():
+        for name, nodes in members.items():
             if node.name in nodes:
                 segments.append(name)
 
@@ -490,4 +494,4 @@ def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
         is_in_one_at_most = len(segments) <= 1
         held(is_in_one_at_most, f"{node.name} is in the segments {listed}")
         first = segments_of.setdefault(node.keys, segments)
-        held(first == segments, f"nodes that are alike are in different segments: {there}")
+        held(first == segments, f"nodes that are alike are in different segments: {members}")

@@ -52,7 +52,7 @@ _PROMISE: Final = (
 )
 
 
-@subject(_PROMISE, _FRAMES, guided=True)
+@subject(_PROMISE, _FRAMES, is_guided=True)
 def lldp(case: Any) -> Outcome:
     """Each frame is taken or refused, and a port's neighbour survives its own writing."""
     hearing = Hearing()

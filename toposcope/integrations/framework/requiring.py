@@ -82,18 +82,21 @@ class RequiringObjects:
         for document in documents:
             root = Field(document)
             name = namespace_of(root), name_of(root)
-            by_kind.setdefault(kind_of(document), {})[name] = document
+            of_kind = by_kind.setdefault(kind_of(document), {})
+            of_kind[name] = document
         return RequiringObjects(by_kind, frozenset(forbidden), nodes)
 
     def find(self, kind: Kind, name: ObjectName) -> Field | None:
         """One object, without findings; None if unknown."""
-        document = self.documents.get(kind.key, {}).get(name)
+        of_kind = self.documents.get(kind.key, {})
+        document = of_kind.get(name)
         return None if document is None else Field(document)
 
     def every(self, kind: Kind) -> Mapping[str, Mapping[str, Any]]:
         """All objects of a kind without namespaces, by name."""
         named = {}
-        for (_, name), document in self.documents.get(kind.key, {}).items():
+        of_kind = self.documents.get(kind.key, {})
+        for (_, name), document in of_kind.items():
             named[name] = document
         return named
 
@@ -155,7 +158,8 @@ def by_object(
     for pod in pods:
         text = name(pod)
         if text:
-            named.setdefault((pod.namespace, text), []).append(pod)
+            key = pod.namespace, text
+            named.setdefault(key, []).append(pod)
     return named
 
 
@@ -167,6 +171,7 @@ def annotated(
     for pod in pods:
         level = pod.annotations.get(annotation)
         if level:
-            groups.setdefault((pod.namespace, group(pod), level), []).append(pod)
+            key = pod.namespace, group(pod), level
+            groups.setdefault(key, []).append(pod)
     for (_, _, level), members in groups.items():
         yield level, tuple(members)

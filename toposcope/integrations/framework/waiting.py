@@ -35,11 +35,11 @@ class NodeState(Protocol):
         """Its name."""
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether it is Ready."""
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether it accepts new pods: Ready and not cordoned."""
 
     def label(self, key: str) -> str | None:

@@ -27,16 +27,29 @@ _APART: Final = ApartFrom(JOB_KEY, in_all_namespaces=True, among=PRIORITY)
 
 class _JobSet(Requiring):
     def of_pods(self, pods: Sequence[ViewedPod]) -> Iterator[RequiredPart]:
-        in_jobs = [pod for pod in pods if JOB_KEY in pod.labels]
+        in_jobs = []
+        for pod in pods:
+            if JOB_KEY in pod.labels:
+                in_jobs.append(pod)
         for level, members in annotated(in_jobs, EXCLUSIVE, _job):
-            labels = members[0].labels
-            parts = (labels.get(JOB_NAME), labels.get(JOB_INDEX))
-            name = "-".join(part for part in parts if part)
-            yield RequiredPart(level, members, name, by_value=True, apart=_APART)
+            yield RequiredPart(
+                level=level,
+                pods=members,
+                name=_name(members[0]),
+                by_value=True,
+                apart=_APART,
+            )
 
 
 def _job(pod: ViewedPod) -> str:
     return pod.labels[JOB_KEY]
+
+
+def _name(pod: ViewedPod) -> str:
+    """The ReplicatedJob and the number of its Job; empty: the pod has no such labels."""
+    job = pod.labels.get(JOB_NAME, "")
+    index = pod.labels.get(JOB_INDEX, "")
+    return f"{job}-{index}".strip("-")
 
 
 REQUIRING: Final = _JobSet()

@@ -125,9 +125,9 @@ def _value(node: NodeState, level: str) -> str | None:
 def _state(nodes: Sequence[NodeState]) -> _State | None:
     if not nodes:
         return "gone"
-    if not any(node.ready for node in nodes):
+    if not any(node.is_ready for node in nodes):
         return "not Ready"
-    if not any(node.usable for node in nodes):
+    if not any(node.is_usable for node in nodes):
         return "cordoned"
     return None
 

@@ -21,17 +21,22 @@ from toposcope.integrations.kueue.api import (
 class _Kueue(Requiring):
     def of_pods(self, pods: Sequence[ViewedPod]) -> Iterator[RequiredPart]:
         for level, members in annotated(pods, REQUIRED, _pod_set):
-            yield RequiredPart(level, members, _part(members[0]))
+            name = _part(members[0])
+            yield RequiredPart(level, members, name)
 
 
 def _pod_set(pod: ViewedPod) -> str:
-    workload = pod.annotations.get(WORKLOAD_OF) or pod.labels.get(POD_GROUP, "")
-    return f"{workload}/{_part(pod)}"
+    """What tells apart the pod sets of a namespace."""
+    pod_group = pod.labels.get(POD_GROUP, "")
+    workload = pod.annotations.get(WORKLOAD_OF, pod_group)
+    part = _part(pod)
+    return f"{workload}/{part}"
 
 
 def _part(pod: ViewedPod) -> str:
     """The group of pod sets, or the pod set; empty if the pod names neither."""
-    return pod.annotations.get(GROUP_NAME) or pod.labels.get(POD_SET_OF, "")
+    pod_set = pod.labels.get(POD_SET_OF, "")
+    return pod.annotations.get(GROUP_NAME, pod_set)
 
 
 REQUIRING: Final = _Kueue()

@@ -25,35 +25,60 @@ from toposcope.integrations.lws.api import (
     SUBGROUP_KEY,
 )
 
+_GROUPS_APART: Final = ApartFrom(GROUP_KEY, in_all_namespaces=False)
+_SUBGROUPS_APART: Final = ApartFrom(SUBGROUP_KEY, in_all_namespaces=False)
+
 
 class _LeaderWorkerSet(Requiring):
     def of_pods(self, pods: Sequence[ViewedPod]) -> Iterator[RequiredPart]:
-        apart = ApartFrom(GROUP_KEY, in_all_namespaces=False)
         for level, members in annotated(pods, EXCLUSIVE, _group):
-            name = members[0].labels.get(GROUP_INDEX, "")
-            size = members[0].annotations.get(SIZE, "")
-            least = int(size) if size.isdecimal() else 0
-            yield RequiredPart(level, members, _named("group", name), least, True, apart)
+            first = members[0]
+            yield RequiredPart(
+                level=level,
+                pods=members,
+                name=_numbered("group", first, GROUP_INDEX),
+                least=_size(first),
+                by_value=True,
+                apart=_GROUPS_APART,
+            )
 
-        apart = ApartFrom(SUBGROUP_KEY, in_all_namespaces=False)
-        in_sub_groups = [pod for pod in pods if SUBGROUP_KEY in pod.labels]
+        in_sub_groups = []
+        for pod in pods:
+            if SUBGROUP_KEY in pod.labels:
+                in_sub_groups.append(pod)
         for level, members in annotated(in_sub_groups, SUBGROUP_EXCLUSIVE, _sub_group):
-            name = members[0].labels.get(SUBGROUP_INDEX, "")
-            part = _named("sub-group", name)
-            yield RequiredPart(level, members, part, by_value=True, apart=apart)
+            yield RequiredPart(
+                level=level,
+                pods=members,
+                name=_numbered("sub-group", members[0], SUBGROUP_INDEX),
+                by_value=True,
+                apart=_SUBGROUPS_APART,
+            )
 
 
 def _group(pod: ViewedPod) -> str:
+    """What tells apart the groups of a namespace."""
     labels = pod.labels
-    index = labels.get(SET_OF, ""), labels.get(GROUP_INDEX, "")
-    return labels.get(GROUP_KEY) or "/".join(index)
+    name = labels.get(SET_OF, "")
+    index = labels.get(GROUP_INDEX, "")
+    return labels.get(GROUP_KEY, f"{name}/{index}")
 
 
 def _sub_group(pod: ViewedPod) -> str:
     return pod.labels[SUBGROUP_KEY]
 
 
-def _named(kind: str, index: str) -> str:
+def _size(pod: ViewedPod) -> int:
+    """How many pods its group has; 0: unknown."""
+    size = pod.annotations.get(SIZE, "")
+    if not size.isdecimal():
+        return 0
+    return int(size)
+
+
+def _numbered(kind: str, pod: ViewedPod, label: str) -> str:
+    """What people call the group of a pod; empty: the pod has no number."""
+    index = pod.labels.get(label)
     return f"{kind} {index}" if index else ""
 
 

@@ -461,19 +461,19 @@ def _route(catalog: Catalog, parts: tuple[str, ...]) -> Route:
     Raises `StatusError` (404) or `NoSuchPathError` where the real server does.
     """
     match parts:
-        case ("api", version, *rest):
+        case ("api", version, *segments):
             group = ""
-        case ("apis", group, version, *rest):
+        case ("apis", group, version, *segments):
             pass
         case _:
             raise NoSuchPathError
-    namespace, rest = _namespace(rest)
-    if not rest:
+    namespace, segments = _namespace(segments)
+    if not segments:
         raise NoSuchPathError
-    resource = catalog.find(group, version, rest[0])
+    resource = catalog.find(group, version, segments[0])
     if namespace and not resource.is_namespaced:
         raise statuses.not_served()
-    match rest[1:]:
+    match segments[1:]:
         case []:
             return Route(resource, namespace, name="", subresource="")
         case [name]:

@@ -169,7 +169,13 @@ function KeptGang({ row, gang, told, show }: { row: KeptRow } & Pick<Props, "gan
           </span>
         ))}
       </button>
-      {shown && [...row.advice, told].map((text) => text && <p class="soft">{text}</p>)}
+      {shown &&
+        row.advice.map((sentence) => (
+          <p key={sentence} class="soft">
+            {sentence}
+          </p>
+        ))}
+      {shown && told && <p class="soft">{told}</p>}
     </li>
   );
 }
