@@ -83,7 +83,7 @@ NVIDIA_LABELS = ComponentRights(
             "write it as another manager",
             CLIQUE,
             path=f"{OWN_DRY_RUN}&fieldManager=toposcope-agent",
-            says="own only its own keys",
+            says="may only own its own keys",
         ),
         write_label("overwrite another's nvidia.com/gpu.count", COUNT, "7", says=NOT_OF_OTHERS),
         write_label("remove another's nvidia.com/gpu.count", COUNT, None, says=NOT_OF_OTHERS),

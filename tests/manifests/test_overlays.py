@@ -52,13 +52,13 @@ CONTROLLER_FORBIDDEN = (
         "make a topology",
         f"{rights.TOPOLOGIES}?dryRun=All",
         {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "a"}},
-        "that it made for segments",
+        "that it created for segments",
     ),
     rights.post(
         "speak for the kubelet",
         f"{rights.EVENTS}?dryRun=All",
         rights.event("a.2", by="kubelet"),
-        "only write Events of its own",
+        "only write its own Events",
     ),
 )
 SCHEDULERS = (

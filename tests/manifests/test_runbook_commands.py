@@ -63,16 +63,24 @@ def label_node(api: ApiUnderTest) -> None:
 
 
 def start_gang(api: ApiUnderTest) -> None:
-    """A pod of a Job on the node."""
+    """A Job, and its pod on the node."""
     create_service_account(api, "default", "default")
     trainer = pod("train-0", "gpu-1", 1)
+    template = {"spec": {**pod("train", None, 1)["spec"], "restartPolicy": "Never"}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"template": template},
+    }
+    created = api.create("/apis/batch/v1/namespaces/default/jobs", job)
     metadata = trainer["metadata"]
     metadata["namespace"] = "default"
     owner = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "name": "train",
-        "uid": "1",
+        "uid": created["metadata"]["uid"],
         "controller": True,
     }
     metadata["ownerReferences"] = [owner]
