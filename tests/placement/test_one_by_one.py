@@ -227,3 +227,9 @@ def test_kind_that_a_spread_counts_is_unclear() -> None:
     }
     workload = two_roles(MANY, template(APP), 2, counts_both)
     assert verdict(workload, TWO_RACKS) == unknown_under("topologySpreadConstraints")
+
+
+def test_kinds_with_one_port_and_too_few_nodes_for_both_are_unclear() -> None:
+    nodes = [large(f"n{number}", "a") for number in range(MANY)]
+    on_port = template(APP, port=8080)
+    assert verdict(two_roles(150, on_port, 150, template({}, port=8080)), nodes) == unknown_under("hostPort")
