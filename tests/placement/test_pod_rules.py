@@ -407,6 +407,30 @@ def test_volcano_with_a_level_and_a_port_is_unclear() -> None:
     assert cluster.check().verdict == "unclear: toposcope's search for Volcano does not evaluate hostPort"
 
 
+def volcano_job(**tasks: Object) -> Object:
+    """A gang of one pod of each task."""
+    written = [{"name": name, "replicas": 1, "template": pod_template} for name, pod_template in tasks.items()]
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {"schedulerName": "volcano", "minAvailable": len(written), "tasks": written},
+    }
+
+
+def test_volcano_job_that_may_fill_the_only_node_of_a_pod_is_unclear() -> None:
+    lonely = running("lonely", "n1", {}, affinity=apart(term(HOST, APP)))
+    beside_small = volcano_job(large=template(APP, gpus=7), small=template({}))
+    assert verdict(beside_small, [*TWO_NODES, lonely]) == "fits: 2 pods on 2 nodes"
+
+    whole_node = volcano_job(large=template(APP, gpus=8), small=template({}))
+    assert verdict(whole_node, [*TWO_NODES, lonely]) == (
+        "unclear: Volcano places differing pods and parts one by one without backtracking, so it may miss a valid "
+        "placement"
+    )
+    assert verdict(whole_node, TWO_NODES) == "fits: 2 pods on 2 nodes"
+
+
 def ray_cluster(workers: int, affinity: Object) -> Object:
     head = template({}, gpus=0)
     worker = template({}, affinity=affinity)

@@ -159,7 +159,7 @@ class Neighbours:
         return values
 
     def far(self, rules: PodRules) -> frozenset[str]:
-        """The nodes that are surely outside the domains of the running pods that these rules want."""
+        """The nodes that are surely outside the domains of the running pods they ask for."""
         near = self._may_be_near(rules)
         everywhere = frozenset(self._nodes)
         nodes: set[str] = set()
