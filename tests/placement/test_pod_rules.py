@@ -1,11 +1,14 @@
 """Rules between pods: affinity, anti-affinity, topology spread and host ports decide what `check` says."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.support.checked_cluster import CheckedCluster
-from tests.support.checking import check, error, warning
+from tests.support.checking import check, error, snapshot_of, warning
+from toposcope.placement.check import Checker
+from toposcope.placement.sentences import answer as answer_of
 
 pytestmark = pytest.mark.regression
 
@@ -550,3 +553,19 @@ def test_spread_ignores_nodes_that_the_pods_do_not_select() -> None:
     counting_all = spread(HOST, APP, nodeAffinityPolicy="Ignore")
     on_n1["spec"]["topologySpreadConstraints"] = [counting_all]
     assert verdict(job(4, on_n1), nodes).startswith("cannot fit: 1 of 4 pods finds a node")
+
+
+def test_rules_on_a_file_that_lacks_labels_of_pods_are_unclear() -> None:
+    alone = job(2, template(APP, affinity=apart(term(HOST, APP))))
+    old_file = replace(snapshot_of([*TWO_NODES, running("r", "n1", {})], {}), knows_pod_rules=False)
+    (checked,) = Checker(old_file, [alone]).check(alone)
+    assert checked.verdict
+    assert answer_of(checked.verdict) == (
+        "unclear: its pods have rules about other pods, but an earlier version saved the cluster's file without what "
+        "these rules need; save it again: toposcope save FILE"
+    )
+
+    without_pods = replace(snapshot_of(TWO_NODES, {}), knows_pod_rules=False)
+    (checked,) = Checker(without_pods, [alone]).check(alone)
+    assert checked.verdict
+    assert answer_of(checked.verdict) == "fits: 2 pods on 2 nodes"
