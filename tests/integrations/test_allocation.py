@@ -257,3 +257,69 @@ def test_device_that_is_not_for_one_pod_leaves_the_answer_open(device: dict[str,
 
 def test_pool_with_missing_slices_leaves_the_answer_open() -> None:
     assert copies_beside({}, slices=2) == UNKNOWN
+
+
+TAINTED = {"taints": [{"key": "sick", "effect": "NoSchedule"}]}
+TOLERATING = {"key": "sick", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("tolerated", "expected"),
+    [
+        pytest.param(TOLERATING, Copies(2, 2), id="the-taint"),
+        pytest.param({**TOLERATING, "key": "old"}, Copies(1, 1), id="another"),
+    ],
+)
+def test_tainted_device_is_for_pods_that_tolerate_it(tolerated: dict[str, Any], expected: Copies) -> None:
+    wanted = request("r", "any")
+    wanted["exactly"]["tolerations"] = [tolerated]
+    plain = {"name": "a", "attributes": attributes(kind="gpu")}
+    pool = slice_of("n", "d", [plain, {**plain, "name": "b", **TAINTED}])
+    assert copies([read_claim(claim("c", wanted))], inventory([pool]).nodes["n"], frozenset()) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        pytest.param({"adminAccess": True}, "request r has adminAccess, which is not supported here", id="field"),
+        pytest.param({"allocationMode": "All"}, "request r has allocationMode, which is not supported here", id="mode"),
+        pytest.param({"deviceClassName": "other"}, "DeviceClass other is unknown", id="class"),
+        pytest.param({"deviceClassName": ""}, "DeviceClass (none) is unknown", id="no-class"),
+    ],
+)
+def test_request_that_is_not_supported_is_unclear(changed: dict[str, Any], why: str) -> None:
+    wanted = request("r", "any")
+    wanted["exactly"].update(changed)
+    assert read_claim(claim("c", wanted)) == Claim(unclear=why)
+
+
+def test_claim_with_an_unsupported_constraint_is_unclear() -> None:
+    distinct = {"distinctAttribute": "d/root", "requests": ["r"]}
+    assert read_claim(claim("c", request("r", "any"), constraints=(distinct,))) == Claim(
+        unclear="it has a constraint other than matchAttribute, which is not supported here"
+    )
+
+
+def test_claim_with_an_unsupported_field_is_unclear() -> None:
+    written = claim("c", request("r", "any"))
+    written["spec"]["devices"]["sharing"] = {"mode": "x"}
+    assert read_claim(written) == Claim(unclear="the claim has sharing, which is not supported here")
+
+
+def test_pods_with_an_unclear_claim_are_unknown() -> None:
+    pool = slice_of("n", "d", [{"name": "a", "attributes": attributes(kind="gpu")}])
+    assert copies([Claim(unclear="it is unknown")], inventory([pool]).nodes["n"], frozenset()) == UNKNOWN
+
+
+def test_search_that_runs_out_of_steps_leaves_the_answer_open() -> None:
+    devices = []
+    for number in range(40):
+        devices.append({"name": f"d{number}", "attributes": attributes(kind="gpu", root=number, numa=number % 2)})
+    constraints = (
+        {"matchAttribute": "d/numa", "requests": ["first", "second"]},
+        {"matchAttribute": "d/root", "requests": ["second", "third"]},
+    )
+    wanted = [request("first", "any", 12), request("second", "any"), request("third", "any")]
+    spec = read_claim(claim("c", *wanted, constraints=constraints))
+    node = inventory([slice_of("n", "d", devices)]).nodes["n"]
+    assert copies([spec], node, frozenset()) == Copies(least=0, most=3)

@@ -1,11 +1,14 @@
 """Rules between pods: affinity, anti-affinity, topology spread and host ports decide what `check` says."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.support.checked_cluster import CheckedCluster
-from tests.support.checking import check, warning
+from tests.support.checking import check, error, snapshot_of, warning
+from toposcope.placement.check import Checker
+from toposcope.placement.sentences import answer as answer_of
 
 pytestmark = pytest.mark.regression
 
@@ -393,10 +396,42 @@ def test_kueue_that_assigns_two_pods_with_one_port_to_a_node_is_unclear() -> Non
     )
 
 
+def test_kueue_that_assigns_one_pod_with_a_port_to_each_node_fits() -> None:
+    cluster = CheckedCluster("placement/clusters/kueue-queue", "placement/kueue-job")
+    cluster.pods(2)
+    cluster.gpus_per_pod(8)
+    cluster.edit_workload("spec.template.spec.containers[0].ports", [{"containerPort": 80, "hostPort": 8080}])
+    assert cluster.check().verdict == "fits: example.com/rack r1 (2 nodes, 16 free GPUs)"
+
+
 def test_volcano_with_a_level_and_a_port_is_unclear() -> None:
     cluster = CheckedCluster("placement/clusters/one-rack", "placement/volcano-job")
     cluster.edit_workload("spec.tasks[0].template.spec.containers[0].ports", [{"containerPort": 80, "hostPort": 80}])
     assert cluster.check().verdict == "unclear: toposcope's search for Volcano does not evaluate hostPort"
+
+
+def volcano_job(**tasks: Object) -> Object:
+    """A gang of one pod of each task."""
+    written = [{"name": name, "replicas": 1, "template": pod_template} for name, pod_template in tasks.items()]
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {"schedulerName": "volcano", "minAvailable": len(written), "tasks": written},
+    }
+
+
+def test_volcano_job_that_may_fill_the_only_node_of_a_pod_is_unclear() -> None:
+    lonely = running("lonely", "n1", {}, affinity=apart(term(HOST, APP)))
+    beside_small = volcano_job(large=template(APP, gpus=7), small=template({}))
+    assert verdict(beside_small, [*TWO_NODES, lonely]) == "fits: 2 pods on 2 nodes"
+
+    whole_node = volcano_job(large=template(APP, gpus=8), small=template({}))
+    assert verdict(whole_node, [*TWO_NODES, lonely]) == (
+        "unclear: Volcano places differing pods and parts one by one without backtracking, so it may miss a valid "
+        "placement"
+    )
+    assert verdict(whole_node, TWO_NODES) == "fits: 2 pods on 2 nodes"
 
 
 def ray_cluster(workers: int, affinity: Object) -> Object:
@@ -421,3 +456,116 @@ def test_labels_of_the_training_operator_are_known() -> None:
     affinity = apart(term(HOST, {"training.kubeflow.org/job-name": "nccl"}))
     assert verdict(mpi_job(2, affinity), [*TWO_NODES, node("n3")]) == "fits: 3 pods on 3 nodes"
     assert verdict(mpi_job(2, affinity), TWO_NODES).startswith("cannot fit: ")
+
+
+# selectors and labels
+
+
+def test_term_without_selector_selects_no_pod() -> None:
+    without_selector = apart({"topologyKey": HOST})
+    assert verdict(job(3, template(APP, affinity=without_selector)), TWO_NODES) == "fits: 3 pods on 1 node"
+
+
+def test_term_without_topology_key_is_an_error() -> None:
+    answer = check(job(1, template(APP, affinity=apart({"labelSelector": {"matchLabels": APP}}))), TWO_NODES)
+    assert answer.findings == [
+        error(
+            "pods/topology-key",
+            f"spec.template.spec.affinity.podAntiAffinity.{REQUIRED}[0].topologyKey",
+            "can not be empty",
+            fix="set it to a node label",
+        )
+    ]
+
+
+def test_namespace_named_by_its_label_is_known() -> None:
+    by_name = {"matchLabels": {"kubernetes.io/metadata.name": "else"}}
+    web = running("web", "n1", {"app": "web"})
+    web["metadata"]["namespace"] = "else"
+    affinity = apart(term(HOST, {"app": "web"}, namespaceSelector=by_name))
+    answer = check(job(1, template(APP, affinity=affinity)), [*TWO_NODES, web])
+    assert answer.verdict == "fits: 1 pod on 1 node"
+    assert answer.explanation == [
+        "train: 1 pod in n2",
+        "1 node is left out: didn't match pod anti-affinity rules (n1)",
+    ]
+
+
+def test_index_that_is_not_kept_of_running_pods_is_unclear() -> None:
+    affinity = apart(term(HOST, {"batch.kubernetes.io/job-completion-index": "0"}))
+    assert verdict(job(1, template(APP, affinity=affinity)), TWO_NODES) == (
+        "unclear: a labelSelector uses a label that a controller adds to pods"
+    )
+
+
+def test_affinity_to_a_label_that_a_controller_may_add_is_unclear() -> None:
+    by_revision = near(term(HOST, APP, matchLabelKeys=["controller-revision-hash"]))
+    group = {"size": 2, "workerTemplate": template(APP, affinity=by_revision)}
+    serve = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "serve", "namespace": "default"},
+        "spec": {"replicas": 1, "leaderWorkerTemplate": group},
+    }
+    old = running("old", "n1", {**APP, "controller-revision-hash": "abc"})
+    answer = check(serve, [node("n1", gpus=0), node("n2"), old])
+    assert answer.verdict == "unclear: a labelSelector uses a label that a controller adds to pods"
+
+
+def test_affinity_to_an_index_that_is_not_kept_of_running_pods_is_unclear() -> None:
+    first = running("first", "n1", {**APP, "batch.kubernetes.io/job-completion-index": "0"})
+    beside_first = near(term(HOST, {**APP, "batch.kubernetes.io/job-completion-index": "0"}))
+    assert verdict(job(1, template({}, affinity=beside_first)), [*TWO_NODES, first]) == (
+        "unclear: a labelSelector uses a label that a controller adds to pods"
+    )
+
+
+def test_spread_that_is_only_preferred_decides_nothing() -> None:
+    anyway = spread(RACK, APP, whenUnsatisfiable="ScheduleAnyway")
+    assert verdict(job(3, template(APP, topologySpreadConstraints=[anyway])), TWO_NODES) == "fits: 3 pods on 1 node"
+
+
+@pytest.mark.parametrize("selector", [None, {}], ids=["none", "empty"])
+def test_spread_without_selector_counts_no_pod(selector: Object | None) -> None:
+    counting_nothing = spread(HOST, APP)
+    counting_nothing["labelSelector"] = selector
+    wide = template(APP, topologySpreadConstraints=[counting_nothing])
+    assert verdict(job(3, wide), [node("n1", gpus=1), node("n2", gpus=2)]) == "fits: 3 pods on 2 nodes"
+
+
+def test_spread_by_a_label_that_a_controller_may_add_is_unclear() -> None:
+    wide = template(APP, topologySpreadConstraints=[spread(HOST, {"jobset.sigs.k8s.io/job-index": "0"})])
+    assert verdict(job(2, wide), TWO_NODES) == "unclear: a labelSelector uses a label that a controller adds to pods"
+
+
+def test_spread_ignores_nodes_without_the_label_of_another_spread() -> None:
+    both = [spread(HOST, APP), spread(RACK, APP)]
+    wide = template(APP, topologySpreadConstraints=both)
+    nodes = [node("n1", rack="r1"), node("bare"), node("bare-too")]
+    assert verdict(job(4, wide), nodes) == "fits: 4 pods on 1 node"
+
+
+def test_spread_ignores_nodes_that_the_pods_do_not_select() -> None:
+    on_n1 = template(APP, nodeSelector={RACK: "r1"}, topologySpreadConstraints=[spread(HOST, APP)])
+    nodes = [node("n1", rack="r1"), node("n2", rack="r2")]
+    assert verdict(job(4, on_n1), nodes) == "fits: 4 pods on 1 node"
+
+    counting_all = spread(HOST, APP, nodeAffinityPolicy="Ignore")
+    on_n1["spec"]["topologySpreadConstraints"] = [counting_all]
+    assert verdict(job(4, on_n1), nodes).startswith("cannot fit: 1 of 4 pods finds a node")
+
+
+def test_rules_on_a_file_that_lacks_labels_of_pods_are_unclear() -> None:
+    alone = job(2, template(APP, affinity=apart(term(HOST, APP))))
+    old_file = replace(snapshot_of([*TWO_NODES, running("r", "n1", {})], {}), knows_pod_rules=False)
+    (checked,) = Checker(old_file, [alone]).check(alone)
+    assert checked.verdict
+    assert answer_of(checked.verdict) == (
+        "unclear: its pods have rules about other pods, but an earlier version saved the cluster's file without what "
+        "these rules need; save it again: toposcope save FILE"
+    )
+
+    without_pods = replace(snapshot_of(TWO_NODES, {}), knows_pod_rules=False)
+    (checked,) = Checker(without_pods, [alone]).check(alone)
+    assert checked.verdict
+    assert answer_of(checked.verdict) == "fits: 2 pods on 2 nodes"

@@ -259,3 +259,78 @@ def test_stateful_set_of_countless_pods_is_read_at_once(cluster: CheckedCluster)
     )
 
     assert cluster.check().verdict.startswith("cannot fit: ")
+
+
+def test_two_local_volumes_of_one_pod_are_unclear(cluster: CheckedCluster) -> None:
+    unbound(cluster, "WaitForFirstConsumer")
+    logs = claim("Pending")
+    logs["metadata"]["name"] = "logs"
+    cluster.add(logs, volume("pv-2", "n0"))
+    both = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("data", "logs")]
+    cluster.edit_workload(VOLUMES, both)
+
+    assert cluster.check().verdict == (
+        "unclear: which local volumes its claims get together on one node is not checked"
+    )
+
+
+def test_claim_that_is_being_deleted_holds_the_pod(cluster: CheckedCluster) -> None:
+    cluster.edit("PersistentVolumeClaim/data", "metadata.deletionTimestamp", "2026-01-01T00:00:00Z")
+
+    assert cluster.check().verdict == "does not fit now: PersistentVolumeClaim data is being deleted"
+
+
+def test_bound_claim_for_one_pod_is_unclear(cluster: CheckedCluster) -> None:
+    cluster.edit("PersistentVolumeClaim/data", "spec.accessModes", ["ReadWriteOncePod"])
+
+    assert cluster.check().verdict == (
+        "unclear: PersistentVolumeClaim data is ReadWriteOncePod, and it is unknown whether another pod uses it"
+    )
+
+
+def test_claim_whose_volume_was_not_read_is_unclear(cluster: CheckedCluster) -> None:
+    cluster.delete("PersistentVolume/pv-1")
+
+    assert cluster.check().verdict == (
+        "unclear: PersistentVolumeClaim data is bound to PersistentVolume pv-1, which was not read"
+    )
+
+
+def test_volume_is_made_on_the_node_that_was_selected(cluster: CheckedCluster) -> None:
+    unbound(cluster, "WaitForFirstConsumer", "disk.csi.example.com")
+    cluster.run("ml/other", on="n1", requests={"nvidia.com/gpu": "1"})
+    selected = "metadata.annotations[volume.kubernetes.io/selected-node]"
+    cluster.edit("PersistentVolumeClaim/data", selected, "n0")
+    assert cluster.check().verdict == FITS
+
+    cluster.edit("PersistentVolumeClaim/data", selected, "n1")
+    assert cluster.check().verdict.startswith("does not fit now: a pod of train needs 8 GPUs")
+
+
+def test_local_volumes_that_were_not_read_are_unclear(cluster: CheckedCluster) -> None:
+    unbound(cluster, "WaitForFirstConsumer")
+    cluster.delete("PersistentVolume/pv-1")
+
+    assert cluster.check().verdict == (
+        "unclear: PersistentVolumeClaim data needs a local volume, and PersistentVolumes were not read"
+    )
+
+
+def test_local_volume_of_many_pods_is_unclear_where_nodes_differ(cluster: CheckedCluster) -> None:
+    unbound(cluster, "WaitForFirstConsumer")
+    cluster.pods(2)
+    cluster.gpus_per_pod(4)
+    assert cluster.check().verdict == "fits: 2 pods on 1 node"
+
+    cluster.add(volume("pv-0", "n0"))
+    assert cluster.check().verdict == (
+        "unclear: PersistentVolumeClaim data gets a volume on the node of the first of 2 pods"
+    )
+
+
+def test_unbound_claim_takes_a_volume_that_any_node_can_use(cluster: CheckedCluster) -> None:
+    unbound(cluster, "WaitForFirstConsumer")
+    cluster.edit("PersistentVolume/pv-1", "spec.nodeAffinity", None)
+    cluster.run("ml/other", on="n1", requests={"nvidia.com/gpu": "1"})
+
+    assert cluster.check().verdict == FITS

@@ -159,14 +159,22 @@ class Neighbours:
         return values
 
     def far(self, rules: PodRules) -> frozenset[str]:
-        """The nodes outside the domains of the running pods that these rules ask for."""
-        near = self.near(rules.affinity)
+        """The nodes that are surely outside the domains of the running pods they ask for."""
+        near = self._may_be_near(rules)
         everywhere = frozenset(self._nodes)
         nodes: set[str] = set()
         for term in rules.affinity:
             beside = self.around(near, term.key)
             nodes |= everywhere - beside
         return frozenset(nodes)
+
+    def _may_be_near(self, rules: PodRules) -> set[str]:
+        """The nodes of pods that match the affinity of the rules, or may."""
+        nodes: set[str] = set()
+        for labels, counts in self._by_labels.items():
+            if self._may_be_mate(rules, labels):
+                nodes.update(counts)
+        return nodes
 
     def barred(self, pods: Pods, others: Iterable[Pods]) -> Barred:
         """The nodes that running pods keep these pods from, wherever the `others` go.
@@ -186,9 +194,9 @@ class Neighbours:
         """Whether its affinity can be met without running pods: by its own kind or the others."""
         for other in others:
             labels = other.rules.labels
-            if self.is_mate(rules, labels):
+            if self._may_be_mate(rules, labels):
                 return True
-        return self.is_mate(rules, rules.labels) and not self.has_mates(rules)
+        return self._may_be_mate(rules, rules.labels) and not self.has_mates(rules)
 
     def has_mates(self, rules: PodRules) -> bool:
         """Whether pods that the affinity asks for run on nodes with one of its topology keys."""
@@ -206,6 +214,13 @@ class Neighbours:
         for term in rules.affinity:
             is_match = self.is_about(term, labels) and is_match
         return is_match
+
+    def _may_be_mate(self, rules: PodRules, labels: PodLabels) -> bool:
+        """Whether such pods match the affinity of the rules, or whether that is unknown."""
+        for term in rules.affinity:
+            if not self.is_about(term, labels) and term.matches(labels) is False:
+                return False
+        return True
 
 
 def _barred(by_rule: Mapping[Rule, frozenset[str]]) -> Iterator[tuple[Exclusion, frozenset[str]]]:

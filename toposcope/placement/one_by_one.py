@@ -122,16 +122,28 @@ class OneByOne:
         return [*domain, *sorted(other_nodes)]
 
     def _starts(self) -> list[list[int]]:
-        """The domains that the first pod can choose for its followers, the largest first."""
+        """The domains that the first pod can choose for its followers, the largest first.
+
+        The first pod may be of any kind that the followers follow.
+        """
         board = self._board
         starter = board.starter()
         if starter is None:
             return []
         kind, follows = starter
-        usable = [node for node in board.nodes if board.can_take(kind, node)]
-        domains = board.domains(follows.keys, usable)
-        domains.sort(key=lambda nodes: self._bounds.most_on(kind, nodes), reverse=True)
-        return domains
+        starts = []
+        for domain in board.domains(follows.keys, board.nodes):
+            if self._can_start_in(domain, follows):
+                starts.append(domain)
+        starts.sort(key=lambda nodes: self._bounds.most_on(kind, nodes), reverse=True)
+        return starts
+
+    def _can_start_in(self, domain: Iterable[int], follows: Follows) -> bool:
+        for node in domain:
+            for mate in follows.mates:
+                if self._board.can_take(mate, node):
+                    return True
+        return False
 
     def _run(self, kinds: Sequence[int], nodes: Sequence[int]) -> OneByOneResult:
         """Give each pod the first node that it may use, until all are placed or none is left."""
@@ -225,19 +237,23 @@ class OneByOne:
     def _has_slack(self, kind: int) -> bool:
         """Whether a pod is placed wherever the pods go that it must avoid."""
         board = self._board
-        rivals = set(board.state.shares_no_node[kind])
-        keys = set()
-        for avoided in board.state.avoids[kind]:
-            rivals |= avoided.kinds
-            keys.add(avoided.key)
+        rivals = self._rivals(kind)
         if not rivals:
             return True
+        keys = {avoided.key for avoided in board.state.avoids[kind]}
         keys -= board.state.single_keys()
         if len(keys) > 1:
             return False
         rivals.add(kind)
         taken_places = sum(board.wanted[rival] for rival in rivals)
         return self._places(kind, next(iter(keys), None)) >= taken_places
+
+    def _rivals(self, kind: int) -> set[int]:
+        """The kinds that pods of a kind must avoid, by anti-affinity or host ports."""
+        rivals = set(self._board.state.shares_no_node[kind])
+        for avoided in self._board.state.avoids[kind]:
+            rivals |= avoided.kinds
+        return rivals
 
     def _places(self, kind: int, key: str | None) -> int:
         """How many domains of a label, or nodes, such a pod can start on.
@@ -304,10 +320,30 @@ class OneByOne:
         starts = self._starts()
         if len(starts) > _MOST_STARTS:
             return _UNKNOWN
-        for domain in reversed(starts):
+        tight = [domain for domain in starts if not self._have_slack_in(domain)]
+        for domain in reversed(tight):
             nodes = self._starting_in(domain)
             for kinds in self._kind_orders():
                 outcome = self._run(kinds, nodes)
                 if outcome.placement is None:
                     return _Certainty(is_certain=False, stuck=outcome.stuck)
-        return _Certainty(is_certain=True)
+        return _Certainty(is_certain=not tight)
+
+    def _have_slack_in(self, domain: Sequence[int]) -> bool:
+        """Whether a domain has room for all pods, however the kinds share its nodes."""
+        return all(self._has_slack_in(domain, kind) for kind in self._involved())
+
+    def _has_slack_in(self, domain: Iterable[int], kind: int) -> bool:
+        """Whether a domain has room for a kind, even if its rivals get the nodes with the most."""
+        board = self._board
+        rivals = self._rivals(kind)
+        others = [other for other in board.kinds if other != kind and other not in rivals]
+        caps = []
+        for node in domain:
+            cap = board.slots_beside(kind, node, others)
+            if kind in rivals:
+                cap = min(cap, 1)
+            caps.append(cap)
+        caps.sort(reverse=True)
+        lost_nodes = sum(board.wanted[rival] for rival in rivals if rival != kind)
+        return sum(caps[lost_nodes:]) >= board.wanted[kind]
