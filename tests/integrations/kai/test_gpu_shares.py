@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 from tests.integrations.clusters import CLUSTER
 from tests.support.checking import Finding, Read, error, read
 from tests.support.documents import Edits, document
@@ -129,8 +130,8 @@ def test_memory_label_of_less_than_a_hundred_mib_counts_as_none() -> None:
 
 def test_pod_that_shares_several_gpus_takes_a_part_of_each() -> None:
     reservations = [pod("r0", group="g0", gpus=1), pod("r1", group="g1", gpus=1)]
-    both = pod("both", gpu_fraction="0.5", gpu_fraction_num_devices="2")
-    both.labels.update({"runai-gpu-group/g0": "g0", "runai-gpu-group/g1": "g1", "app": "x"})
+    groups = {"runai-gpu-group/g0": "g0", "runai-gpu-group/g1": "g1", "app": "x"}
+    both = replace(pod("both", gpu_fraction="0.5", gpu_fraction_num_devices="2"), labels=groups)
     assert offered(HALF, *reservations, both, on=node(free=0)) == OfferedShares(now=2, empty=4)
 
 
