@@ -85,7 +85,7 @@ def test_agent_that_is_not_ready_beside_another_that_is_is_not() -> None:
     assert state == replace(READY, is_ready=False, reason="not Ready")
 
 
-def test_node_that_does_not_answer_is_named_where_all_containers_were_ready() -> None:
+def test_silent_node_is_the_reason_where_all_containers_were_ready() -> None:
     state = pod_of(container(), container("node-endpoint"), conditions=[condition("Ready", "False")])
     assert state == replace(READY, is_ready=False, reason="its node does not answer")
 
