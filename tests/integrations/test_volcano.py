@@ -247,6 +247,39 @@ def test_only_min_partitions_need_room() -> None:
     assert answer.notes == ["room is counted for the 6 pods of minAvailable, of 8", QUOTA_IGNORED]
 
 
+def test_min_available_that_differs_from_min_partitions_is_refused() -> None:
+    edits = {"spec.tasks[0].partitionPolicy.minPartitions": 3, "spec.tasks[0].minAvailable": 5}
+    answer = read_volcano("partitioned-job", edits)
+    assert answer.findings == [
+        error(
+            "volcano/partitions",
+            "spec.tasks[0].minAvailable",
+            "'MinAvailable' is not equal to MinPartitions*PartitionSize in task: worker",
+            fix="set 6, or remove it",
+        )
+    ]
+    assert read_volcano("partitioned-job", {**edits, "spec.tasks[0].minAvailable": 6}).findings == []
+
+
+def test_job_without_tasks_is_refused() -> None:
+    answer = read_volcano("job", {"spec.tasks": [], "spec.minAvailable": None})
+    assert answer.findings == [
+        error("volcano/tasks", "spec.tasks", "No task specified in job spec", fix="add a task with a pod template")
+    ]
+
+
+def test_tasks_of_one_name_are_refused() -> None:
+    answer = read_volcano("job", {"spec.tasks": [task("a"), task("b"), task("a")]})
+    assert answer.findings == [
+        error(
+            "volcano/tasks",
+            "spec.tasks[2].name",
+            "duplicated task name a",
+            fix="give each task a name of its own",
+        )
+    ]
+
+
 def test_replicas_that_differ_from_partitions_are_refused() -> None:
     answer = read_volcano("partitioned-job", {"spec.tasks[0].replicas": 6})
     assert answer.findings == [

@@ -1,5 +1,6 @@
 """Requests and streams against a server that sends what real servers, proxies and broken networks send."""
 
+import json
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -452,6 +453,26 @@ class TestStreams:
         assert read_node(client) == b"2"
         assert server.connections == 2
         del reader  # closes its connection
+
+
+@pytest.mark.parametrize(
+    ("details", "causes"),
+    [
+        pytest.param(
+            {"causes": [{"field": "spec.x", "message": "no\nline"}, "odd", {"field": "<nil>", "message": "bad"}, {}]},
+            (("spec.x", "no line"), ("", "bad"), ("", "")),
+            id="fields",
+        ),
+        pytest.param({"causes": {}}, (), id="no-list"),
+        pytest.param([], (), id="no-mapping"),
+    ],
+)
+def test_error_has_its_causes_by_field(details: object, causes: tuple[tuple[str, str], ...]) -> None:
+    body = json.dumps({"kind": "Status", "message": "not valid", "details": details})
+    refusal = answer(body.encode(), "422 Unprocessable Entity")
+    with ScriptedServer([refusal]) as server, pytest.raises(ApiError) as caught:
+        server.client().call(Request("GET", "/api/v1/nodes/n", {}))
+    assert caught.value.causes == causes
 
 
 @pytest.mark.regression

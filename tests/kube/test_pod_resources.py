@@ -3,7 +3,15 @@
 from typing import Any
 
 import pytest
-from toposcope.kube.pod_resources import ContainerRequests, amount, amounts, gpu_count, is_gpu_part, pod_requests
+from toposcope.kube.pod_resources import (
+    ContainerRequests,
+    amount,
+    amounts,
+    gpu_count,
+    is_gpu_part,
+    is_whole,
+    pod_requests,
+)
 
 
 @pytest.mark.parametrize(
@@ -108,3 +116,18 @@ def test_gpus_of_every_vendor_count_and_parts_of_them_do_not() -> None:
 @pytest.mark.parametrize("name", ["nvidia.com/mig-3g.20gb", "nvidia.com/mig-1g.5gb.shared", "nvidia.com/gpu.shared"])
 def test_parts_of_gpus(name: str) -> None:
     assert is_gpu_part(name)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "whole"),
+    [
+        pytest.param(8, True, id="number"),
+        pytest.param("8.0", True, id="with-a-point"),
+        pytest.param("1500m", False, id="thousandths"),
+        pytest.param("2000m", True, id="thousandths-of-a-whole"),
+        pytest.param("0.5Ki", True, id="half-of-many"),
+        pytest.param("eight", False, id="no-quantity"),
+    ],
+)
+def test_whole_quantities(quantity: str | float, whole: bool) -> None:
+    assert is_whole(quantity) == whole

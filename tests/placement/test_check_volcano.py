@@ -197,6 +197,26 @@ def test_tasks_of_two_sizes_are_unclear(volcano: CheckedCluster) -> None:
     assert answer.verdict == MAY_MISS_A_PLACE
 
 
+def test_tasks_that_fit_in_any_order_on_forbidden_nodes_alone_are_unclear(volcano: CheckedCluster) -> None:
+    away_from_web = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+    tasks = [task("large", pods=1, gpus=4), task("small", pods=2, gpus=1)]
+    for one in tasks:
+        affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [away_from_web]}}
+        one["template"]["spec"]["affinity"] = affinity
+    volcano.edit_workload(NETWORK_TOPOLOGY, None)
+    volcano.edit_workload(TASKS, tasks)
+    volcano.run("ml/four", on="a0", requests={GPU: "4"})
+    volcano.run("ml/six", on="a1", requests={GPU: "6"})
+    for node in ("b0", "b1", "c"):
+        volcano.label_node(node, "kubernetes.io/hostname", node)
+        volcano.run(f"ml/web-{node}", on=node)
+        volcano.edit(f"Pod/web-{node}", "metadata.labels", {"app": "web"})
+
+    assert volcano.check().verdict == MAY_MISS_A_PLACE
+    volcano.delete("Pod/web-b0", "Pod/web-b1", "Pod/web-c")
+    assert volcano.check().verdict == "fits: 3 pods on 2 nodes"
+
+
 def test_tasks_of_two_sizes_that_fit_in_any_order_fit(volcano: CheckedCluster) -> None:
     volcano.edit_workload(TASKS, [task("v", pods=1), task("w", pods=1, gpus=4)])
 

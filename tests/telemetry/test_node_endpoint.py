@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toposcope.telemetry.node_endpoint import EndpointLimits, NodeEndpoint, listening_socket, serve
+from toposcope.telemetry.http_head import LARGEST_HEAD
+from toposcope.telemetry.node_endpoint import EndpointConnection, EndpointLimits, NodeEndpoint, listening_socket, serve
 from toposcope.telemetry.served_document import DocumentFile
 
 FIRST = b'{"version":1,"node":"n1"}'
@@ -104,6 +105,17 @@ class Endpoint:
         new.replace(self.file)
         self.do(self.endpoint.look)
 
+    def connection(self) -> EndpointConnection:
+        """The only one."""
+        (connection,) = self.endpoint.connections
+        assert isinstance(connection, EndpointConnection)
+        return connection
+
+    def await_bytes(self, count: int) -> None:
+        """Wait until the only connection holds this many that it has not answered."""
+        while self.do(lambda: len(self.connection()._received)) < count:
+            pass
+
     def do(self, work: Any) -> Any:
         """Do something in the endpoint's thread; what it returns."""
 
@@ -168,6 +180,14 @@ def test_both_address_families_are_served(site: Endpoint) -> None:
             assert Client(sock).get().body == FIRST
 
 
+def test_host_without_ipv6_serves_ipv4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    with running(tmp_path) as site:
+        client = site.client()
+        assert client.sock.family == socket.AF_INET
+        assert client.get("/healthz").body == b"ok\n"
+
+
 def test_head_has_the_headers_alone(site: Endpoint) -> None:
     client = site.client()
     reply = client.get(method="HEAD")
@@ -222,6 +242,22 @@ def test_huge_head_is_refused_before_it_ends(site: Endpoint) -> None:
     endless = site.client()
     endless.send("GET /" + "x" * 9000)
     assert endless.reply().status == 414
+
+
+@pytest.mark.regression
+def test_refusal_of_a_head_request_has_no_body(site: Endpoint) -> None:
+    client = site.client()
+    client.send("HEAD /other HTTP/1.1\r\n\r\n")
+    reply = client.reply(has_body=False)
+    assert reply.status == 404
+    assert int(reply.headers["content-length"]) > 0
+    assert client.left == b""
+    assert client.is_closed()
+
+
+def test_taken_port_is_an_error(site: Endpoint) -> None:
+    with pytest.raises(OSError, match="Address already in use"):
+        listening_socket(site.port)
 
 
 def test_without_a_document_the_answer_is_503(tmp_path: Path) -> None:
@@ -312,6 +348,82 @@ def test_long_poll_ends_with_304_when_its_time_is_over(site: Endpoint) -> None:
     assert reply.status == 304
 
 
+def begin_poll(site: Endpoint, client: Client) -> None:
+    """Have the client wait for another document."""
+    etag = client.get().headers["etag"]
+    client.send(f"GET /v1/topology?wait=60 HTTP/1.1\r\nIf-None-Match: {etag}\r\n\r\n")
+    while not site.do(lambda: len(site.endpoint.waiting)):
+        pass
+
+
+def test_same_document_in_another_file_is_no_change(site: Endpoint) -> None:
+    client = site.client()
+    begin_poll(site, client)
+    site.write(FIRST)
+    assert site.do(lambda: len(site.endpoint.waiting)) == 1
+    site.write(SECOND)
+    assert client.reply().body == SECOND
+
+
+def test_requests_that_come_during_a_long_poll_are_answered_after_it(site: Endpoint) -> None:
+    client = site.client()
+    begin_poll(site, client)
+    requests = "GET /healthz HTTP/1.1\r\n\r\nGET /v1/topology HTTP/1.0\r\n\r\n"
+    client.send(requests)
+    site.await_bytes(len(requests))
+    site.write(SECOND)
+    bodies = [client.reply().body for _ in range(3)]
+    assert bodies == [SECOND, b"ok\n", SECOND]
+    assert client.is_closed()
+
+
+def test_client_that_floods_during_its_long_poll_is_read_no_further(site: Endpoint) -> None:
+    client = site.client()
+    begin_poll(site, client)
+    assert site.do(site.connection()._transport.is_reading)
+    client.send("x" * (LARGEST_HEAD + 1))
+    site.await_bytes(LARGEST_HEAD + 1)
+    assert not site.do(site.connection()._transport.is_reading)
+    site.write(SECOND)
+    assert client.reply().body == SECOND
+    assert client.reply().status == 414
+
+
+def test_client_that_was_read_no_further_is_read_again(site: Endpoint) -> None:
+    client = site.client()
+    begin_poll(site, client)
+    request = "GET /healthz HTTP/1.1\r\n\r\n"
+    count = LARGEST_HEAD // len(request) + 1
+    client.send(request * count)
+    site.await_bytes(len(request) * count)
+    site.write(SECOND)
+    bodies = [client.reply().body for _ in range(count + 1)]
+    assert bodies == [SECOND, *[b"ok\n"] * count]
+    assert client.get().body == SECOND
+
+
+@pytest.mark.regression
+def test_request_half_sent_during_a_long_poll_has_the_deadline_of_any(tmp_path: Path) -> None:
+    with running(tmp_path, EndpointLimits(head_seconds=0.1)) as site:
+        site.write(FIRST)
+        client = site.client()
+        begin_poll(site, client)
+        client.send("GET /v1/topo")
+        site.await_bytes(len("GET /v1/topo"))
+        site.write(SECOND)
+        assert client.reply().body == SECOND
+        assert client.reply().problem["detail"] == "the request did not end within 0.1 s"
+        assert client.is_closed()
+
+
+def test_half_a_request_after_a_whole_one_has_the_deadline_of_any(tmp_path: Path) -> None:
+    with running(tmp_path, EndpointLimits(head_seconds=0.1)) as site:
+        client = site.client()
+        client.send("GET /healthz HTTP/1.1\r\n\r\nGET /v1/topo")
+        assert client.reply().body == b"ok\n"
+        assert client.reply().status == 408
+
+
 def test_change_reaches_a_thousand_long_polls(site: Endpoint) -> None:
     etag = site.client().get().headers["etag"]
     clients = [site.client() for _ in range(1000)]
@@ -352,6 +464,14 @@ def test_corrupt_file_leaves_the_last_document(
     site.write(SECOND)
     assert client.get().body == SECOND
     assert caplog.messages[1:] == [f"{site.file} is good again"]
+
+
+def test_file_that_goes_leaves_the_last_document(site: Endpoint, caplog: pytest.LogCaptureFixture) -> None:
+    site.file.unlink()
+    for _ in range(2):
+        site.do(site.endpoint.look)
+    assert site.client().get().body == FIRST
+    assert caplog.messages == [f"{site.file} is gone; the last document is served"]
 
 
 def reports_of(site: Endpoint) -> None:

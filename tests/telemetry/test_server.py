@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
-from toposcope.telemetry.handler import Page
+from toposcope.telemetry.handler import Page, TelemetryHandler
 from toposcope.telemetry.prometheus import page
-from toposcope.telemetry.server import _LOOK_SECONDS, TelemetryServer
+from toposcope.telemetry.server import _LOOK_SECONDS, TelemetryServer, _Server
 
 
 def bare() -> Page:
@@ -97,6 +97,8 @@ def test_other_paths_say_which_there_are(program: Program, path: str) -> None:
         pytest.param("GET /healthz HTTP/1.0\r\n\r\n", 200, id="http-1.0"),
         pytest.param("GET /healthz HTTP/1.1\r\nConnection: Close\r\n\r\n", 200, id="asked-for"),
         pytest.param("GET /healthz\r\n\r\n", 400, id="http-0.9"),
+        pytest.param("GET /healthz HTTP/2.0\r\n\r\n", 400, id="http-2"),
+        pytest.param("GET /healthz HTTP/1.1\r\nHost: x", 400, id="cut"),
         pytest.param("GET /healthz HTTP/1.1\r\n" + "a: b\r\n" * 200 + "\r\n", 400, id="many-headers"),
         pytest.param("GET /" + "a" * 70000 + " HTTP/1.1\r\n\r\n", 400, id="long-path"),
     ],
@@ -128,6 +130,24 @@ def test_pods_of_an_ipv6_cluster_are_probed_too(program: Program) -> None:
         pytest.skip(f"this machine has no IPv6: {error}")
     code, _content_type, _text = program.get("/healthz", host="::1")
     assert code == 200
+
+
+def test_host_without_ipv6_is_probed_by_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Server, "address_family", socket.AF_INET)
+    server = TelemetryServer(0, bare, str, str)
+    program = Program(server, {}, Gauge("z", "Z.", registry=CollectorRegistry()))
+    assert program.get("/healthz") == (200, "text/plain; charset=utf-8", "ok\n")
+    server.close()
+
+
+def test_silent_connection_ends_without_a_word(
+    program: Program, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(TelemetryHandler, "timeout", 0.05)
+    with socket.create_connection(("127.0.0.1", program.server.port), timeout=10) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\n")
+        assert client.recv(1) == b""
+    assert capfd.readouterr().err == ""
 
 
 def test_probe_is_answered_while_another_hangs() -> None:

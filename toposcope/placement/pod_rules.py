@@ -52,6 +52,7 @@ def with_barred(question: Question) -> Question:
         groups=barring.groups(workload.groups),
         pod_groups=barring.groups(workload.pod_groups),
         certain=barring.groups(workload.certain),
+        certain_too=barring.groups(workload.certain_too),
     )
     return replace(question, workload=barred)
 

@@ -145,7 +145,7 @@ class EndpointConnection(asyncio.Protocol):
 
     def __init__(self, endpoint: NodeEndpoint) -> None:
         self._endpoint = endpoint
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport
         self._received = bytearray()
         self._requests = 0
         self._polled: RequestHead | None = None
@@ -179,7 +179,7 @@ class EndpointConnection(asyncio.Protocol):
         self._received += data
         if self._polled or self._write_deadline:
             if len(self._received) > LARGEST_HEAD:
-                self._pause_reading()
+                self._transport.pause_reading()
             return
         if is_new:
             self._set_deadline(self._endpoint.limits.head_seconds, self._late)
@@ -195,7 +195,6 @@ class EndpointConnection(asyncio.Protocol):
         self._polled = None
         self._set_deadline(None)
         self._stop_write_deadline()
-        self._transport = None
 
     def pause_writing(self) -> None:
         """The client reads slower than we write."""
@@ -206,38 +205,46 @@ class EndpointConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client has read all that there was."""
         self._stop_write_deadline()
-        if not self._polled and not self._closing:
-            self._serve()
+        self._serve(has_answered=True)
 
     # Requests.
 
     @property
     def _closing(self) -> bool:
-        if self._transport is None or self._is_refused:
-            return True
-        return self._transport.is_closing()
+        return self._is_refused or self._transport.is_closing()
 
-    def _serve(self) -> None:
-        """Answer the requests that have come, one after the other."""
-        has_answered = False
+    def _serve(self, *, has_answered: bool = False) -> None:
+        """Answer the requests that have come, one after the other.
+
+        `has_answered`: the deadline that runs is none of the next request's.
+        """
         while not (self._polled or self._write_deadline or self._closing):
-            end = self._received.find(END)
+            head: RequestHead | None = None
             try:
-                if end < 0:
-                    check_unfinished(self._received)
-                    self._resume_reading()
+                head = self._next_head()
+                if head is None:
+                    self._transport.resume_reading()
                     if has_answered and self._received:
                         self._set_deadline(self._endpoint.limits.head_seconds, self._late)
                     return
-                check_unfinished(self._received[:end])
-                head = parse_head(bytes(self._received[:end]))
-                del self._received[: end + len(END)]
-                self._requests += 1
                 self._answer(head)
                 has_answered = True
             except HttpError as error:
                 has_document = error.status != HTTPStatus.SERVICE_UNAVAILABLE
-                self._refuse(error, Refusal.INVALID if has_document else Refusal.UNDESCRIBED)
+                refusal = Refusal.INVALID if has_document else Refusal.UNDESCRIBED
+                self._refuse(error, refusal, has_body=head is None or head.method != "HEAD")
+
+    def _next_head(self) -> RequestHead | None:
+        """Take the next request from what has come; None: its end has not. Raises HttpError."""
+        end = self._received.find(END)
+        if end < 0:
+            check_unfinished(self._received)
+            return None
+        check_unfinished(self._received[:end])
+        head = parse_head(bytes(self._received[:end]))
+        del self._received[: end + len(END)]
+        self._requests += 1
+        return head
 
     def _answer(self, head: RequestHead) -> None:
         """Answer a request, now or when the document changes. Raises HttpError."""
@@ -275,10 +282,10 @@ class EndpointConnection(asyncio.Protocol):
     def _finish_poll(self) -> None:
         head, document = self._polled, self._endpoint.file.document
         self._polled = None
-        if head is None or document is None or self._closing:
+        if head is None or document is None:
             return
         self._send_document(head, document)
-        self._serve()
+        self._serve(has_answered=True)
 
     # Answers.
 
@@ -318,7 +325,7 @@ class EndpointConnection(asyncio.Protocol):
         fix = "retry in some seconds; keep one connection a pod, and close it after use"
         self._refuse(HttpError(503, detail, fix), Refusal.FULL)
 
-    def _refuse(self, error: HttpError, refusal: Refusal) -> None:
+    def _refuse(self, error: HttpError, refusal: Refusal, *, has_body: bool = True) -> None:
         """Answer with what is wrong and how to fix it, and close the connection."""
         self._endpoint.refusals.count(refusal)
         status = HTTPStatus(error.status)
@@ -338,17 +345,14 @@ class EndpointConnection(asyncio.Protocol):
             headers["Allow"] = ", ".join(_METHODS)
         if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
             headers["Retry-After"] = "5"
-        self._write(status, headers, body)
+        self._write(status, headers, body if has_body else b"")
         self._is_refused = True
         self._received.clear()
-        self._resume_reading()
-        if self._transport:
-            self._transport.write_eof()
+        self._transport.resume_reading()
+        self._transport.write_eof()
         self._set_deadline(self._endpoint.limits.linger_seconds, self.abort)
 
     def _write(self, status: HTTPStatus, headers: dict[str, str], body: bytes) -> None:
-        if self._transport is None:
-            return
         lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
         for name, value in headers.items():
             lines.append(f"{name}: {value}")
@@ -382,23 +386,12 @@ class EndpointConnection(asyncio.Protocol):
             self._write_deadline.cancel()
         self._write_deadline = None
 
-    def _pause_reading(self) -> None:
-        if self._transport:
-            self._transport.pause_reading()
-
-    def _resume_reading(self) -> None:
-        if self._transport and not self._transport.is_closing():
-            self._transport.resume_reading()
-
     def _close(self) -> None:
         self._set_deadline(None)
-        if self._transport:
-            self._transport.close()
+        self._transport.close()
 
     def abort(self) -> None:
         """Drop the client, whatever it was sent."""
-        if self._transport is None:
-            return
         connected = self._transport.get_extra_info("socket")
         with contextlib.suppress(OSError):
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 from tests.integrations.clusters import CLUSTER
 from tests.support.checking import Finding, Read, error, read
 from tests.support.documents import Edits, document
-from toposcope.integrations.framework.constraints import GpuShare
+from toposcope.integrations.framework.constraints import GpuShare, Group, Pods
 from toposcope.integrations.framework.placement import OfferedShares
-from toposcope.integrations.kai.gpu_shares import offered_shares
+from toposcope.integrations.kai.gpu_shares import gpus_of_share, in_whole_gpus, offered_shares
 from toposcope.integrations.kai.pod_shares import share_of
 from toposcope.placement.room import RoomNode
 from toposcope.snapshot.model import PodView
@@ -116,6 +117,65 @@ def test_memory_where_no_label_says_how_much_takes_a_gpu() -> None:
 
 def test_parts_of_two_gpus_take_the_fullest_gpus() -> None:
     assert offered(GpuShare(2, fraction=0.5), on=node(free=3, total=3)) == OfferedShares(now=2, empty=2)
+
+
+def test_memory_label_in_bytes_is_understood() -> None:
+    in_bytes = node(memory=str(81_559 << 20))
+    assert offered(GpuShare(1, memory_mib=40750), on=in_bytes) == OfferedShares(now=4, empty=4)
+
+
+def test_memory_label_of_less_than_a_hundred_mib_counts_as_none() -> None:
+    assert offered(HALF, on=node(memory="99")) == offered(HALF, on=node(memory=""))
+
+
+def test_pod_that_shares_several_gpus_takes_a_part_of_each() -> None:
+    reservations = [pod("r0", group="g0", gpus=1), pod("r1", group="g1", gpus=1)]
+    groups = {"runai-gpu-group/g0": "g0", "runai-gpu-group/g1": "g1", "app": "x"}
+    both = replace(pod("both", gpu_fraction="0.5", gpu_fraction_num_devices="2"), labels=groups)
+    assert offered(HALF, *reservations, both, on=node(free=0)) == OfferedShares(now=2, empty=4)
+
+
+def test_pod_of_whole_gpus_shares_none() -> None:
+    assert offered(HALF, pod("whole", gpus=1), on=node(free=1)) == OfferedShares(now=2, empty=4)
+
+
+def test_share_counts_for_a_queue_as_on_the_largest_gpus() -> None:
+    nodes = [node(memory="40960"), node(memory="81559")]
+    assert gpus_of_share(GpuShare(2, fraction=0.25), nodes) == 0.5
+    assert gpus_of_share(GpuShare(2, memory_mib=20000), nodes) == 0.5
+    assert gpus_of_share(GpuShare(1, memory_mib=50), []) == 0.5
+
+
+def test_pods_that_share_are_counted_in_whole_gpus_where_nothing_is_shared() -> None:
+    whole = Pods("whole", 1, ((GPU, 2),))
+    shared = Pods("shared", 3, (("cpu", 500),)).sharing(GpuShare(2, fraction=0.5))
+    inner = Group("inner", (shared,))
+    assert in_whole_gpus([Group("all", (whole,), (inner,))]) == [
+        Group("all", (whole,), (Group("inner", (Pods("shared", 3, (("cpu", 500), (GPU, 2))),)),))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "slices", "takes"),
+    [
+        pytest.param({"nvidia.com/mig.strategy": "mixed"}, 2, False, id="slices"),
+        pytest.param({"nvidia.com/mig.strategy": "none"}, 2, True, id="strategy-none"),
+        pytest.param({"nvidia.com/mig.strategy": "mixed"}, 0, True, id="no-slices"),
+        pytest.param(
+            {"nvidia.com/mig.strategy": "mixed", "node-role.kubernetes.io/mig-enabled": "false"},
+            2,
+            True,
+            id="the-role-label-decides",
+        ),
+    ],
+)
+def test_node_with_slices_takes_no_shares(labels: dict[str, str], slices: int, takes: bool) -> None:
+    gpus = {GPU: 2}
+    if slices:
+        gpus["nvidia.com/mig-1g.10gb"] = slices
+    offering = RoomNode(name="n", labels={"nvidia.com/gpu.memory": "81559", **labels}, free=gpus, total=gpus)
+    count = 4 if takes else 0
+    assert offered(HALF, on=offering) == OfferedShares(now=count, empty=count)
 
 
 @pytest.mark.parametrize("strategy", ["single", "mixed"])

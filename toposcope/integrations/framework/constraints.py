@@ -427,7 +427,7 @@ class Workload:
     unread: tuple[UnreadField, ...] = ()
     """The unread fields of its document that may decide: they make any verdict unclear."""
     certain_too: tuple[Group, ...] = ()
-    """Unread fields that matter only if it does not fit."""
+    """If these fit, it does so as well."""
     holders: tuple[Holder, ...] = ()
     """The owners of domains that `groups` avoid."""
     once_left: tuple[Group, ...] = ()

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 from toposcope.api.levels import Level
@@ -58,6 +59,8 @@ GATES: Final = (
 )
 _JOB: Final = ("batch", "Job")
 _Terms = tuple[tuple[Expression, ...], ...]
+_MOST_TERMS: Final = 1000
+"""Combinations of node affinities that are compared with each node."""
 _ONE_BY_ONE: Final = (
     "kube-scheduler places pods of different sizes one by one without backtracking, so it may "
     "miss a valid placement"
@@ -504,7 +507,7 @@ def _everybodys_nodes(filters: Sequence[NodeFilter]) -> NodeFilter:
     volumes: dict[VolumePlace, None] = {}
     for node_filter in filters:
         selector.update(node_filter.selector)
-        if node_filter.terms:
+        if node_filter.terms and node_filter.terms not in alternatives:
             alternatives.append(node_filter.terms)
         volumes.update(dict.fromkeys(node_filter.volumes))
 
@@ -521,12 +524,17 @@ def _everybodys_nodes(filters: Sequence[NodeFilter]) -> NodeFilter:
 
 
 def _everybodys_terms(alternatives: Sequence[_Terms]) -> _Terms:
-    """Terms that match where one of each of these matches; an empty one matches nothing."""
+    """Terms that match where one of each of these matches; an empty one matches nothing.
+
+    Nothing either where there are too many combinations: then it is unclear whether the pods fit.
+    """
     if not alternatives:
         return ()
     matching = []
     for terms in alternatives:
         matching.append([term for term in terms if term] or [()])
+    if prod(map(len, matching)) > _MOST_TERMS:
+        return ((),)
     together = []
     for chosen in product(*matching):
         joined: tuple[Expression, ...] = ()
