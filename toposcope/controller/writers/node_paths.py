@@ -175,7 +175,7 @@ class NodePathsWriter:
         config_map = find(self._client, self._path)
         if config_map is not None and _is_spoiled(config_map):
             log.warning(
-                "%s has entries or settings of others that an apply cannot change, so it is recreated",
+                "%s has entries or settings of others that an apply cannot change; recreating it",
                 self._name,
             )
             self._delete(config_map)
