@@ -198,6 +198,7 @@ def test_pod_without_a_path_is_last_and_named(job: RankedJob) -> None:
     assert "pods without a path have the last ranks: pod-0" in err
 
 
+@pytest.mark.slow
 def test_missing_pods_are_named_to_all_in_time(job: RankedJob) -> None:
     flags = ("--no-keep", "--timeout", "8")
     started = [job.pod(0, 4, *flags, path="rack=a"), job.pod(1, 4, *flags, path="rack=b")]
@@ -297,6 +298,7 @@ def test_meeting_goes_on_when_old_rank_0_restarts_before_all_have_come(job: Rank
     assert [said(process)[:2] for process in (first, second, third)] == [(0, expected)] * 3
 
 
+@pytest.mark.slow
 def test_port_that_says_nothing_is_named_in_time(job: RankedJob) -> None:
     with socket.create_server(("127.0.0.1", job.port)):
         code, out, err = said(job.pod(1, 2, "--no-keep", "--timeout", "1", path="rack=a"))
@@ -390,6 +392,7 @@ def test_pod_lost_before_the_meeting_may_come_again(job: RankedJob) -> None:
     assert (said(first)[0], said(again)[0]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_keeper_answers_after_its_program_has_ended(job: RankedJob) -> None:
     place = f"127.0.0.1:{job.port}"
     program = f"{sys.executable} {FILE} --size 2 --meet {place} --timeout 20"
