@@ -512,7 +512,7 @@ def test_client_with_most_connections_loses_one_to_another(tmp_path: Path, caplo
 
 
 def test_refused_connections_beyond_their_number_are_dropped(tmp_path: Path) -> None:
-    with running(tmp_path, EndpointLimits(connections=0, refused=1)) as site:
+    with running(tmp_path, EndpointLimits(connections=0, refused=1, linger_seconds=60.0)) as site:
         waiting = site.client()
         assert waiting.reply().status == 503
         assert site.client().is_closed()
