@@ -17,11 +17,22 @@ CONTROLLER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/toposcope-contro
 HAS_BINDING_LABELS = not kubernetes_version().startswith("v1.30.")
 RACKS = {"gpu1": "r1", "gpu2": "r2"}
 ASKS = """
-import json, urllib.request
-with urllib.request.urlopen("http://toposcope-node.toposcope-system.svc:9466/v1/topology", timeout=20) as answer:
-    document = json.load(answer)
+import json, time, urllib.error, urllib.request
+url = "http://toposcope-node.toposcope-system.svc:9466/v1/topology"
+for _ in range(60):
+    try:
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            document = json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code != 503:
+            raise
+    else:
+        if document["complete"]:
+            break
+    time.sleep(1)
 print(",".join(f"{step['level']}={step['value']}" for step in document["path"]))
 """
+"""As the answer 503 advises, it asks again while the agent has not described the node yet."""
 READS = """
 import os, pathlib
 print(os.environ["TOPOSCOPE_PATH"], pathlib.Path("/etc/toposcope/path").read_text(), os.environ["RACK"])
@@ -109,6 +120,12 @@ def printed_by(cluster: Cluster, pod: dict[str, Any]) -> str:
     return text
 
 
+def have_all_levels(cluster: Cluster) -> bool:
+    """Whether the paths for bindings have all levels; those that agents write come last."""
+    code, config_map = cluster.api.request("GET", PATHS)
+    return code == 200 and "nvlink-domain=" in config_map["data"]["paths"]
+
+
 def container_restarts(cluster: Cluster, node: str) -> dict[str, int]:
     """How often each container of a node's agent was started again."""
     for pod in cluster.pods("agent"):
@@ -133,7 +150,7 @@ def test_pod_asks_the_agent_on_its_own_node(cluster: Cluster, node: str) -> None
 @needs_binding_labels
 @pytest.mark.parametrize("node", RACKS)
 def test_pod_has_its_path_before_its_first_line(cluster: Cluster, node: str) -> None:
-    wait_until(lambda: cluster.api.request("GET", PATHS)[0] == 200, "the paths are written")
+    wait_until(lambda: have_all_levels(cluster), "the paths are written", 60)
 
     printed = printed_by(cluster, pod_on(cluster, f"reads-{node}", node, READS))
 
@@ -188,7 +205,7 @@ def test_pod_is_bound_without_a_path_when_the_paths_are_spoiled(cluster: Cluster
 @needs_binding_labels
 def test_controller_that_is_back_writes_the_paths_again(cluster: Cluster) -> None:
     scale_controller(cluster, 2)
-    wait_until(lambda: cluster.api.request("GET", PATHS)[0] == 200, "the paths are written again", 60)
+    wait_until(lambda: have_all_levels(cluster), "the paths are written again", 60)
 
     printed = printed_by(cluster, pod_on(cluster, "reads-again", "gpu2", READS))
 
