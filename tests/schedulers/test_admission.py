@@ -84,9 +84,10 @@ def foreseen_evictions(folder: Path, objects: list[Object], waiting: Object) -> 
 def evicted_pods(api: ApiUnderTest, waiting: Object, expected: int) -> list[str]:
     """The names of the pods that kube-scheduler evicts for this one, which it does in the background.
 
-    It has done so when so many as `expected` are gone, or others, and no more follow.
+    It has done so when as many as `expected` are evicted and no more follow; fewer must last for some of its attempts.
     """
     seen: list[list[str]] = []
+    shortage = play.Lasting(play.LASTING)
 
     def is_decided() -> bool:
         (pod,) = play.pods_of(api, waiting["metadata"]["name"])
@@ -98,8 +99,10 @@ def evicted_pods(api: ApiUnderTest, waiting: Object, expected: int) -> list[str]
             if "DisruptionTarget" in play.conditions_of(item)
         ]
         seen.append(evicted)
-        enough = play.SETTLED if len(evicted) >= expected else 10 * play.SETTLED
-        return seen[-enough:].count(evicted) == enough
+        is_settled = seen[-play.SETTLED :].count(evicted) == play.SETTLED
+        if len(evicted) >= expected:
+            return is_settled
+        return shortage.has_lasted(is_so=is_settled)
 
     wait_until(is_decided, "kube-scheduler's answer", play.PATIENCE)
     return seen[-1]
