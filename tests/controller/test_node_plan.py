@@ -399,6 +399,8 @@ def test_a_plan_that_may_not_be_written_is_said_in_the_status(site: Site) -> Non
         assert refused["reason"] == "Rejected"
         assert "cannot patch resource configmaps; apply the manifests of this version" in refused["message"]
     site.refuses = None
+    site.turn(59)
+    assert site.condition("UniqueValuesWritten")["reason"] == "Rejected"  # not sent again in each pass
     site.turn(1)
     written = site.condition("UniqueValuesWritten")
     assert written["reason"] == "Writing"

@@ -147,6 +147,8 @@ def _fill(api: AdminApi, nodes: int) -> None:
     """Create the CRDs, the Nodes and the ClusterTopology. Raises MeasurementError."""
     for crd in (manifests.cluster_topology_crd(), manifests.crd("grove/binding")):
         api.install_crd(crd)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "toposcope-system"}}
+    api.create("/api/v1/namespaces", namespace)
 
     with ThreadPoolExecutor(_LOADER_COUNT) as pool:
         answers = pool.map(

@@ -33,6 +33,8 @@ REMOVAL_DELAY_SECONDS: Final = 60.0
 """How long a deleted ClusterTopology stays in the plan: it may be made anew."""
 _LOOK_SECONDS: Final = 60.0
 """How often the ConfigMap is read to repair what others changed."""
+_REFUSED_SECONDS: Final = 60.0
+"""From a refused write to the next attempt with the same plan."""
 
 
 class NodePlanWriter:
@@ -55,6 +57,9 @@ class NodePlanWriter:
         """Deleted topologies that are still in the plan, and when they go, in monotonic seconds."""
         self._no_room: frozenset[str] = frozenset()
         self._refused: ApiError | None = None
+        self._refused_plan: NodePlan | None = None
+        self._retry_at = runtime.monotonic()
+        """When a refused plan is sent again, in monotonic seconds; another plan is sent at once."""
         self.plan: NodePlan | None = None
         """The plan as it is or should be in the ConfigMap; None before the first pass."""
 
@@ -69,8 +74,12 @@ class NodePlanWriter:
 
         `topologies` are all there are. Raises KubeError.
 
-        What the API server refuses is kept for `refusal`.
+        What the API server refuses is kept for `refusal`, and sent again a minute later: no pass
+        should wait for the same answer.
         """
+        now = self._runtime.monotonic()
+        if self._refused and plan == self._refused_plan and now < self._retry_at:
+            return WriteOutcome(due=self._due(), refusal=self._refused)
         try:
             self._look()
             complete_plan = self._with_deleted(plan, topologies)
@@ -85,6 +94,8 @@ class NodePlanWriter:
             if self._refused is None or self._refused.message != error.message:
                 log.warning("the agents' plan is not written: %s", error)
             self._refused = error
+            self._refused_plan = plan
+            self._retry_at = now + _REFUSED_SECONDS
         return WriteOutcome(due=self._due(), refusal=self._refused)
 
     def refusal(self, name: str) -> str:
