@@ -80,6 +80,7 @@ class Capacity:
         `like`: before a change, of which most still holds. `tolerations` are what all pods of
         gangs tolerate beside what they say themselves.
         """
+        self.scope = scope
         self.levels = scope.levels
         self.tolerations: tuple[Toleration, ...] = like.tolerations if like else tolerations
         self.nodes: list[RoomNode] = []

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toposcope.integrations.framework.constraints import Pods
-from toposcope.integrations.framework.packing import PODS, add_pods, columns, resources_of
+from toposcope.integrations.framework.packing import (
+    PODS,
+    Path,
+    add_pods,
+    columns,
+    resources_of,
+)
 from toposcope.integrations.framework.verdict import Placed
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.nodes import MAX_PODS
@@ -174,8 +180,8 @@ def vacated(
     `gang` is what each of its pods requests, and how many there are.
     """
     freed = without(snapshot, freeing.pods)
-    room = _capacity(freed, topology, (), before)
-    gang_pods = list(_kept_for(room, freeing, gang))
+    room = _inside(freed, before, freeing.domain)
+    gang_pods = list(_kept_for(room, gang))
     occupied_by_gang = occupied(freed, gang_pods)
     lost = [_name(pod) for pod in freeing.pods]
     rehomed, _ = relocated(
@@ -188,17 +194,29 @@ def vacated(
     return rehomed
 
 
-def _kept_for(room: Capacity, freeing: Freeing, gang: tuple[Pods, int]) -> Iterator[PodView]:
+def _inside(freed: Snapshot, before: Capacity, domain: Path) -> Capacity:
+    """What the nodes of one domain offer: it costs as little as the domain is small."""
+    depth = len(domain)
+    nodes = []
+    for node, path in zip(before.nodes, before.paths, strict=True):
+        if path[:depth] == domain:
+            nodes.append(freed.by_name[node.name])
+    names = {node.name for node in nodes}
+    pods = []
+    for pod in freed.pods or ():
+        if pod.node in names:
+            pods.append(pod)
+    inside = replace(freed, nodes=tuple(nodes), pods=tuple(pods))
+    return Capacity(inside, before.scope.within(nodes), (), before)
+
+
+def _kept_for(room: Capacity, gang: tuple[Pods, int]) -> Iterator[PodView]:
     """Pods of the gang for which the domain is kept."""
     pods, missing = gang
     requests = dict(pods.requests)
     slots = room.slots(FreeBasis.NOW, pods)
-    depth = len(freeing.domain)
-    for number, path in enumerate(room.paths):
-        if path[:depth] != freeing.domain:
-            continue
-        node = room.nodes[number]
-        count = min(slots[number], missing)
+    for node, room_for in zip(room.nodes, slots, strict=True):
+        count = min(room_for, missing)
         missing -= count
         for _ in range(count):
             yield PodView.running(name="kept", node=node.name, requests=requests)

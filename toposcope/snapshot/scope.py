@@ -79,6 +79,10 @@ class Scope:
     _tables: dict[frozenset[str], Table] = field(default_factory=dict, compare=False, repr=False)
     """Tables built so far, by their labels."""
 
+    def within(self, nodes: Iterable[NodeView]) -> "Scope":
+        """The same levels for only these nodes."""
+        return replace(self, nodes=tuple(nodes), _tables={})
+
     @property
     def name(self) -> str:
         """The ClusterTopology's name, empty where there is none."""
