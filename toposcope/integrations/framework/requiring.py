@@ -131,11 +131,18 @@ class Requiring:
     """The kinds of these objects."""
     fields: tuple[str, ...] = ()
     """The fields of their `spec` that are kept."""
+    constraint: str = ""
+    """The field of a constraint, in `spec` and in each entry of the lists `parts_in`."""
+    parts_in: tuple[str, ...] = ()
+    """The fields of `spec` that list parts with constraints of their own."""
 
     def is_needed(self, root: Field) -> bool:
         """Whether an object of these kinds requires anything; others are not kept."""
-        del root
-        return True
+        spec = root / "spec"
+        places = [spec]
+        for parts in self.parts_in:
+            places += (spec / parts).items()
+        return any(place / self.constraint for place in places)
 
     def of_objects(
         self, pods: Sequence[ViewedPod], objects: RequiringObjects

@@ -17,32 +17,18 @@ from toposcope.integrations.framework.requiring import (
 )
 from toposcope.integrations.grove.api import CLIQUE_OF, GANG, GANG_OF
 
-_FIELDS: Final = ("topologyConstraint", "topologyConstraintGroupConfigs", "podgroups")
-
 
 class _Grove(Requiring):
     kinds = (GANG,)
-    fields = _FIELDS
-
-    def is_needed(self, root: Field) -> bool:
-        spec = root / "spec"
-        for place in _constrained(spec):
-            if place / "topologyConstraint":
-                return True
-        return False
+    constraint = "topologyConstraint"
+    parts_in = ("topologyConstraintGroupConfigs", "podgroups")
+    fields = (constraint, *parts_in)
 
     def of_objects(
         self, pods: Sequence[ViewedPod], objects: RequiringObjects
     ) -> Iterator[RequiredPart]:
         named = by_object(pods, lambda pod: pod.labels.get(GANG_OF))
         yield from objects.parts(GANG, named, _of_gang)
-
-
-def _constrained(spec: Field) -> Iterator[Field]:
-    """Everything that can have a constraint, broadest first."""
-    yield spec
-    yield from (spec / "topologyConstraintGroupConfigs").items()
-    yield from (spec / "podgroups").items()
 
 
 def _of_gang(root: Field, pods: tuple[ViewedPod, ...]) -> Iterator[RequiredPart]:

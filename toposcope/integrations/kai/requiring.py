@@ -21,14 +21,9 @@ from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, REQUIRED, SUB_G
 
 class _Kai(Requiring):
     kinds = (POD_GROUPS,)
-    fields = ("topologyConstraint", "subGroups", "minMember")
-
-    def is_needed(self, root: Field) -> bool:
-        spec = root / "spec"
-        for place in (spec, *(spec / "subGroups").items()):
-            if place / "topologyConstraint":
-                return True
-        return False
+    constraint = "topologyConstraint"
+    parts_in = ("subGroups",)
+    fields = (constraint, *parts_in, "minMember")
 
     def of_objects(
         self, pods: Sequence[ViewedPod], objects: RequiringObjects

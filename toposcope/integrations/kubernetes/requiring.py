@@ -28,11 +28,12 @@ _MOST_PARENTS: Final = 4
 
 class _Kubernetes(Requiring):
     kinds = (POD_GROUPS, COMPOSITES)
-    fields = ("schedulingConstraints", "schedulingPolicy", "parentCompositePodGroupName")
+    constraint = "schedulingConstraints"
+    fields = (constraint, "schedulingPolicy", "parentCompositePodGroupName")
 
     def is_needed(self, root: Field) -> bool:
-        constraints = root / "spec" / "schedulingConstraints"
-        return bool(constraints) or bool(parent_of(root))
+        """Also without constraints: a group around it may have some."""
+        return bool(parent_of(root)) or super().is_needed(root)
 
     def of_objects(
         self, pods: Sequence[ViewedPod], objects: RequiringObjects

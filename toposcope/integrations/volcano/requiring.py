@@ -26,16 +26,13 @@ from toposcope.integrations.volcano.tiers import Forest
 
 class _Volcano(Requiring):
     kinds = (POD_GROUPS, HYPER_NODES)
-    fields = ("networkTopology", "subGroupPolicy", "minMember", "tier", "tierName", "members")
+    constraint = "networkTopology"
+    parts_in = ("subGroupPolicy",)
+    fields = (constraint, *parts_in, "minMember", "tier", "tierName", "members")
 
     def is_needed(self, root: Field) -> bool:
-        spec = root / "spec"
-        if spec / "tier":
-            return True
-        for place in (spec, *(spec / "subGroupPolicy").items()):
-            if place / "networkTopology":
-                return True
-        return False
+        """Every HyperNode, and the PodGroups with a constraint."""
+        return bool(root / "spec" / "tier") or super().is_needed(root)
 
     def of_objects(
         self, pods: Sequence[ViewedPod], objects: RequiringObjects
