@@ -12,6 +12,7 @@ import msgspec
 
 from toposcope.api.cluster_topology import MANAGED_BY, TOPOSCOPE
 from toposcope.controller.node_paths import SharedPaths, shared_paths
+from toposcope.controller.writers.config_map import apply_config_map, config_map_path
 from toposcope.controller.writers.writer import WriteOutcome, is_outage
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.binding_paths import (
@@ -23,11 +24,9 @@ from toposcope.integrations.binding_paths import (
     EncodedPaths,
     encode,
 )
-from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.node_plan import NodePlan
 from toposcope.kube.client import Caller, Request, find
 from toposcope.kube.errors import ApiError
-from toposcope.kube.requests import apply
 from toposcope.kube.runtime import Runtime
 from toposcope.text import plural
 
@@ -61,7 +60,7 @@ class NodePathsWriter:
         """
         self._client = client
         self._is_wanted = is_wanted
-        self._path = f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}"
+        self._path = config_map_path(namespace, CONFIG_MAP)
         self._name = f"ConfigMap {namespace}/{CONFIG_MAP}"
         self._namespace = namespace
         self._runtime = runtime
@@ -194,17 +193,7 @@ class NodePathsWriter:
             self._show(f"{self._name} would be written: the paths of {nodes}")
             self._stored = data
             return
-        body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": CONFIG_MAP,
-                "namespace": self._namespace,
-                "labels": {MANAGED_BY: TOPOSCOPE},
-            },
-            "data": data,
-        }
-        request = apply(self._path, body, MANAGER, force=True, is_metadata_only=True)
+        request = apply_config_map(self._namespace, CONFIG_MAP, data, is_metadata_only=True)
         self._client.call(request)
         self._stored = data
         self._write_at = self._runtime.monotonic() + WRITE_PAUSE_SECONDS

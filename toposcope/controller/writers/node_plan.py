@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.api.cluster_topology import MANAGED_BY, PATH, TOPOSCOPE, Topology
+from toposcope.api.cluster_topology import PATH, Topology
 from toposcope.controller.look import Pass
 from toposcope.controller.node_plan import plan_of
+from toposcope.controller.writers.config_map import apply_config_map, config_map_path
 from toposcope.controller.writers.writer import WriteOutcome, is_outage
-from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.node_plan import (
     CONFIG_MAP,
     FIELD,
@@ -23,14 +23,13 @@ from toposcope.integrations.node_plan import (
 from toposcope.kube import listing
 from toposcope.kube.client import ApiClient, Caller, find
 from toposcope.kube.errors import ApiError
-from toposcope.kube.requests import apply
 from toposcope.kube.runtime import Runtime
 from toposcope.text import plural
 
 log = logging.getLogger(__name__)
 
 REMOVAL_DELAY_SECONDS: Final = 60.0
-"""How long a deleted ClusterTopology stays in the plan: it may be made anew."""
+"""How long a deleted ClusterTopology stays in the plan: it may be created again."""
 _LOOK_SECONDS: Final = 60.0
 """How often the ConfigMap is read to repair what others changed."""
 _REFUSED_SECONDS: Final = 60.0
@@ -47,7 +46,7 @@ class NodePlanWriter:
         """
         self._client = client
         self._writer = writer
-        self._path = f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}"
+        self._path = config_map_path(namespace, CONFIG_MAP)
         self._namespace = namespace
         self._runtime = runtime
         self._stored: str | None = None
@@ -135,17 +134,7 @@ class NodePlanWriter:
         text = encode(plan)
         if text == self._stored or (self._stored is None and not plan.topologies):
             return
-        body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": CONFIG_MAP,
-                "namespace": self._namespace,
-                "labels": {MANAGED_BY: TOPOSCOPE},
-            },
-            "data": {FIELD: text},
-        }
-        self._writer.call(apply(self._path, body, MANAGER, force=True))
+        self._writer.call(apply_config_map(self._namespace, CONFIG_MAP, {FIELD: text}))
         self._stored = text
         count = len(plan.topologies)
         asking = sum(entry.asks_for_keys for entry in plan.topologies)
