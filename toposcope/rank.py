@@ -156,7 +156,7 @@ class Meeting:
         self._open: dict[Any, Any] = {}  # transports, the oldest first
 
     async def ask(self) -> None:  # dense: no line to spare
-        """Ask until this pod is told, and go on for old rank 0, which may restart and forget."""
+        """Visit until this pod has the order, then go on: old rank 0 may restart without it."""
         until = time.monotonic() + self.own.timeout
         missing, failure = "", "no answer"
         while not self.problem:

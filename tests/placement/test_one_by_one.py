@@ -20,7 +20,7 @@ from tests.placement.test_pod_rules import (
 )
 
 MANY = 201
-"""With so many pods it does not try every order."""
+"""More pods than it tries every order for."""
 ZONE = "topology.kubernetes.io/zone"
 BESIDE_EACH_OTHER = near(term(RACK, APP))
 

@@ -74,7 +74,7 @@ def endpoint_figures(*, quick: bool) -> Iterator[Figure]:
 
 @contextmanager
 def _clients(port: int, count: int) -> Iterator[list["EndpointClient"]]:
-    """So many connections."""
+    """Open `count` connections, and close them at the end."""
     with ExitStack() as stack:
         clients = []
         for _ in range(count):
