@@ -107,12 +107,15 @@ def server(api: ApiUnderTest) -> Iterator[ApiUnderTest]:
     for document in OTHERS:
         api.create(PATHS[document["kind"]], document)
 
-    def has_limit_range() -> bool:
-        """Whether admission has heard of the LimitRange."""
-        code, _ = api.request("POST", PODS, REFUSED["container-above-maximum"])
-        return bool(code == 403)
+    def code_for(document: Object) -> int:
+        """The status for a new pod that is not stored."""
+        code, _ = api.request("POST", PODS, document)
+        return code
 
-    wait_until(has_limit_range, "the LimitRange counts")
+    # Admission reads each kind through a watch of its own.
+    wait_until(lambda: code_for(REFUSED["container-above-maximum"]) == 403, "the LimitRange counts")
+    wait_until(lambda: code_for(TAKEN["priority-class"]) == 201, "the PriorityClass counts")
+    wait_until(lambda: code_for(TAKEN["runtime-class"]) == 201, "the RuntimeClass counts")
     yield api
     for kind, name in (("RuntimeClass", "kata"), ("PriorityClass", "low")):
         api.request("DELETE", f"{PATHS[kind]}/{name}")
