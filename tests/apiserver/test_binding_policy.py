@@ -47,7 +47,7 @@ def cluster(real_api: ApiUnderTest) -> Iterator[ApiUnderTest]:
     real_api.patch("/api/v1/namespaces/on", switched_on)
     keep(real_api, GOOD)
     text = POLICY.read_text()
-    policy, binding = yaml.safe_load_all(text)
+    policy, binding = yaml.load_all(text, yaml.CSafeLoader)
     real_api.create(POLICIES, policy)
     real_api.create(BINDINGS, binding)
     in_force(real_api, "first")

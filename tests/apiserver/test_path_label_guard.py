@@ -35,7 +35,7 @@ def cluster(real_api: ApiUnderTest) -> Iterator[ApiUnderTest]:
     switched_on = {"metadata": {"labels": NAMESPACE_SWITCH}}
     real_api.patch("/api/v1/namespaces/on", switched_on)
     text = GUARD.read_text()
-    policy, binding = yaml.safe_load_all(text)
+    policy, binding = yaml.load_all(text, yaml.CSafeLoader)
     real_api.create(f"{GROUP}/validatingadmissionpolicies", policy)
     real_api.create(f"{GROUP}/validatingadmissionpolicybindings", binding)
     wait_until(

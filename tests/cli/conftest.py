@@ -29,12 +29,12 @@ class Ran(NamedTuple):
 
     @property
     def yaml(self) -> Any:
-        return yaml.safe_load(self.out)
+        return yaml.load(self.out, yaml.CSafeLoader)
 
     @property
     def documents(self) -> list[Any]:
         """What is printed, document by document."""
-        return list(yaml.safe_load_all(self.out))
+        return list(yaml.load_all(self.out, yaml.CSafeLoader))
 
 
 class Command(Protocol):

@@ -39,7 +39,7 @@ def clique(name: str, /, **spec: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def served(api: ApiUnderTest) -> ApiUnderTest:
-    api.share_crd(yaml.safe_load(CRD.read_bytes()))
+    api.share_crd(yaml.load(CRD.read_bytes(), yaml.CSafeLoader))
     return api
 
 

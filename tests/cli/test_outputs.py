@@ -83,7 +83,7 @@ def test_every_command_has_every_form(line: str, field: str, text: str, name: st
     names = run(f"{line} -o name")
     document = as_json.json
     assert field in document
-    documents = list(yaml.safe_load_all(as_yaml.out))
+    documents = list(yaml.load_all(as_yaml.out, yaml.CSafeLoader))
     assert _of_list(documents) == document
     assert text in plain.out
     assert text in wide.out

@@ -75,7 +75,7 @@ def commands(work: str, tmp_path: Path) -> list[list[str]]:
 
 def kubeconfig(api: ApiUnderTest, token: str, path: Path) -> str:
     """The file of somebody with this token."""
-    document = yaml.safe_load(api.kubeconfig.read_text())
+    document = yaml.load(api.kubeconfig.read_text(), yaml.CSafeLoader)
     (user,) = document["users"]
     user["user"] = {"token": token}
     path.write_text(json.dumps(document))
@@ -94,7 +94,7 @@ def documented_role() -> dict[str, Any]:
     _, _, rights = text.partition("\n## Rights\n")
     _, _, example = rights.partition("```yaml\n")
     example, _, _ = example.partition("```")
-    role: dict[str, Any] = yaml.safe_load(example)
+    role: dict[str, Any] = yaml.load(example, yaml.CSafeLoader)
     return role
 
 
@@ -109,7 +109,7 @@ def once(toposcope: Command, words: list[str], holds: Callable[[Ran], bool]) -> 
 
 def create_cluster(api: ApiUnderTest) -> None:
     """Two nodes, and a ClusterTopology whose status a controller has written."""
-    crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    crd = yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader)
     api.install_crd(crd)
     for shown in demo_nodes(most=2):
         metadata = shown["metadata"]

@@ -68,7 +68,7 @@ class Watching:
 def api(tmp_path: Path) -> Iterator[ApiUnderTest]:
     with EmbeddedApiServer(bookmark_interval=0.5) as server:
         api = ApiUnderTest.of_embedded(server, tmp_path)
-        api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+        api.install_crd(yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader))
         server.load([*demo_nodes(), {**pod("a", None, 64), "status": {"phase": "Pending"}}])
         api.create(PATH, cluster_topology())
         yield api

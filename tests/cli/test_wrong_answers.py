@@ -108,7 +108,7 @@ class Recording:
 def cluster(api: ApiUnderTest, toposcope: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ApiUnderTest:
     """Everything that Toposcope writes, a pod that waits, and a folder with files."""
     monkeypatch.chdir(tmp_path)
-    crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    crd = yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader)
     api.create(CRDS, crd)
     install(
         api,

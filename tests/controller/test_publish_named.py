@@ -189,6 +189,7 @@ def live(site: Site) -> Iterator[tuple[Any, ...]]:
             return
 
 
+@pytest.mark.slow
 def test_controller_when_it_ends_at_any_write_then_the_next_finishes(site: Site) -> None:
     publishing.install(site.api, KAI_CRD, GROVE_CRD)
     for found_then, expected in live(site):

@@ -266,6 +266,7 @@ def uid_of(api: ApiUnderTest, path: str) -> str | None:
     return uid
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 @pytest.mark.real_api("immutability is a CEL rule")
 def test_what_goes_while_a_publisher_waits_is_acted_on_without_debounce(api: ApiUnderTest, clients: Clients) -> None:

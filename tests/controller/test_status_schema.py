@@ -150,7 +150,7 @@ def test_refused_status_when_reported_then_controller_is_not_ready(
 
 
 def crd_of_this_version() -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    document: dict[str, Any] = yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader)
     return document
 
 

@@ -104,7 +104,7 @@ def label_by_others(labels: dict[str, str]) -> None:
 
 def crds(name: str) -> list[dict[str, Any]]:
     """Ours and those of the guide's systems; Kueue's Workload is not at hand, and takes any spec here."""
-    found = [yaml.safe_load(CRD.read_bytes()), *map(upstream_crd, GUIDES[name].crds)]
+    found = [yaml.load(CRD.read_bytes(), yaml.CSafeLoader), *map(upstream_crd, GUIDES[name].crds)]
     if name == "volcano":
         found.append(stand_in("batch.volcano.sh", "v1alpha1", "Job", "jobs", is_namespaced=True))
     if name == "kueue":
@@ -177,7 +177,7 @@ def test_commands_of_a_guide_print_what_it_shows(
         assert code == 200, answer
     for namespace in ("ml", "runai-research", "toposcope-system"):
         create_namespace(api, namespace)
-    api.create(TOPOLOGIES, yaml.safe_load(DEFAULT.read_bytes()))
+    api.create(TOPOLOGIES, yaml.load(DEFAULT.read_bytes(), yaml.CSafeLoader))
     if name == "dra":
         offer_by_dra(api)
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig))

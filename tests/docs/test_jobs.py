@@ -13,6 +13,8 @@ import pytest
 import yaml
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 FOLDER = ROOT / "docs" / "examples" / "jobs"
 RANK_FILE = str(ROOT / "toposcope" / "rank.py")
 MEETINGS = ("train-0.train", "train-workers-0-0.train", "train-worker-0.train")
@@ -75,7 +77,7 @@ def pods(tmp_path: Path) -> Iterator[JobPods]:
 
 def recipe(name: str) -> dict[str, Any]:
     """The spec of the recipe's workload, which is its last document."""
-    *_, workload = yaml.safe_load_all((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    *_, workload = yaml.load_all((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     spec: dict[str, Any] = workload["spec"]
     return spec
 

@@ -25,7 +25,7 @@ TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 
 def start_demo(api: ApiUnderTest) -> None:
     """The demo's nodes, and the default ClusterTopology beside Grove and KAI."""
-    api.install_crd(yaml.safe_load(CRD.read_bytes()))
+    api.install_crd(yaml.load(CRD.read_bytes(), yaml.CSafeLoader))
     for name in CRDS:
         api.install_crd(upstream_crd(name))
     for node in demo_nodes():
@@ -36,7 +36,7 @@ def start_demo(api: ApiUnderTest) -> None:
         untainted = {"spec": {"taints": None}}
         code, answer = api.request("PATCH", f"{NODES}/{metadata['name']}", untainted, content_type=MERGE)
         assert code == 200, answer
-    api.create(TOPOLOGIES, yaml.safe_load(DEFAULT.read_bytes()))
+    api.create(TOPOLOGIES, yaml.load(DEFAULT.read_bytes(), yaml.CSafeLoader))
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_commands_print_what_the_page_shows(
 
 
 def test_install_builds_the_image_that_the_base_runs() -> None:
-    base = yaml.safe_load((ROOT / "manifests" / "base" / "kustomization.yaml").read_text(encoding="utf-8"))
+    base = yaml.load((ROOT / "manifests" / "base" / "kustomization.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     (image,) = base["images"]
     name = f"{image['name']}:{image['newTag']}"
     text = PAGE.read_text(encoding="utf-8")

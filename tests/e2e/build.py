@@ -125,7 +125,7 @@ def image(folder: Path) -> Path:
         folder / "toposcope.tar",
         IMAGE,
         layers=[lower / "base.tar", program],
-        config=yaml.safe_load(config),
+        config=yaml.load(config, yaml.CSafeLoader),
     )
 
 

@@ -408,7 +408,7 @@ class Cluster:
         Only that agents spread their first writes over half a minute is left out; `sysfs` is what the switches see.
         """
         template = Template(_PATCHES.read_text(encoding="utf-8"))
-        patches = yaml.safe_load(template.substitute(sysfs=sysfs))
+        patches = yaml.load(template.substitute(sysfs=sysfs), yaml.CSafeLoader)
         overlay = write_overlay(
             folder / "overlay",
             components,

@@ -121,7 +121,7 @@ def workload(system: str) -> Object:
     if system in EXCLUSIVE:
         return read_manifest(f"explain/exclusive-{system}.yaml")
     text = (ROOT / "docs" / "examples" / f"{system}.yaml").read_text(encoding="utf-8")
-    document: Object = next(yaml.safe_load_all(text))
+    document: Object = next(yaml.load_all(text, yaml.CSafeLoader))
     if system == "kueue":
         document["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "gpus"
     return document

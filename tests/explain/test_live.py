@@ -46,7 +46,7 @@ class Cluster:
         self._client = client
         self._created: list[str] = []
         install(api, *UPSTREAM)
-        api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+        api.install_crd(yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader))
         for kind in (*SUBJECTS, *AROUND):
             if self._needs_stand_in(kind):
                 api.install_crd(

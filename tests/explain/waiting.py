@@ -50,7 +50,7 @@ class WaitingCluster:
 
     def apply(self, manifests: str) -> None:
         """Add the objects of an indented text of YAML documents."""
-        self.add(*yaml.safe_load_all(textwrap.dedent(manifests)))
+        self.add(*yaml.load_all(textwrap.dedent(manifests), yaml.CSafeLoader))
 
     def remove(self, *names: str) -> None:
         """Remove the first object of each `Kind/name`."""

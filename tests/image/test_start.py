@@ -54,7 +54,7 @@ def server(prefix: Path) -> Iterator[ApiUnderTest]:
     with EmbeddedApiServer() as embedded:
         api = ApiUnderTest.of_embedded(embedded, prefix.parent)
         api.kubeconfig.chmod(0o644)
-        crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+        crd = yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader)
         api.create(CRDS, crd)
         api.settled_crd("clustertopologies.gpu.topology")
         topology = {
@@ -71,7 +71,7 @@ def server(prefix: Path) -> Iterator[ApiUnderTest]:
 def arguments(kind: str, program: str) -> list[str]:
     """What the base's manifests say, without the port."""
     file = MANIFESTS / "base" / f"{program}-{kind}.yaml"
-    workload = yaml.safe_load(file.read_text(encoding="utf-8"))
+    workload = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
     pod = workload["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     given: list[str] = container["args"]

@@ -10,7 +10,8 @@ from toposcope.integrations.unread import unread_fields, unread_pods
 
 NEW_FIELD = "Toposcope does not know this field, which may decide where pods run"
 NEW_KEY = "Toposcope does not know this key, which may decide where pods run"
-LISTS = yaml.safe_load("""
+LISTS = yaml.load(
+    """
     kinds:
       example.com/Gang: Gang
       example.com/v2/Gang: GangV2
@@ -41,7 +42,9 @@ LISTS = yaml.safe_load("""
       used: [example.com/queue]
       irrelevant: ["team.example.com/*"]
       unread: {example.com/share: the pod gets a part of a GPU}
-""")
+""",
+    yaml.CSafeLoader,
+)
 
 
 @pytest.fixture

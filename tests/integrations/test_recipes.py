@@ -18,7 +18,7 @@ NAMES = sorted(file.stem for file in RECIPES.glob("*.yaml") if file.stem != CLUS
 
 
 def documents(name: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((RECIPES / f"{name}.yaml").read_bytes()))
+    return list(yaml.load_all((RECIPES / f"{name}.yaml").read_bytes(), yaml.CSafeLoader))
 
 
 def verdicts() -> Iterator[tuple[str, str]]:

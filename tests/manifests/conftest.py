@@ -52,7 +52,7 @@ def render(kubectl: str, tmp_path_factory: pytest.TempPathFactory) -> Render:
 
 @pytest.fixture(scope="session")
 def crd() -> dict[str, Any]:
-    return yaml.safe_load((MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml").read_text())
+    return yaml.load((MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml").read_text(), yaml.CSafeLoader)
 
 
 @pytest.fixture

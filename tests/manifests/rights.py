@@ -299,7 +299,7 @@ def run_agent(name: str, kubeconfig: Path, *flags: str) -> int:
 
 def kubeconfig_with(api: ApiUnderTest, token: str, folder: Path) -> Path:
     """A kubeconfig with this token."""
-    config = yaml.safe_load(api.kubeconfig.read_text(encoding="utf-8"))
+    config = yaml.load(api.kubeconfig.read_text(encoding="utf-8"), yaml.CSafeLoader)
     config["users"][0]["user"] = {"token": token}
     kubeconfig = folder / "confined"
     kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")

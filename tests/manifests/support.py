@@ -126,7 +126,7 @@ def built(kubectl: str, folder: Path) -> Manifests:
     """What kustomize makes of a folder, without a word of complaint."""
     done = run_kubectl(kubectl, "kustomize", folder)
     assert done.stderr == ""
-    return Manifests(list(yaml.safe_load_all(done.stdout)))
+    return Manifests(list(yaml.load_all(done.stdout, yaml.CSafeLoader)))
 
 
 def write_overlay(folder: Path, components: Iterable[str], **fields: Any) -> Path:

@@ -16,6 +16,8 @@ from tests.support.paths import MANIFESTS
 from tests.support.programs import find_helm
 from toposcope import __version__
 
+pytestmark = pytest.mark.slow
+
 NAMESPACE = "toposcope-system"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 CHART = MANIFESTS / "chart"
@@ -173,7 +175,6 @@ def assert_quiet(done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("chosen", SETS, ids=lambda chosen: "+".join(chosen) or "base")
 def test_helm_renders_as_kustomize(template_of: Helm, kustomized: Callable[..., str], chosen: tuple[str, ...]) -> None:
     done = template_of(switched_on(chosen), kubernetes="1.36.0" if "binding-labels" in chosen else "1.30.0")
@@ -274,7 +275,7 @@ def test_values_change_what_they_say_and_nothing_else(template_of: Helm, kustomi
     assert done.returncode == 0
     rendered = objects(done.stdout)
     config = rendered.pop(("ConfigMap", NAMESPACE, "toposcope-config"))
-    assert yaml.safe_load(config["data"]["config.yaml"]) == controller_config
+    assert yaml.load(config["data"]["config.yaml"], yaml.CSafeLoader) == controller_config
 
     expected = copy.deepcopy(objects(kustomized("ui", "switches", "pod-monitor", "prometheus-rule")))
     for program, kind in PROGRAMS.items():
@@ -339,7 +340,7 @@ def test_any_namespace_will_do_but_default(template_of: Helm, kustomized: Callab
 
 def test_versions_and_the_crd_are_the_projects_own(chart: Path) -> None:
     text = (chart / "Chart.yaml").read_text(encoding="utf-8")
-    about = yaml.safe_load(text)
+    about = yaml.load(text, yaml.CSafeLoader)
     assert about["version"] == __version__
     assert about["appVersion"] == __version__
     (crd,) = (chart / "crds").iterdir()
@@ -349,7 +350,7 @@ def test_versions_and_the_crd_are_the_projects_own(chart: Path) -> None:
 
 
 def test_every_option_is_a_value_that_is_off_and_in_the_schema() -> None:
-    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    values = yaml.load((CHART / "values.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     off: dict[str, Any] = {}
     for path in SWITCHES.values():

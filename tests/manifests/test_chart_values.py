@@ -18,6 +18,8 @@ from tests.manifests.support import Manifests
 from tests.manifests.test_chart import CHART, NAMESPACE, Helm
 from tests.support.programs import find_helm
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = (
     "x\nhostNetwork: true",
     "x\n      hostNetwork: true\n      hostPID: true",
@@ -197,12 +199,12 @@ def parsed(done: subprocess.CompletedProcess[str]) -> list[Any]:
     assert done.stderr == ""
     assert done.returncode == 0
     objects = []
-    for document in yaml.safe_load_all(done.stdout):
+    for document in yaml.load_all(done.stdout, yaml.CSafeLoader):
         if document is None:
             continue
         if document["metadata"]["name"] == "toposcope-config":
             data = document["data"]
-            data["config.yaml"] = yaml.safe_load(data["config.yaml"])
+            data["config.yaml"] = yaml.load(data["config.yaml"], yaml.CSafeLoader)
         objects.append(document)
     return objects
 
@@ -269,7 +271,6 @@ def test_hostile_texts_stay_texts_in_some_fields_each(render: Helm, marked: list
     assert parsed(render(values_of(text_of))) == replaced(marked, marks)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE, ids=ascii)
 def test_hostile_text_stays_a_text_in_every_field(render: Helm, marked: list[Any], hostile: str) -> None:
     def text_of(field: Field) -> str:

@@ -106,12 +106,12 @@ def test_overlay_without_components_is_the_base(base: Manifests, render: Render)
 
 def test_base_has_the_admission_policies(base: Manifests) -> None:
     folder = COMPONENTS / "admission-policy"
-    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    kustomization = yaml.load((folder / "kustomization.yaml").read_text(), yaml.CSafeLoader)
     files = kustomization["resources"]
     assert files
     for file in files:
         text = (folder / file).read_text()
-        policies = Manifests(list(yaml.safe_load_all(text)))
+        policies = Manifests(list(yaml.load_all(text, yaml.CSafeLoader)))
         assert policies.by_name().keys() <= base.by_name().keys(), file
 
 
@@ -189,7 +189,7 @@ def test_labels_that_the_agent_may_write_are_those_that_it_writes(render: Render
     arguments = manifests.container("agent")["args"]
     assert arguments[-1] == "--nvidia-labels"
     policy = manifests.get("ValidatingAdmissionPolicy", "toposcope-agent.gpu.topology")
-    labels = yaml.safe_load(variables_of(policy)["moreLabels"])
+    labels = yaml.load(variables_of(policy)["moreLabels"], yaml.CSafeLoader)
     assert set(labels) == KEYS
 
 

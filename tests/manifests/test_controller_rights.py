@@ -124,7 +124,9 @@ def test_controller_may_elect_itself_and_give_its_lease_back(
 def test_role_grants_what_the_controller_expects_and_no_more() -> None:
     """What the role grants in its own namespace and the program does not know of, it would call too much."""
     rules = []
-    for document in yaml.safe_load_all((MANIFESTS / "base" / "controller-rbac.yaml").read_text(encoding="utf-8")):
+    for document in yaml.load_all(
+        (MANIFESTS / "base" / "controller-rbac.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
+    ):
         if document["kind"] == "Role":
             rules += document["rules"]
 

@@ -19,7 +19,7 @@ def documents(api_group: str) -> list[dict[str, Any]]:
     """The objects of an API group that the page shows."""
     found = []
     for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL):
-        for document in yaml.safe_load_all(block):
+        for document in yaml.load_all(block, yaml.CSafeLoader):
             if document.get("apiVersion", "").startswith(f"{api_group}/"):
                 found.append(document)
     return found
@@ -66,7 +66,7 @@ def test_prerequisites_name_what_the_agent_tolerates(base: Manifests) -> None:
 
 def test_documented_patch_adds_a_toleration(base: Manifests, kubectl: str, tmp_path: Path) -> None:
     (block,) = re.findall(r"```yaml\n(patches.*?)```", PAGE, re.DOTALL)
-    folder = write_overlay(tmp_path.resolve() / "overlay", (), **yaml.safe_load(block))
+    folder = write_overlay(tmp_path.resolve() / "overlay", (), **yaml.load(block, yaml.CSafeLoader))
 
     tolerations = built(kubectl, folder).pod_spec("agent")["tolerations"]
 
@@ -82,7 +82,7 @@ def test_name_prefix_alone_renames_the_default_topology(kubectl: str, tmp_path: 
 @pytest.mark.parametrize("suffix", ["", "-eu"])
 def test_documented_transformer_keeps_the_topologys_name(kubectl: str, tmp_path: Path, suffix: str) -> None:
     (block,) = re.findall(r"```yaml\n(namePrefix.*?)```", PAGE, re.DOTALL)
-    fields = yaml.safe_load(block) | {"nameSuffix": suffix}
+    fields = yaml.load(block, yaml.CSafeLoader) | {"nameSuffix": suffix}
     folder = write_overlay(tmp_path.resolve() / "overlay", (), **fields)
 
     manifests = built(kubectl, folder)
@@ -134,6 +134,6 @@ def test_chart_renders_with_the_values_of_the_page(chart: Path, tmp_path: Path, 
         values,
     )
 
-    manifests = Manifests(list(yaml.safe_load_all(done.stdout)))
+    manifests = Manifests(list(yaml.load_all(done.stdout, yaml.CSafeLoader)))
     assert names_of(manifests, "NetworkPolicy") == ["toposcope"]
     assert names_of(manifests, "CustomResourceDefinition") == ["clustertopologies.gpu.topology"]

@@ -8,6 +8,8 @@ from tests.operator.crds import operator_crds
 from tests.support.api import ApiUnderTest, create_namespace
 from tests.support.paths import MANIFESTS
 
+pytestmark = pytest.mark.slow
+
 COMPONENTS = MANIFESTS / "components"
 FILES = (
     "pod-monitor/agent.yaml",
@@ -21,7 +23,7 @@ PLURALS = {"PodMonitor": "podmonitors", "PrometheusRule": "prometheusrules"}
 def loaded(file: str) -> dict[str, Any]:
     """A new copy of an object in a component's file."""
     text = (COMPONENTS / file).read_text(encoding="utf-8")
-    document: dict[str, Any] = yaml.safe_load(text)
+    document: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)
     return document
 
 

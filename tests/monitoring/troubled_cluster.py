@@ -97,7 +97,7 @@ class TroubledCluster:
         return self
 
     def _create_topologies(self) -> None:
-        ours = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+        ours = yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader)
         self._api.install_crd(ours)
         # Kueue's has room for a Topology of somebody else, KAI's refuses three levels.
         self._api.install_crd(topologies_crd("kueue.x-k8s.io", "v1beta2", 16))
@@ -180,7 +180,7 @@ class TroubledCluster:
 
     def _kubeconfig_of_nobody(self) -> Path:
         """One that names an address at which no API server listens."""
-        kubeconfig = yaml.safe_load(self._api.kubeconfig.read_text())
+        kubeconfig = yaml.load(self._api.kubeconfig.read_text(), yaml.CSafeLoader)
         scheme, _, _ = self._api.url.partition(":")
         for entry in kubeconfig["clusters"]:
             entry["cluster"]["server"] = f"{scheme}://127.0.0.1:{free_port()}"

@@ -151,7 +151,7 @@ def test_file_is_short_and_needs_python_3_8_alone() -> None:
     assert "tomllib" not in imported
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_eight_pods_get_one_order_with_domains_together(job: RankedJob, seed: int) -> None:
     paths = random_paths(8, seed)
     started = []
@@ -179,6 +179,7 @@ def older_pythons() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_older_python_runs_it(tmp_path: Path) -> None:
     pythons = older_pythons()
     if not pythons:
@@ -206,6 +207,7 @@ def test_missing_pods_are_named_to_all_in_time(job: RankedJob) -> None:
     assert [said(process) for process in started] == [(2, "", text), (2, "", text)]
 
 
+@pytest.mark.slow
 def test_meeting_that_nobody_serves_is_named(job: RankedJob) -> None:
     code, out, err = said(job.pod(1, 2, "--no-keep", "--timeout", "1", path="rack=a"))
     assert (code, out) == (2, "")
@@ -242,6 +244,7 @@ def test_pod_with_another_token_is_refused(job: RankedJob) -> None:
     assert said(second)[0] == 0
 
 
+@pytest.mark.slow
 def test_hostile_bytes_do_not_disturb_the_meeting(job: RankedJob) -> None:
     first = job.pod(0, 2, "--no-keep", path="rack=b")
     lines = (
@@ -365,12 +368,14 @@ def parsed(*flags: str) -> argparse.Namespace:
     return parser.parse_args(flags)
 
 
+@pytest.mark.slow
 def test_pods_meet_over_ipv6(job: RankedJob) -> None:
     place = f"[::1]:{job.port}"
     started = [job.pod(rank, 2, "--no-keep", "--meet", place, path=f"rack={9 - rank}") for rank in range(2)]
     assert [said(process)[1].splitlines()[0] for process in started] == ["export RANK=1", "export RANK=0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarted", [0, 1])
 def test_restarted_pod_gets_its_rank_again(job: RankedJob, restarted: int) -> None:
     paths = ("rack=c", "rack=b", "rack=a")
@@ -384,6 +389,7 @@ def test_restarted_pod_gets_its_rank_again(job: RankedJob, restarted: int) -> No
     assert rank_file(job, restarted) == f"{2 - restarted} 10.0.0.2\n"
 
 
+@pytest.mark.slow
 def test_pod_lost_before_the_meeting_may_come_again(job: RankedJob) -> None:
     first = job.pod(0, 2, "--no-keep", "--timeout", "3", path="rack=a")
     lost = job.pod(1, 3, path="rack=b")
@@ -419,6 +425,7 @@ def test_command_that_fails_ends_with_its_code(job: RankedJob) -> None:
     assert said(job.pod(0, 1, "--", "/no/such/program", path="rack=a"))[0] == 127
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("style", "expected"),
     [("hostfile", "10.0.0.1 slots=8\n10.0.0.0 slots=8\n"), ("machinefile", "10.0.0.1:8\n10.0.0.0:8\n")],

@@ -102,6 +102,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return source
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_source_distribution_holds_the_whole_tree(unpacked: Path) -> None:
     package = files_below(unpacked / "toposcope", unpacked)
@@ -123,6 +124,7 @@ def test_source_distribution_holds_the_whole_tree(unpacked: Path) -> None:
         assert file.is_file(), name
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_wheel_of_the_source_distribution_holds_every_file(unpacked: Path, tmp_path: Path) -> None:
     done = build(unpacked, "wheel", tmp_path)
@@ -137,6 +139,7 @@ def test_wheel_of_the_source_distribution_holds_every_file(unpacked: Path, tmp_p
     assert names - BUILT == tree() | {CRD}
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_release_without_the_page_is_an_error_and_an_installation_is_not(unpacked: Path, tmp_path: Path) -> None:
     static = unpacked / "toposcope" / "ui" / "static"
@@ -155,6 +158,7 @@ def test_release_without_the_page_is_an_error_and_an_installation_is_not(unpacke
         aside.rename(static)
 
 
+@pytest.mark.slow
 def test_wheel_carries_the_page_where_it_is_built(unpacked: Path, tmp_path: Path) -> None:
     static = unpacked / "toposcope" / "ui" / "static"
     for name in PAGE:
@@ -281,6 +285,7 @@ def serve_by_git(git: str, repository: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_kustomize_builds_the_documented_overlay_from_afar(tmp_path: Path) -> None:
     """From a git server that answers for GitHub."""
     kubectl = shutil.which("kubectl")
@@ -302,7 +307,7 @@ def test_kustomize_builds_the_documented_overlay_from_afar(tmp_path: Path) -> No
 
     built = run(kubectl, "kustomize", tmp_path, **mirror)
     by_kind = {}
-    for item in yaml.safe_load_all(built):
+    for item in yaml.load_all(built, yaml.CSafeLoader):
         by_kind[item["kind"]] = item
     template = by_kind["DaemonSet"]["spec"]["template"]
     (container,) = template["spec"]["containers"]
@@ -310,7 +315,7 @@ def test_kustomize_builds_the_documented_overlay_from_afar(tmp_path: Path) -> No
     assert "NetworkPolicy" in by_kind
 
     built = run(kubectl, "kustomize", crds, **mirror)
-    crd = yaml.safe_load(built)
+    crd = yaml.load(built, yaml.CSafeLoader)
     assert crd["kind"] == "CustomResourceDefinition"
 
 
@@ -369,7 +374,7 @@ def test_image_and_chart_are_carried_to_where_there_is_no_network(tmp_path: Path
 @pytest.mark.slow
 def test_krews_plugin_installs_itself_and_its_manifest_describes_it(wheel: Path, tmp_path: Path) -> None:
     file = pack_plugin(wheel.parent, "someone/toposcope")
-    manifest = yaml.safe_load(file.read_text())
+    manifest = yaml.load(file.read_text(), yaml.CSafeLoader)
     assert manifest["metadata"]["name"] == "toposcope"
     spec = manifest["spec"]
     assert spec["version"] == f"v{__version__}"

@@ -43,7 +43,7 @@ def install(api: ApiUnderTest) -> None:
         "data": encode(paths).data,
     }
     api.create("/api/v1/namespaces/toposcope-system/configmaps", config_map)
-    policy, binding = yaml.safe_load_all(POLICY.read_text())
+    policy, binding = yaml.load_all(POLICY.read_text(), yaml.CSafeLoader)
     code, answer = api.request("POST", f"{GROUP}/mutatingadmissionpolicies", policy)
     if code == 404:
         pytest.skip("this kube-apiserver has no MutatingAdmissionPolicy v1 (Kubernetes 1.36)")

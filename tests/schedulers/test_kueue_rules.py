@@ -184,7 +184,7 @@ def configured(kueue: ApiUnderTest, objects: list[Object]) -> Iterator[None]:
 
 def verdict(kueue: ApiUnderTest, folder: Path, objects: list[Object], workload: Object) -> str:
     """What `check` says of the cluster as it is."""
-    configuration = yaml.safe_load((Path(__file__).parent / "kueue.yaml").read_text(encoding="utf-8"))
+    configuration = yaml.load((Path(__file__).parent / "kueue.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     known = [*NODES, *objects, *clusters.kueue_topologies(), clusters.limit_range(), configuration]
     items = [*known, *play.workloads_of_kueue(kueue)]
     saved = folder / "rule.json"

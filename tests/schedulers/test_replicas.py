@@ -65,7 +65,7 @@ CLUSTERS = {
 
 def test_controllers_of_a_rollout_run_apart(kube_scheduler: ApiUnderTest) -> None:
     file = MANIFESTS / "base" / "controller-deployment.yaml"
-    template = yaml.safe_load(file.read_text(encoding="utf-8"))["spec"]["template"]
+    template = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)["spec"]["template"]
     together = []
     for cluster, zones in CLUSTERS.items():
         for number, zone in enumerate(zones):

@@ -75,7 +75,7 @@ def create_pod(api: ApiUnderTest, name: str, node: str) -> None:
 
 def test_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Clients) -> None:
     fill(api)
-    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    api.install_crd(yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader))
     api.create(TOPOLOGIES, cluster_topology(required=["rack"]) | {"metadata": {"name": "cluster"}, "status": {}})
     seen = look(clients())
     assert seen.source == "a server"

@@ -128,7 +128,7 @@ def _text_of(name: str) -> str:
 
 
 def _documents(text: str) -> list[Object]:
-    return list(yaml.safe_load_all(dedent(text)))
+    return list(yaml.load_all(dedent(text), yaml.CSafeLoader))
 
 
 def _by_name(text: str) -> dict[str, Object]:

@@ -92,7 +92,7 @@ def running(controller: Controller) -> Iterator[Controller]:
 
 def share_crd(api: ApiUnderTest) -> None:
     """Have ClusterTopologies served for all tests of the module."""
-    api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    api.share_crd(yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader))
 
 
 def make_topology(api: ApiUnderTest, name: str = "cluster", **spec: Any) -> dict[str, Any]:

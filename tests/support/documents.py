@@ -23,7 +23,7 @@ def document(name: str, edits: Edits | None = None) -> Any:
 
 def read_manifests(name: str) -> list[Object]:
     """New objects of a file of several, such as `cli/claims.yaml`."""
-    return list(yaml.safe_load_all((DOCUMENTS / name).read_text(encoding="utf-8")))
+    return list(yaml.load_all((DOCUMENTS / name).read_text(encoding="utf-8"), yaml.CSafeLoader))
 
 
 def read_manifest(name: str) -> Object:

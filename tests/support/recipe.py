@@ -124,7 +124,7 @@ def _rules(file: str, kind: str) -> Iterator[dict[str, Any]]:
 
 def _documents(file: str) -> Iterable[dict[str, Any]]:
     text = (MANIFESTS / file).read_text(encoding="utf-8")
-    return list(yaml.safe_load_all(text))
+    return list(yaml.load_all(text, yaml.CSafeLoader))
 
 
 def _missing_options(plugin: Plugin) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _is_confined(kind: Kind) -> bool:
 
 def _publish_options() -> set[str]:
     """The fields of `spec.publish`."""
-    crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    crd = yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader)
     version = crd["spec"]["versions"][0]
     schema = version["schema"]["openAPIV3Schema"]
     spec = schema["properties"]["spec"]

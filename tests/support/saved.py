@@ -1,13 +1,13 @@
 """Clusters as kubectl would have saved them: the demo's machines as their agents describe them, and pods on them."""
 
 import functools
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 from tests.support.machines import probed
 from toposcope.agent.describe import describe
 from toposcope.simulator.cluster import SimulatedNode, demo_cluster
@@ -99,4 +99,5 @@ def saved(items: list[Object]) -> str:
         "kind": "List",
         "metadata": {"resourceVersion": ""},
     }
-    return json.dumps(document, indent=4) + "\n"
+    text = msgspec.json.format(msgspec.json.encode(document), indent=4)
+    return text.decode() + "\n"

@@ -20,7 +20,7 @@ from tools.apiserver.build import usable_go
 from toposcope.integrations.framework.field_uses import ANY_KIND, EACH, ITEM, KEYS, FieldUses, Known, entry_of
 
 Schema = dict[str, Any]
-MODULES: dict[str, Any] = yaml.safe_load((FIXTURES / "schemas.yaml").read_bytes())
+MODULES: dict[str, Any] = yaml.load((FIXTURES / "schemas.yaml").read_bytes(), yaml.CSafeLoader)
 """Module and version to its checksum, and the files with schemas."""
 _REFERENCE = "#/components/schemas/"
 _KEY = re.compile(r'"((?:[a-z0-9-]+\.)+[a-z0-9-]+/(?!v\d)[A-Za-z0-9][A-Za-z0-9._-]*)"')

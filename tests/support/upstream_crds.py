@@ -20,7 +20,9 @@ from tools.apiserver.build import BuildError, cache_root, made_once, usable_go
 
 Object = dict[str, Any]
 
-_MODULES: dict[str, tuple[str, dict[str, str]]] = yaml.safe_load((FIXTURES / "upstream_modules.yaml").read_bytes())
+_MODULES: dict[str, tuple[str, dict[str, str]]] = yaml.load(
+    (FIXTURES / "upstream_modules.yaml").read_bytes(), yaml.CSafeLoader
+)
 """Module and version to its checksum and the CRDs in it."""
 
 

@@ -15,6 +15,7 @@ def test_no_page_differs_from_the_code() -> None:
     assert outdated().keys() == set(), "run `make reference`"
 
 
+@pytest.mark.slow
 def test_changed_page_is_found_and_put_right(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,7 +73,7 @@ PLANTED = """
 import re, sys, json
 from pathlib import Path
 from tools.fuzz import growth
-growth._BUSY = 1
+growth._BUSY_SECONDS = 1
 COMMENTS = re.compile(r"(?:(?:#.*|[ \\t]*)\\r?\\n)*apiVersion")
 name, path = sys.argv[2:]
 read = {"hangs": COMMENTS.match, "fails": lambda text: [][len(text)], "well": len}[name]

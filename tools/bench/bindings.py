@@ -101,7 +101,7 @@ def _name_nodes(api: AdminApi, count: int) -> list[str]:
 
 def _install(api: AdminApi, nodes: Sequence[str]) -> None:
     """Have the policy in force. Raises MeasurementError."""
-    policy, binding = yaml.safe_load_all(_POLICY.read_text())
+    policy, binding = yaml.load_all(_POLICY.read_text(), yaml.CSafeLoader)
     api.create(f"{_GROUP}/mutatingadmissionpolicies", policy)
     api.create(f"{_GROUP}/mutatingadmissionpolicybindings", binding)
     tried = 0

@@ -56,7 +56,9 @@ _HERE: Final = Path(__file__).parent
 
 def crds() -> dict[str, dict[str, Any]]:
     """Name of each published kind to a CRD for it: small stand-ins."""
-    kueue = yaml.safe_load((_HERE / "kueue_topology_crd.yaml").read_text(encoding="utf-8"))
+    kueue = yaml.load(
+        (_HERE / "kueue_topology_crd.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
+    )
     return {
         "grove": manifests.crd("grove/binding"),
         "kai": manifests.crd("kai/topology"),
@@ -137,7 +139,7 @@ def foreign_objects() -> list[tuple[str, dict[str, Any]]]:
 
     text = (_HERE / "foreign_objects.yaml").read_text(encoding="utf-8")
     objects = []
-    for document in yaml.safe_load_all(text):
+    for document in yaml.load_all(text, yaml.CSafeLoader):
         group, _, _ = document["apiVersion"].partition("/")
         objects.append((paths[group], document))
     return objects
@@ -186,7 +188,7 @@ def pod(name: str, account: str, node: str) -> dict[str, Any]:
     """A pod of a service account on a node, for a token to be bound to: nothing runs in it."""
     path = _HERE / "pod.yaml"
     text = path.read_text(encoding="utf-8")
-    document: dict[str, Any] = yaml.safe_load(text)
+    document: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)
     document["metadata"] = {"name": name}
     spec = document["spec"]
     spec["nodeName"] = node

@@ -466,7 +466,7 @@ def _fault(name: str, what: str, seconds: list[float], scope: str = "", **how: A
     )
 
 
-_ROWS: Final[dict[str, Any]] = yaml.safe_load(
-    Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8")
+_ROWS: Final[dict[str, Any]] = yaml.load(
+    Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
 FAULTS: Final[dict[str, Fault]] = {name: _fault(name, **row) for name, row in _ROWS.items()}

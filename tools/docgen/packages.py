@@ -55,7 +55,7 @@ def pack_plugin(dist: Path, repository: str) -> Path:
     home = f"https://github.com/{repository}"
     digest = hashlib.sha256(archive.read_bytes())
     template = (_KREW / "krew.yaml").read_text(encoding="utf-8")
-    plugin = yaml.safe_load(template)
+    plugin = yaml.load(template, yaml.CSafeLoader)
     spec = plugin["spec"]
     spec["version"] = version
     spec["homepage"] = home

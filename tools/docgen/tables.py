@@ -154,7 +154,7 @@ def mistaken() -> str:
 def fields(part: str) -> str:
     """The fields of `spec`, which an administrator writes, or of the controller's `status`."""
     text = CRD.read_text(encoding="utf-8")
-    crd = yaml.safe_load(text)
+    crd = yaml.load(text, yaml.CSafeLoader)
     (version,) = crd["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]
     of_part = schema["properties"][part]

@@ -74,4 +74,4 @@ def _tables(root: Path) -> Iterator[str]:
 
 
 def _keys(path: Path) -> Sequence[str]:
-    return list(yaml.safe_load(path.read_text(encoding="utf-8")))
+    return list(yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader))

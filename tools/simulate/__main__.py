@@ -78,7 +78,7 @@ def _known_rounds(arguments: argparse.Namespace, first: int) -> list[_Planned]:
         rows.append({"seed": first, "steps": arguments.steps})
     elif arguments.seed is None:
         text = CORPUS.read_text(encoding="utf-8")
-        rows += yaml.safe_load(text)
+        rows += yaml.load(text, yaml.CSafeLoader)
 
     planned: list[_Planned] = []
     for row in rows:

@@ -93,7 +93,9 @@ def _fault(
     return Fault(name, what, Scope(scope), tuple(seconds), *how)
 
 
-_OWN: Final = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
+_OWN: Final = yaml.load(
+    Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
+)
 FAULTS: Final[dict[str, Fault]] = {
     name: replace(
         fault, seconds=tuple(_SLOWER_TIMES * seconds for seconds in fault.seconds), missing=str

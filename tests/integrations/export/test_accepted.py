@@ -104,7 +104,7 @@ def test_exported_document_is_accepted_and_read_back(
             assert code == 1, "too many levels for it"
             continue
         assert code == 0, text
-        document = stored(api, plural, yaml.safe_load(text))
+        document = stored(api, plural, yaml.load(text, yaml.CSafeLoader))
         assert exporter.keys(document) == [level["key"] for level in levels]
 
 
@@ -125,7 +125,7 @@ def test_exported_topology_of_older_grove_is_accepted_and_read_back(api: ApiUnde
     )
 
     assert code == 0, text
-    document = stored(api, "clustertopologies", yaml.safe_load(text))
+    document = stored(api, "clustertopologies", yaml.load(text, yaml.CSafeLoader))
     assert exporter.keys(document) == [ZONE, BLOCK, RACK, HOSTNAME]
 
 
@@ -143,7 +143,7 @@ class SuggestingCluster:
         code = main(["suggest", "--kubeconfig", kubeconfig])
         printed = self.capsys.readouterr()
         assert code in (0, 1), printed.err
-        suggestions = list(yaml.safe_load_all(printed.out))
+        suggestions = list(yaml.load_all(printed.out, yaml.CSafeLoader))
         return code, suggestions
 
     def ready_nodes(self, suggestions: list[dict[str, Any]]) -> int:
@@ -230,5 +230,5 @@ def test_suggestion_for_the_demo_is_one_topology(tmp_path: Path, capsys: pytest.
 
     assert main(["suggest", "--from", str(file)]) == 0
 
-    (topology,) = yaml.safe_load_all(capsys.readouterr().out)
+    (topology,) = yaml.load_all(capsys.readouterr().out, yaml.CSafeLoader)
     assert topology["spec"] == {"levels": DEMO_LEVELS}

@@ -12,7 +12,7 @@ WIDGETS = f"/apis/{GROUP}/v1/widgets"
 def widget_crd() -> dict[str, Any]:
     """CRD of `Widget`."""
     file = Path(__file__).with_suffix(".yaml")
-    crd: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    crd: dict[str, Any] = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
     return crd
 
 

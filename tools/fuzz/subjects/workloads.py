@@ -16,9 +16,10 @@ from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY
 from toposcope.snapshot.files import load_files
 
 SAMPLES: Final[tuple[dict[str, Any], ...]] = tuple(
-    yaml.safe_load(Template(sample("workloads.yaml")).substitute(RACK=RACK_KEY, BLOCK=BLOCK_KEY))[
-        "samples"
-    ]
+    yaml.load(
+        Template(sample("workloads.yaml")).substitute(RACK=RACK_KEY, BLOCK=BLOCK_KEY),
+        yaml.CSafeLoader,
+    )["samples"]
 )
 WORDS: Final = tuple(
     {"RACK": RACK_KEY, "BLOCK": BLOCK_KEY}.get(word, word) for word in words("workloads")
