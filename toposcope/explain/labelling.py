@@ -38,7 +38,8 @@ def is_better_once_labelled(context: Context, workload: Workload, verdict: Verdi
 
     for path, _ in domains.most_common(_MOST_DOMAINS):
         labelled = replace(snapshot, nodes=tuple(_labelled(snapshot, lacking, dict(path))))
-        then = Checker(labelled, own=context.ownership.pods).verdict(workload)
+        checker = Checker(labelled, own=context.ownership.pods)
+        then = checker.verdict(workload, with_remedies=False)
         if then and _ORDER.index(then.kind) < _ORDER.index(verdict.kind):
             return True
     return False

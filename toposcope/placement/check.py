@@ -107,12 +107,12 @@ class Checker:
             checked.append(self._checked(reading))
         return tuple(checked)
 
-    def verdict(self, workload: Workload | None) -> Verdict | None:
+    def verdict(self, workload: Workload | None, *, with_remedies: bool = True) -> Verdict | None:
         """Whether it fits; None if it requests nothing placeable."""
         if workload is None:
             return None
         question = self._cluster.question(workload, self._decisions)
-        return decide(question)
+        return decide(question, with_remedies=with_remedies)
 
     def topology(self, workload: Workload) -> TopologyLevels | None:
         """The topology that the workload asks for, as its system reads it."""

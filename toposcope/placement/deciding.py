@@ -28,12 +28,13 @@ Decider = Callable[[Question, Verdict], Verdict]
 """Takes the verdict so far, and returns it or another one."""
 
 
-def decide(question: Question) -> Verdict | None:
+def decide(question: Question, *, with_remedies: bool = True) -> Verdict | None:
     """Whether the workload fits; None if it requests nothing placeable.
 
     The verdict is unclear if a field that may decide was not read, whatever the deciders say.
+    Without remedies it takes a fraction of the time.
     """
-    verdict = _decided(question, DECIDERS)
+    verdict = _decided(question, DECIDERS if with_remedies else _DECIDERS_OF_THE_KIND)
     if verdict is None:
         return None
     return _as_far_as_read(question.workload, verdict)
@@ -189,7 +190,7 @@ def tolerations(question: Question, verdict: Verdict) -> Verdict:
         return verdict
 
     def without_tolerations(workload: Workload) -> Verdict | None:
-        return _decided(question.about(workload), DECIDERS[:-1])
+        return _decided(question.about(workload), _DECIDERS_OF_THE_KIND)
 
     remedy = tolerate(question.workload, verdict, question.nodes, without_tolerations)
     if remedy is None:
@@ -212,3 +213,5 @@ DECIDERS: Final[tuple[Decider, ...]] = (
     tolerations,  # taints that keep it out; asks the deciders above again
 )
 """What changes the verdict of the search for a placement, first to last."""
+_DECIDERS_OF_THE_KIND: Final = DECIDERS[:-1]
+"""All but the last, which adds a remedy and leaves the verdict's kind as it is."""
