@@ -599,6 +599,65 @@ def test_volcano_job_needs_more_than_a_hyper_node_has(explain: Explain) -> None:
     assert explained.step("features").outcome == "passed"
 
 
+def without_topology(cluster: WaitingCluster) -> WaitingCluster:
+    """The cluster without its ClusterTopology: HyperNodes alone tell where nodes are."""
+    cluster.remove("ClusterTopology/cluster")
+    return cluster
+
+
+@pytest.mark.regression
+def test_hyper_nodes_alone_tell_which_nodes_have_a_level(explain: Explain) -> None:
+    explained = explain(without_topology(volcano_job()), "vcjob/train")
+
+    assert explained.step("labels").outcome == "passed"
+    assert explained.step("availability").outcome == "passed"
+    assert explained.answer.name == "room"
+    assert explained.answer.message == "cannot fit: train needs 48 GPUs in one rack, largest has 32 (r3)"
+
+
+def test_nodes_of_no_hyper_node_are_named_where_room_is_short(explain: Explain) -> None:
+    cluster = without_topology(volcano_job())
+    cluster["Job/train"]["spec"]["tasks"][0]["replicas"] = 4
+    cluster["Job/train"]["spec"]["minAvailable"] = 4
+    members = {
+        "r3": ["h200-1", "h200-2", "h200-3"],
+        "r4": ["h200-5", "h200-6", "h200-7"],
+    }
+    for rack, names in members.items():
+        cluster[f"HyperNode/{rack}"]["spec"]["members"] = [exactly(name) for name in names]
+    explained = explain(cluster, "vcjob/train")
+
+    assert explained.answer.name == "labels"
+    assert explained.answer.message == (
+        "there is too little room, and 2 of 8 nodes are in no HyperNode of level zone: h200-4, h200-8"
+    )
+    assert explained.answer.details == [
+        "2 of 8 nodes are in no HyperNode of level rack: h200-4, h200-8",
+        "list them as members of a HyperNode",
+    ]
+
+
+def test_hyper_nodes_of_other_nodes_are_no_level_of_the_gpus(explain: Explain) -> None:
+    cluster = without_topology(volcano_job())
+    without_gpus = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "cpu-1"},
+        "status": {"allocatable": {"cpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    cluster.add(without_gpus)
+    for rack in ("r3", "r4"):
+        cluster[f"HyperNode/{rack}"]["spec"]["members"] = [exactly("cpu-1")]
+    explained = explain(cluster, "vcjob/train")
+
+    assert explained.step("availability").message == "no HyperNode of level rack lists a node with GPUs"
+
+
+def exactly(node: str) -> Object:
+    """A member of a HyperNode: this node."""
+    return {"type": "Node", "selector": {"exactMatch": {"name": node}}}
+
+
 def test_volcano_job_names_a_tier_of_no_hyper_node(explain: Explain) -> None:
     cluster = volcano_job()
     cluster["Job/train"]["spec"]["networkTopology"] = {"highestTierName": "rak"}

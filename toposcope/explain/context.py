@@ -17,6 +17,7 @@ from toposcope.explain.ownership import Ownership, ownership_of
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import Finding, kind_of
 from toposcope.integrations.framework.features import Object, Ref, conditions
+from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.published import PublishedKind
 from toposcope.integrations.framework.verdict import Verdict
 from toposcope.integrations.readings import READERS_OF_PLAIN_PODS
@@ -316,10 +317,26 @@ class Context:
         """The scopes that questions have asked for, by the name of their topology."""
         return {}
 
+    def listed_topology(self, workload: Workload) -> TopologyLevels | None:
+        """The workload's topology, if objects list the nodes of its domains instead of labels."""
+        topology = self.checker.topology(workload)
+        return topology if topology and topology.places else None
+
     def nodes(self, workload: Workload) -> tuple[NodeView, ...]:
-        """The nodes that a workload could use."""
+        """The nodes that a workload could use.
+
+        Where objects list the nodes of each domain, with these domains as labels.
+        """
         scope = self.scope(workload)
-        return scope.nodes if scope else with_gpus(self.snapshot.nodes)
+        nodes = scope.nodes if scope else with_gpus(self.snapshot.nodes)
+        topology = self.listed_topology(workload)
+        if topology is None:
+            return nodes
+        placed = []
+        for node in nodes:
+            domains = topology.places.get(node.name)
+            placed.append(node.with_labels(domains) if domains else node)
+        return tuple(placed)
 
     def topology_kinds(self, workload: Workload) -> tuple[PublishedKind, ...]:
         """The kinds of topology resources of which the workload's system reads one."""

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-import msgspec
-
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.explain.context import Context
 from toposcope.hierarchy.coverage import level_value
@@ -64,9 +62,5 @@ def _labelled(
         if node.name not in lacking:
             yield node
             continue
-        all_labels = {HOSTNAME: node.name, **node.labels, **labels}
-        places = {}
-        for place, key in enumerate(all_labels):
-            places[key] = place
-        values = tuple(all_labels.values())
-        yield msgspec.structs.replace(node, places=places, values=values)
+        hostname = node.label(HOSTNAME) or node.name
+        yield node.with_labels({HOSTNAME: hostname, **labels})

@@ -62,18 +62,21 @@ class _Gap(NamedTuple):
     coverage: Coverage
     nodes: int
     """The number of nodes that the workload could use."""
+    source: str
+    """The kind of object that lists the nodes of each domain; empty if labels tell."""
 
     @property
     def sentence(self) -> str:
         missing = self.coverage.missing
         unit = plural(self.nodes, "node")
-        lack = plural(missing, "lacks", "lack")
         who = f"{missing} of {self.nodes} {unit}"
-
-        level = self.coverage.level
-        which = f"level {level.domain} ({level.key})"
         names = some_names(self.coverage.missing_nodes, missing)
-        return f"{who} {lack} {which}: {names}"
+        level = self.coverage.level
+        if self.source:
+            be = plural(missing, "is", "are")
+            return f"{who} {be} in no {self.source} of level {level.domain}: {names}"
+        lack = plural(missing, "lacks", "lack")
+        return f"{who} {lack} level {level.domain} ({level.key}): {names}"
 
 
 def check_labels(context: Context) -> CheckStep:
@@ -99,12 +102,14 @@ def check_labels(context: Context) -> CheckStep:
 def _gaps(context: Context) -> Iterator[_Gap]:
     for workload in context.workloads:
         nodes = len(context.nodes(workload))
+        listed = context.listed_topology(workload)
         for coverage in _coverage(context, workload):
             if 0 < coverage.missing < nodes:
                 yield _Gap(
                     workload=workload,
                     coverage=coverage,
                     nodes=nodes,
+                    source=listed.source if listed else "",
                 )
 
 
@@ -129,6 +134,14 @@ def _is_short_of_labelled_nodes(context: Context) -> bool:
 def _short_and_unlabelled(gaps: Sequence[_Gap]) -> CheckStep:
     """The step where nodes that lack a level would be needed."""
     first, *others = gaps
+    if first.source:
+        return failed(
+            f"there is too little room, and {first.sentence}",
+            *_sentences(others),
+            f"list them as members of a {first.source}",
+            commands=(shell("kubectl get {}", first.source.lower()),),
+        )
+
     topology = first.workload.topology
     key = first.coverage.level.key
     left_out_nodes = shell("toposcope nodes --state left-out")
@@ -222,14 +235,17 @@ def _unusable(context: Context, wanted: Collection[Level]) -> CheckStep | None:
     for workload in context.workloads:
         for coverage in _coverage(context, workload):
             if coverage.level in wanted and not coverage.usable:
-                return _nobody_takes_pods(workload, coverage)
+                listed = context.listed_topology(workload)
+                source = listed.source if listed else ""
+                return _nobody_takes_pods(workload, coverage, source)
     return None
 
 
-def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> CheckStep:
+def _nobody_takes_pods(workload: Workload, coverage: Coverage, source: str) -> CheckStep:
+    """`source` is the kind of object that lists the nodes of each domain, if labels do not tell."""
     level = coverage.level
     count = coverage.nodes
-    nodes = shell("kubectl get nodes -L {}", level.key)
+    nodes = shell("kubectl get nodes") if source else shell("kubectl get nodes -L {}", level.key)
 
     if count:
         unit = plural(count, "node")
@@ -239,6 +255,12 @@ def _nobody_takes_pods(workload: Workload, coverage: Coverage) -> CheckStep:
             commands=(nodes,),
         )
 
+    if source:
+        return failed(
+            f"no {source} of level {level.domain} lists a node with GPUs",
+            "list the nodes as members of one, or ask for another level",
+            commands=(shell("kubectl get {}", source.lower()),),
+        )
     return failed(
         f"no node carries {level.key}, the label of level {level.domain}",
         "label the nodes, or ask for another level",

@@ -71,6 +71,14 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
         """All labels."""
         return dict(zip(self.places, self.values, strict=True))
 
+    def with_labels(self, labels: Mapping[str, str]) -> "NodeView":
+        """The node with these labels besides or instead of its own."""
+        all_labels = {**self.labels, **labels}
+        places = {}
+        for place, key in enumerate(all_labels):
+            places[key] = place
+        return msgspec.structs.replace(self, places=places, values=tuple(all_labels.values()))
+
     @property
     def is_usable(self) -> bool:
         """Whether it takes new pods: Ready and not cordoned. Taints depend on the pod."""
