@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.paths import ROOT
-from toposcope.api.yaml_text import MAX_DEPTH, YamlSyntaxError, check_limits, compose, load, locate
+from toposcope.api.yaml_text import MAX_DEPTH, YamlSyntaxError, check_limits, compose, load, locate, without_unread
 from toposcope.hierarchy.controller_config import UnreadableError, read_config
 from toposcope.kube.config import load as load_kubeconfig
 from toposcope.kube.errors import ConfigError
@@ -44,6 +44,36 @@ def test_key_with_dots_is_found_by_its_brackets(text: bytes) -> None:
 
 
 @pytest.mark.regression
+def test_place_in_json_that_is_indented_by_tabs_is_found() -> None:
+    assert locate(b'{\n\t"spec": {\n\t\t"levels": 1}}', "$.spec.levels") == ("spec.levels", 3)
+
+
+def test_place_in_text_that_cannot_be_parsed_is_its_first_line() -> None:
+    assert locate(b"spec: [", "$.spec.levels") == ("spec.levels", 1)
+
+
+NODE = b"""kind: Node
+metadata:
+  managedFields:
+  - manager: kubelet
+  name: n1
+status:
+  capacity:
+    cpu: "8"
+  images:
+  - names: [a]
+  - names: [b]"""
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n  phase: Running\n"], ids=["no-line-break", "line-break", "more"])
+def test_images_and_managed_fields_of_a_node_are_left_out(end: bytes) -> None:
+    left = load(without_unread(NODE + end))
+    assert left["metadata"] == {"name": "n1"}
+    assert left["status"].pop("phase", "Running") == "Running"
+    assert left["status"] == {"capacity": {"cpu": "8"}}
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -77,6 +77,20 @@ def test_pod_goes_where_its_volume_is(cluster: CheckedCluster) -> None:
     assert "cannot use the volume of claim data (n0)" in answer.explanation[-1]
 
 
+def test_queue_that_ignores_volumes_is_unclear() -> None:
+    """Kueue assigns nodes by topology, and kube-scheduler binds pods where their volumes are."""
+    served = {"topologies.kueue.x-k8s.io": True}
+    queued = CheckedCluster("placement/clusters/kueue-queue", "placement/kueue-job", served=served)
+    queued.pods(1)
+    assert queued.check().verdict.startswith("fits")
+    queued.edit_workload(VOLUMES, [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
+    queued.add(claim("Bound", volumeName="pv-1"), volume("pv-1", "n1"), storage_class())
+    assert queued.check().verdict == (
+        "unclear: PersistentVolumeClaim data ties its pods to some nodes, "
+        "but its queue ignores volumes when it chooses nodes"
+    )
+
+
 def test_pod_does_not_fit_where_the_node_of_its_volume_is_full(cluster: CheckedCluster) -> None:
     cluster.run("ml/other", on="n1", requests={"nvidia.com/gpu": "1"})
 

@@ -214,6 +214,38 @@ def test_budget_blocks_the_second_pod_that_it_covers() -> None:
     assert last.blocked == ("ml/keep",)
 
 
+def test_budget_selects_by_all_its_conditions_in_its_namespace() -> None:
+    budget = budget_of(
+        {
+            "metadata": {"name": "keep", "namespace": "ml"},
+            "spec": {
+                "selector": {
+                    "matchLabels": {"app": "train"},
+                    "matchExpressions": [{"key": "tier", "operator": "In", "values": ["gold", "silver"]}],
+                }
+            },
+            "status": {"disruptionsAllowed": 1},
+        }
+    )
+    assert budget.allowed == 1
+    assert budget.covers("ml", {"app": "train", "tier": "gold"})
+    assert not budget.covers("ml", {"app": "train", "tier": "bronze"})
+    assert not budget.covers("ml", {"app": "train"})
+    assert not budget.covers("web", {"app": "train", "tier": "gold"})
+
+
+def test_condition_of_a_budget_that_is_unknown_does_not_keep_pods_from_it() -> None:
+    strange = {"key": "tier", "operator": "Like", "values": ["g"]}
+    budget = budget_of(
+        {
+            "metadata": {"name": "keep", "namespace": "ml"},
+            "spec": {"selector": {"matchExpressions": [strange]}},
+        }
+    )
+    assert budget.covers("ml", {})
+    assert budget.allowed == 0
+
+
 def test_budget_is_exceeded_by_one_pod_more_than_it_lets_go() -> None:
     budgets = Budgets()
     budgets.budgets.append(Budget("ml", "keep", (), 1))

@@ -6,7 +6,6 @@ Unlike in a verdict, the pod's own workload counts: its mates already run.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.placement import kind_of_pod
 from toposcope.integrations.framework.pod_rules import SCHEDULER_SAYS, PodTerm, Rule, conflict
 from toposcope.placement.neighbours import Neighbours
@@ -56,11 +55,6 @@ class WaitingPod:
             self._nodes[node.name] = node
         self._neighbours = Neighbours(self._pods, self._nodes)
         self._kind = kind_of_pod(pod)
-
-    @property
-    def kind(self) -> Pods:
-        """What it requests, which nodes it selects, and its rules."""
-        return self._kind
 
     def refusals(self) -> dict[str, Refusal]:
         """Why running pods keep it from a node, by node; nodes open to it are not listed."""
