@@ -253,7 +253,7 @@ def _end_of_block(text: bytes, begin: int, indentation: bytes) -> int:
     while text.startswith(values, begin):
         end = text.find(b"\n", begin)
         if end < 0:
-            return begin
+            return len(text)  # the last line of a file that does not end with a line break
         begin = end + 1
     return begin
 
