@@ -99,6 +99,11 @@ def test_bad_health_summary_alone_is_reported() -> None:
     assert fabric_reasons(node) == ["GPU 0: fabric health: limited capacity"]
 
 
+def test_member_without_a_clique_is_reported() -> None:
+    without = MEMBER._replace(clique=None, cliques=())
+    assert "GPU 1: the fabric gave it no clique for memory access" in fabric_reasons(node_of(MEMBER, without))
+
+
 def test_uuid_that_begins_with_a_zero_byte_is_a_uuid() -> None:
     member = MEMBER._replace(uuid="008ab8c124e44fd19d5c0d9f3fd6a1b2")
     node = node_of(member, member)

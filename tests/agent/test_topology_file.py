@@ -87,6 +87,14 @@ def test_document_says_where_the_node_is_and_what_it_has() -> None:
     }
 
 
+@pytest.mark.parametrize("rails", ["", "[", '{"nic": "mlx5_0"}'], ids=["empty", "cut", "no-list"])
+def test_rail_is_unknown_where_the_annotation_is_malformed(rails: str) -> None:
+    annotations = {**METADATA["annotations"], RAILS: rails}
+    (nic,) = document({**METADATA, "annotations": annotations})["nics"]
+    assert nic["name"] == "mlx5_0"
+    assert nic["rail"] is None
+
+
 def test_document_of_an_unknown_node_says_null() -> None:
     assert document({"name": "n1"}, NodePlan()) == {
         "version": 1,
