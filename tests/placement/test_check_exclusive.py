@@ -124,6 +124,17 @@ def test_jobs_of_two_sizes_may_take_the_larger_rack() -> None:
     assert answer.verdict.startswith("unclear: the first pod of job of b goes to any example.com/rack")
 
 
+def test_group_that_may_take_the_only_rack_of_another_is_unclear() -> None:
+    """Job `a` needs whole nodes, which only r1 has; `b` may go there first."""
+    small = jobs("b", pods=2)
+    small["template"]["spec"]["template"] = template(4)
+    halves = rack("r2", 2)
+    for half in halves:
+        half["status"]["allocatable"][GPU] = "4"
+    answer = checked(jobset(jobs("a", pods=2), small), *rack("r1", 2), *halves)
+    assert answer.verdict == ("unclear: its groups differ, and one may take the only domain that has room for another")
+
+
 def test_leader_of_a_leader_worker_set_is_unclear_too() -> None:
     answer = checked(leader_worker_set(3), *rack("r1", 2), *rack("r2", 3))
     assert answer.verdict == (

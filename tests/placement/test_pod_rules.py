@@ -568,3 +568,60 @@ def test_rules_on_a_file_that_lacks_labels_of_pods_are_unclear() -> None:
     (checked,) = Checker(without_pods, [alone]).check(alone)
     assert checked.verdict
     assert answer_of(checked.verdict) == "fits: 2 pods on 2 nodes"
+
+
+# More pods than are tried in every order: the bounds of each rule decide.
+
+
+def three_large_nodes() -> list[Object]:
+    """A node in rack a and two in rack b, with room for 100 pods each."""
+    racks = {"n0": "a", "n1": "b", "n2": "b"}
+    return [node(name, gpus=100, cpu="400", rack=rack) for name, rack in racks.items()]
+
+
+def many(pods: int, **spec: Any) -> Object:
+    return deployment(pods, template(APP, **spec))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"affinity": apart(term(HOST, {"app": "y"}))}, id="apart-from-others"),
+        pytest.param({"topologySpreadConstraints": [spread(HOST, {"app": "y"})]}, id="spread-of-others"),
+        pytest.param({"topologySpreadConstraints": [spread(HOST, APP)]}, id="spread-over-hosts"),
+    ],
+)
+def test_many_pods_fit_where_no_rule_is_in_the_way(spec: Object) -> None:
+    assert verdict(many(250, **spec), three_large_nodes()) == "fits: 250 pods on 3 nodes"
+
+
+@pytest.mark.parametrize(
+    ("spec", "most"),
+    [
+        pytest.param({"topologySpreadConstraints": [spread(RACK, APP)]}, "201 of 250 pods find a node", id="spread"),
+        pytest.param(
+            {"topologySpreadConstraints": [spread(RACK, APP, minDomains=3)]},
+            "2 of 250 pods find a node",
+            id="spread-over-more-racks-than-there-are",
+        ),
+        pytest.param({"affinity": apart(term(HOST, APP))}, "3 of 250 pods find a node", id="apart"),
+        pytest.param({"affinity": near(term(RACK, APP))}, "200 of 250 pods find a node", id="together"),
+        pytest.param({"port": 80}, "3 of 250 pods find a node", id="host-port"),
+    ],
+)
+def test_many_pods_are_held_to_the_bound_of_a_rule(spec: Object, most: str) -> None:
+    answer = verdict(many(250, **spec), three_large_nodes())
+    assert answer.startswith(f"cannot fit: {most}: ")
+
+
+def test_node_without_the_label_takes_all_that_it_has_room_for() -> None:
+    """It is in no domain, so pods that avoid each other's domain may share it."""
+    nodes = [*three_large_nodes(), node("n3", gpus=100, cpu="400"), node("n4", gpus=0, rack="c")]
+    answer = verdict(many(250, affinity=apart(term(RACK, APP))), nodes)
+    assert answer.startswith("cannot fit: 102 of 250 pods find a node: podAntiAffinity allows one per ")
+
+
+def test_node_without_the_label_takes_no_pod_that_is_spread() -> None:
+    nodes = [*three_large_nodes(), node("n3", gpus=100, cpu="400")]
+    answer = verdict(many(250, topologySpreadConstraints=[spread(RACK, APP)]), nodes)
+    assert answer.startswith("cannot fit: 201 of 250 pods find a node: ")
