@@ -135,6 +135,20 @@ def test_group_that_may_take_the_only_rack_of_another_is_unclear() -> None:
     assert answer.verdict == ("unclear: its groups differ, and one may take the only domain that has room for another")
 
 
+def test_group_that_no_rack_has_room_for_cannot_fit_whoever_leads() -> None:
+    answer = checked(jobset(jobs("w", pods=4)), *rack("r1", 1), *rack("r2", 2))
+    assert answer.verdict == "cannot fit: job of w needs 32 GPUs in one example.com/rack, largest has 16 (r2)"
+
+
+def test_node_of_no_rack_is_not_counted_among_the_racks_that_are_held() -> None:
+    stray = node("stray", "")
+    del stray["metadata"]["labels"][RACK]
+    answer = checked(jobset(jobs("w", pods=2)), *rack("r1", 2), stray, vip("r1-0"))
+    assert (
+        answer.verdict == "does not fit now: 1 of 1 example.com/rack is held by other groups: r1 by jobset/vip -n other"
+    )
+
+
 def test_leader_of_a_leader_worker_set_is_unclear_too() -> None:
     answer = checked(leader_worker_set(3), *rack("r1", 2), *rack("r2", 3))
     assert answer.verdict == (

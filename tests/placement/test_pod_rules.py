@@ -625,3 +625,31 @@ def test_node_without_the_label_takes_no_pod_that_is_spread() -> None:
     nodes = [*three_large_nodes(), node("n3", gpus=100, cpu="400")]
     answer = verdict(many(250, topologySpreadConstraints=[spread(RACK, APP)]), nodes)
     assert answer.startswith("cannot fit: 201 of 250 pods find a node: ")
+
+
+@pytest.mark.parametrize(
+    ("rule", "field"),
+    [
+        pytest.param({"affinity": apart(term(HOST, {"rep": "w"}))}, "podAntiAffinity", id="apart"),
+        pytest.param(
+            {"topologySpreadConstraints": [spread(HOST, {"rep": "w"})]}, "topologySpreadConstraints", id="spread"
+        ),
+    ],
+)
+def test_launcher_with_a_rule_about_its_many_workers_is_unclear(rule: Object, field: str) -> None:
+    """The workers may be on every node before the launcher is placed."""
+    workload = mpi_job(250, {})
+    workload["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"].update(rule)
+    nodes = [node(f"n{number}", gpus=1000, cpu="4000") for number in range(3)]
+    for large in nodes:
+        large["status"]["allocatable"]["pods"] = "1000"
+    assert verdict(workload, nodes) == (
+        f"unclear: kube-scheduler places pods one by one, and with {field} it is unknown whether its choices "
+        "leave nodes for the last ones"
+    )
+
+
+def test_mates_that_are_too_many_for_a_rack_cannot_use_nodes_of_none() -> None:
+    nodes = [*three_large_nodes(), node("n3", gpus=300, cpu="400")]
+    answer = verdict(many(250, affinity=near(term(RACK, APP))), nodes)
+    assert answer.startswith("cannot fit: 200 of 250 pods find a node: podAffinity keeps them in one ")

@@ -69,6 +69,18 @@ def test_pod_that_must_not_meet_another_is_told_which() -> None:
     assert asked.followed() == ()
 
 
+def test_pod_that_must_not_meet_two_others_is_told_which_is_where() -> None:
+    alone = {"podAntiAffinity": {REQUIRED: [term(HOST, app="web"), term(CLIQUE, app="db")]}}
+    web = pod("web", "a1", labels={"app": "web"})
+    db = pod("db", "b2", labels={"app": "db"})
+    asked = waiting(pod("w", affinity=alone), web, db)
+    assert asked.refusals() == {
+        "a1": Refusal(Rule.ANTI_AFFINITY, pods=("ml/web",)),
+        "b1": Refusal(Rule.ANTI_AFFINITY, pods=("ml/db",)),
+        "b2": Refusal(Rule.ANTI_AFFINITY, pods=("ml/db",)),
+    }
+
+
 def test_pod_that_others_keep_away_is_told_which() -> None:
     lonely = {"podAntiAffinity": {REQUIRED: [term(HOST, app="w")]}}
     asked = waiting(pod("w", labels={"app": "w"}), pod("lonely", "a1", affinity=lonely))
