@@ -317,7 +317,12 @@ class Context:
         """The scopes that questions have asked for, by the name of their topology."""
         return {}
 
-    def listed_topology(self, workload: Workload) -> TopologyLevels | None:
+    def listing_kind(self, workload: Workload) -> str:
+        """The kind of the objects that list the nodes of each domain; empty if labels tell."""
+        topology = self._listed_topology(workload)
+        return topology.source if topology else ""
+
+    def _listed_topology(self, workload: Workload) -> TopologyLevels | None:
         """The workload's topology, if objects list the nodes of its domains instead of labels."""
         topology = self.checker.topology(workload)
         return topology if topology and topology.places else None
@@ -329,7 +334,7 @@ class Context:
         """
         scope = self.scope(workload)
         nodes = scope.nodes if scope else with_gpus(self.snapshot.nodes)
-        topology = self.listed_topology(workload)
+        topology = self._listed_topology(workload)
         if topology is None:
             return nodes
         placed = []

@@ -102,14 +102,14 @@ def check_labels(context: Context) -> CheckStep:
 def _gaps(context: Context) -> Iterator[_Gap]:
     for workload in context.workloads:
         nodes = len(context.nodes(workload))
-        listed = context.listed_topology(workload)
+        source = context.listing_kind(workload)
         for coverage in _coverage(context, workload):
             if 0 < coverage.missing < nodes:
                 yield _Gap(
                     workload=workload,
                     coverage=coverage,
                     nodes=nodes,
-                    source=listed.source if listed else "",
+                    source=source,
                 )
 
 
@@ -235,8 +235,7 @@ def _unusable(context: Context, wanted: Collection[Level]) -> CheckStep | None:
     for workload in context.workloads:
         for coverage in _coverage(context, workload):
             if coverage.level in wanted and not coverage.usable:
-                listed = context.listed_topology(workload)
-                source = listed.source if listed else ""
+                source = context.listing_kind(workload)
                 return _nobody_takes_pods(workload, coverage, source)
     return None
 
