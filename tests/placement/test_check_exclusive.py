@@ -132,7 +132,7 @@ def test_group_that_may_take_the_only_rack_of_another_is_unclear() -> None:
     for half in halves:
         half["status"]["allocatable"][GPU] = "4"
     answer = checked(jobset(jobs("a", pods=2), small), *rack("r1", 2), *halves)
-    assert answer.verdict == ("unclear: its groups differ, and one may take the only domain that has room for another")
+    assert answer.verdict == "unclear: its groups differ, and one may take the only domain that has room for another"
 
 
 def test_group_that_no_rack_has_room_for_cannot_fit_whoever_leads() -> None:
@@ -144,9 +144,8 @@ def test_node_of_no_rack_is_not_counted_among_the_racks_that_are_held() -> None:
     stray = node("stray", "")
     del stray["metadata"]["labels"][RACK]
     answer = checked(jobset(jobs("w", pods=2)), *rack("r1", 2), stray, vip("r1-0"))
-    assert (
-        answer.verdict == "does not fit now: 1 of 1 example.com/rack is held by other groups: r1 by jobset/vip -n other"
-    )
+    held = "1 of 1 example.com/rack is held by other groups: r1 by jobset/vip -n other"
+    assert answer.verdict == f"does not fit now: {held}"
 
 
 def test_leader_of_a_leader_worker_set_is_unclear_too() -> None:

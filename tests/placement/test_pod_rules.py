@@ -570,6 +570,25 @@ def test_rules_on_a_file_that_lacks_labels_of_pods_are_unclear() -> None:
     assert answer_of(checked.verdict) == "fits: 2 pods on 2 nodes"
 
 
+def test_mates_that_must_share_a_full_node_are_counted() -> None:
+    together = template(APP, gpus=8, affinity=near(term(HOST, APP)))
+    answer = verdict(deployment(2, together), [node("n0"), node("n1")])
+    assert answer == (
+        "cannot fit: 1 of 2 pods finds a node: podAffinity keeps them in one kubernetes.io/hostname; "
+        "1 node didn't match pod affinity rules"
+    )
+
+
+def test_pods_apart_by_two_labels_are_held_to_the_stricter_one() -> None:
+    separate = template(APP, gpus=8, affinity=apart(term(HOST, APP), term(RACK, APP)))
+    nodes = [node("n0", rack="a"), node("n1", rack="a"), node("n2")]
+    answer = verdict(deployment(3, separate), nodes)
+    assert answer == (
+        f"cannot fit: 2 of 3 pods find a node: podAntiAffinity allows one per {HOST}, {RACK}; "
+        "1 node didn't match pod anti-affinity rules"
+    )
+
+
 # More pods than are tried in every order: the bounds of each rule decide.
 
 
