@@ -17,7 +17,7 @@ from tests.support.api import ApiUnderTest, Clients
 from tests.support.cleaning import clean
 from tests.support.paths import use_memory
 from tests.support.threads import still_running
-from tools.apiserver.server import SHARED, RealApiServer, UnavailableError, find_binaries
+from tools.apiserver.server import SHARED, RealApiServer, ServerError, UnavailableError, find_binaries
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -123,7 +123,21 @@ def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApiUnderTest
     real.write_kubeconfig(kubeconfig)
     under_test = ApiUnderTest.of_real(real, kubeconfig, request.module.__name__)
     yield under_test
-    clean(under_test)
+    try:
+        _check_or_restart(real)
+    finally:
+        clean(under_test)
+
+
+def _check_or_restart(server: RealApiServer) -> None:
+    """Say how a server ended in the middle of a test, there; the next test has one again."""
+    if server in SHARED:  # a fork does not hear how its parent's children end
+        return
+    try:
+        server.check()
+    except ServerError:
+        server.start()
+        raise
 
 
 def _wants_embedded(request: pytest.FixtureRequest) -> bool:
@@ -156,7 +170,10 @@ def real_api(real_server: RealApiServer, tmp_path_factory: pytest.TempPathFactor
     real_server.write_kubeconfig(kubeconfig)
     under_test = ApiUnderTest.of_real(real_server, kubeconfig)
     yield under_test
-    clean(under_test)
+    try:
+        _check_or_restart(real_server)
+    finally:
+        clean(under_test)
 
 
 @pytest.fixture

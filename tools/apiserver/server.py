@@ -8,6 +8,7 @@ import atexit
 import base64
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -24,7 +25,7 @@ from typing import Final, Self
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tools.apiserver.build import BuildError, build, cache_folder, is_built
+from tools.apiserver.build import BuildError, build, cache_folder, is_built, kubernetes_version
 from tools.apiserver.certificates import make_certificates, private_pem
 from tools.apiserver.client import HttpClient
 from toposcope.errors import ToposcopeError
@@ -35,6 +36,13 @@ _START_SECONDS: Final = 90.0  # seconds; it takes two on an idle machine
 # Go collects garbage when the heap has grown fivefold, not doubled: a third less processor time for
 # some hundred MiB.
 _ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "700MiB"}
+# Before 1.36, a policy with variables that is compiled while another one is evaluated may end
+# kube-apiserver by "concurrent map read and map write" (kubernetes/kubernetes#135757). Go does not
+# preempt a write to a map, so on one processor there is no read beside it.
+_ENVIRONMENT_OF_OLD_KUBERNETES = {"GOMAXPROCS": "1"}
+_FIRST_MINOR_WITHOUT_THE_RACE: Final = 36
+_LOG_CHARACTERS: Final = 600
+_END_OF_GO: Final = re.compile(r"^(fatal error|panic): ", re.MULTILINE)
 
 
 class UnavailableError(ToposcopeError):
@@ -160,6 +168,12 @@ class RealApiServer:
                 raise ServerError(f"{problem}; {self._logs()}")
             time.sleep(_POLL_SECONDS)
 
+    def check(self) -> None:
+        """Raise ServerError if a process ended by itself; `start` brings it back with its data."""
+        problem = self._ended()
+        if problem:
+            raise ServerError(f"{problem}; {self._logs()}")
+
     def _ended(self) -> str:
         ended = []
         for name, process in self._processes.items():
@@ -171,7 +185,9 @@ class RealApiServer:
 
     def launch(self) -> None:
         """Start what does not run."""
-        environment = _ENVIRONMENT | dict(os.environ) | dict(self._environment)
+        environment = (
+            go_environment(kubernetes_version()) | dict(os.environ) | dict(self._environment)
+        )
         for name, command in (("etcd", self._etcd()), ("kube-apiserver", self._apiserver())):
             running = self._processes.get(name)
             if running is None or running.poll() is not None:
@@ -210,12 +226,11 @@ class RealApiServer:
         return [key.decode() for key in keys]
 
     def _logs(self) -> str:
-        logs = sorted(self.folder.glob("*.log"))
-        ends = [
-            f"{path.name}: ...{path.read_text(encoding='utf-8', errors='replace')[-600:]}"
-            for path in logs
-        ]
-        return "\n".join((f"logs are in {self.folder}", *ends))
+        lines = [f"logs are in {self.folder}"]
+        for path in sorted(self.folder.glob("*.log")):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            lines.append(f"{path.name}: ...{_telling_part(text)}")
+        return "\n".join(lines)
 
     def write_kubeconfig(
         self, path: Path, user: dict[str, str] | None = None, port: int | None = None
@@ -241,9 +256,10 @@ class RealApiServer:
         process.wait()
 
     def stop(self, *, keep_logs: bool = False) -> None:
-        """End both processes, the API server first."""
+        """End both processes, the API server first; logs of one that ended by itself are kept."""
         atexit.unregister(self.stop)
         self.client.close()
+        keep_logs = keep_logs or bool(self._ended())
         for name in reversed(list(self._processes)):
             self.kill(name)
         self._processes.clear()
@@ -298,6 +314,22 @@ class RealApiServer:
             *("--service-account-key-file", keys, "--service-account-signing-key-file", keys),
             *("--service-cluster-ip-range", "10.0.0.0/24", "--profiling=false", *self._flags),
         ]
+
+
+def go_environment(version: str) -> dict[str, str]:
+    """What etcd and a kube-apiserver of this version, such as v1.36.3, are started with."""
+    minor = int(version.split(".")[1])
+    if minor < _FIRST_MINOR_WITHOUT_THE_RACE:
+        return _ENVIRONMENT | _ENVIRONMENT_OF_OLD_KUBERNETES
+    return dict(_ENVIRONMENT)
+
+
+def _telling_part(log: str) -> str:
+    """The last words of a program, without the goroutines that Go prints after them."""
+    found = _END_OF_GO.search(log)
+    if found:
+        return log[found.start() : found.start() + _LOG_CHARACTERS]
+    return log[-_LOG_CHARACTERS:]
 
 
 SHARED: Final[list[RealApiServer]] = []
