@@ -17,6 +17,7 @@ from tests.support.api import ApiUnderTest, Clients
 from tests.support.cleaning import clean
 from tests.support.paths import use_memory
 from tests.support.threads import still_running
+from tools.apiserver.build import LIMITED_TO
 from tools.apiserver.server import SHARED, RealApiServer, ServerError, UnavailableError, find_binaries
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -31,6 +32,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a 
 # The same cases everywhere, however busy the machine is; `make fuzz` looks for new ones.
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
 settings.load_profile("suite")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let `make test` build no more than it says before it starts: a first run would stand still for minutes."""
+    if config.option.markexpr == "not slow":
+        LIMITED_TO.update({"apiserver", "crds", "libnvml"})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -259,6 +259,7 @@ def test_change_by_others_is_repaired_within_five_seconds(node: SimulatedNode) -
     assert_repaired_within_five_seconds(node)
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_change_right_after_a_probe_is_repaired_within_four_seconds(node: SimulatedNode) -> None:
     for _edit in range(20):
@@ -273,6 +274,7 @@ def test_change_right_after_a_probe_is_repaired_within_four_seconds(node: Simula
         assert node.writes == writes_before + 1
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_writers_that_fight_calm_down_and_later_changes_are_repaired(node: SimulatedNode) -> None:
     node.run(seconds=95)
@@ -313,6 +315,7 @@ def test_retry_after_is_honoured(single_gpu: SimulatedNode) -> None:
     assert single_gpu.writes == 1
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 @pytest.mark.parametrize("denied", DENIED)
 def test_denial_that_passes_is_retried_soon_and_one_that_stays_rarely(node: SimulatedNode, denied: ApiError) -> None:

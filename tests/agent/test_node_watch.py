@@ -195,6 +195,7 @@ def test_failing_watch_is_told_once_and_retried(
     assert caplog.records[-1].message == "node n1 is watched again"
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_labels_removed_by_hand_are_back_within_five_seconds(api: ApiUnderTest, tmp_path: Path) -> None:
     api.create(NODES, node("n1", labels={"example.com/a": "b"}))

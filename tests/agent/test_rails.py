@@ -314,6 +314,7 @@ def hold(node: Cabled, name: str) -> None:
     node.changes_nics(lambda nic: nic._replace(is_held=True) if nic.name == name else nic)
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_rail_that_a_pod_holds_keeps_its_switch(node: Cabled) -> None:
     labels_before = node.labels
@@ -323,6 +324,7 @@ def test_rail_that_a_pod_holds_keeps_its_switch(node: Cabled) -> None:
     assert node.rails == LEAVES
 
 
+@pytest.mark.slow
 def test_rail_that_a_pod_held_is_moved_once_it_is_back(node: Cabled) -> None:
     group_before = node.group
     hold(node, "mlx5_9")
@@ -335,6 +337,7 @@ def test_rail_that_a_pod_held_is_moved_once_it_is_back(node: Cabled) -> None:
     assert node.group not in {group_before, None}
 
 
+@pytest.mark.slow
 def test_rail_back_without_a_neighbour_is_lost_after_the_grace_period(node: Cabled) -> None:
     group_before = node.group
     hold(node, "mlx5_9")
@@ -347,6 +350,7 @@ def test_rail_back_without_a_neighbour_is_lost_after_the_grace_period(node: Cabl
     assert node.group is None
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_labels_outlive_a_restart_while_a_pod_holds_a_rail(node: Cabled, tmp_path: Path) -> None:
     def hidden(raw: RawNode) -> RawNode:

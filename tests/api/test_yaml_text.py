@@ -102,6 +102,7 @@ def test_alias_that_contains_itself_is_rejected() -> None:
         check_limits(b"spec: &a {self: *a}")
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_document_of_too_many_values_is_rejected_before_loading() -> None:
     document = b"a:\n" + b"- \n" * 1_000_000
@@ -180,6 +181,7 @@ def parser_calls(text: str) -> list[int]:
     return lines
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_yaml_is_parsed_in_one_place() -> None:
     elsewhere = []

@@ -74,6 +74,7 @@ def findings_of_no_field(file: Path) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_files_with_findings_of_no_field_have_a_reason() -> None:
     files: Counter[str] = Counter()
     for file in sorted((ROOT / "toposcope").rglob("*.py")):

@@ -12,6 +12,7 @@ import pynvml
 import pytest
 import yaml
 from tests.cli.conftest import Command
+from tests.support.machines import profiles_of_each_kind_first
 from tests.support.paths import ROOT
 from tests.support.sysfs_trees import machine_of
 from toposcope.agent.discover import discover
@@ -27,7 +28,7 @@ from toposcope.cli.recording.standins import StandIns
 from toposcope.cli.recording.sysfs import recorded_sysfs
 from toposcope.simulator.machine import Machine, with_identity
 from toposcope.simulator.nvml import SimulatedNvml
-from toposcope.simulator.profile import load_profile, profile_names
+from toposcope.simulator.profile import load_profile
 from toposcope.simulator.recording import (
     Call,
     Entry,
@@ -143,7 +144,7 @@ def revealed(machine: Machine, file: Path) -> list[str]:
     return [identity for identity in identities(machine) if identity.lower() in text]
 
 
-@pytest.mark.parametrize("profile", profile_names())
+@pytest.mark.parametrize("profile", profiles_of_each_kind_first())
 def test_recording_of_every_profile_tells_what_the_machine_told(profile: str, tmp_path: Path) -> None:
     machine = with_identity(load_profile(profile), NODE)
     seen, file = recorded(machine, tmp_path)

@@ -153,6 +153,7 @@ def on_a_terminal(*words: str, rows: int, **environ: str) -> str:
     return shown.decode()
 
 
+@pytest.mark.slow
 def test_terminal_pages_long_output(tmp_path: Path) -> None:
     file = write_cluster(tmp_path / "cluster.json", *demo_nodes(most=6), pod("a", "gb200-01", 4))
     pager = f"{sys.executable} -c \"import sys; print('paged', len(sys.stdin.readlines()))\""
@@ -277,6 +278,7 @@ def kubectl_asks(*words: str) -> list[str]:
     return ran.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_commands_flags_and_choices_complete() -> None:
     *commands, directive = kubectl_asks("")
     assert set(COMMANDS) <= set(commands)

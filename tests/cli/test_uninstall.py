@@ -16,6 +16,8 @@ from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.listing import everything
 from toposcope.kube.runtime import Event
 
+pytestmark = pytest.mark.slow
+
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 HOME = "/namespaces/toposcope-system"

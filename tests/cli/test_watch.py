@@ -80,6 +80,7 @@ def watching(api: ApiUnderTest, *words: str, terminal: bool = False) -> Iterator
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

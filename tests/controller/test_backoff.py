@@ -302,6 +302,7 @@ def logged_once(caplog: pytest.LogCaptureFixture) -> str:
     return message
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 @pytest.mark.real_api("admission")
 @pytest.mark.parametrize(

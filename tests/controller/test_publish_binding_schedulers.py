@@ -16,7 +16,7 @@ from tests.controller.published_site import (
 from tests.support.upstream_crds import upstream_crd
 from tools.apiserver.grove_operator import GroveExitError, start_grove
 
-pytestmark = pytest.mark.regression
+pytestmark = [pytest.mark.slow, pytest.mark.regression]
 GROVE_AND_KUEUE = ("grove", "kueue")
 ALL = ("grove", "kai", "kueue")
 KUEUE_ENTRY = {"schedulerName": "kueue", "topologyReference": "cluster"}

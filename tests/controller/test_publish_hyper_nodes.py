@@ -9,7 +9,7 @@ from tests.support.controller import condition, edit_topology, make_topology, re
 from tests.support.tables import says
 from toposcope.api.label_keys import HOSTNAME
 
-pytestmark = [pytest.mark.regression, pytest.mark.usefixtures("cluster_topologies")]
+pytestmark = [pytest.mark.slow, pytest.mark.regression, pytest.mark.usefixtures("cluster_topologies")]
 TIER_LABEL = "fabric.topograph.run/tier-0"
 FIVE_NODES = {
     "n0": {ZONE: "z", BLOCK: "b0", RACK: "r1"},

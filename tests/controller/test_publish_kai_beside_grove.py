@@ -17,7 +17,7 @@ from tests.support.cluster import RACK
 from tests.support.publishing import KAI, THREE, kai_topology
 from tools.apiserver.grove_operator import GroveExitError, start_grove
 
-pytestmark = pytest.mark.regression
+pytestmark = [pytest.mark.slow, pytest.mark.regression]
 BOTH = ("grove", "kai")
 WITHOUT_KAI = {"kai": "Never"}
 NOT_FOUND = 'Grove reports on KAI\'s Topology cluster: KAI Topology "cluster" not found'

@@ -281,6 +281,7 @@ def pod_clique_set(topology_name: str, required: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_topology_of_a_segment_goes_with_the_last_workload_bound_to_it(site: Site) -> None:
     """With the ClusterTopology would go Grove's binding, and with that every constraint."""
     site.serve("grove-podcliquesets-alpha12")

@@ -198,6 +198,7 @@ def test_objects_of_one_name_in_two_namespaces(api: ApiUnderTest, requirements: 
     changes.until(lambda: workloads(requirements) == {"blue/train"})
 
 
+@pytest.mark.slow
 def test_sources_come_and_go(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
     create_namespace(api, "team")
     requirements.refresh()
@@ -214,6 +215,7 @@ def test_sources_come_and_go(api: ApiUnderTest, requirements: Requirements, chan
         check_asks_nothing(requirements)
 
 
+@pytest.mark.slow
 def test_a_preferred_version_is_followed_soon(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
     create_namespace(api, "team")
     api.install_crd(stand_in("nvidia.com", "v1alpha1", *DYNAMO_KIND))
@@ -490,6 +492,7 @@ KAI_SPEC = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("crd", "path", "kind", "spec", "levels"),
     [

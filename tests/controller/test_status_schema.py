@@ -73,6 +73,7 @@ def crd(api: ApiUnderTest) -> None:
     share_crd(api)
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_whatever_numbers_nodes_claim_the_schema_takes_the_status(api: ApiUnderTest) -> None:
     made = read(make_topology(api, **SPEC))
@@ -243,6 +244,7 @@ def test_older_crd_when_status_is_cut_then_controller_is_not_ready(
     client.close()
 
 
+@pytest.mark.slow
 @pytest.mark.real_api
 def test_a_crd_that_is_set_back_is_noticed_when_it_refuses_a_status(
     api: ApiUnderTest, controller: Controller, older_crd: Callable[[], None]

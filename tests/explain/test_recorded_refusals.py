@@ -41,6 +41,7 @@ def pending(state: Object) -> list[Any]:
     return [case for case in state["cases"] if case["answer"] == "pending"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", STATES, ids=lambda state: f"seed-{state['seed']}")
 def test_refusal_of_kueue_is_explained_and_not_contradicted(state: Object, explain: Explain) -> None:
     for case in pending(state):

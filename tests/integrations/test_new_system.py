@@ -128,6 +128,7 @@ def test_waiting_pods_of_a_new_system_are_explained(program: Path, tmp_path: Pat
     assert "fabric.slotwise.example.com/cluster" in output
 
 
+@pytest.mark.slow
 def test_resource_of_a_new_system_is_published(program: Path, api: ApiUnderTest) -> None:
     share_crd(api)
     api.install_crd(stand_in("slotwise.example.com", "v1", "Fabric", "fabrics", is_namespaced=False))

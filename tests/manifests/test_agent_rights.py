@@ -12,6 +12,8 @@ from tests.manifests.support import NAMESPACE, Manifests, run_kubectl
 from tests.support.api import NODES, ApiUnderTest, node, pod_token
 from toposcope.api.label_keys import GPUS
 
+pytestmark = pytest.mark.slow
+
 ANEW, LATE = f"{NODES}/confined-anew", f"{NODES}/confined-late"
 NO_CLAIM = "the agent's token carries no node claim"
 

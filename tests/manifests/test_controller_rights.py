@@ -60,10 +60,12 @@ def token(installed_once: ApiUnderTest) -> str:
     return token
 
 
+@pytest.mark.slow
 def test_token_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
     rights.assert_answers(installed_once, WORK, token)
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 @pytest.mark.parametrize("kind", FORBIDDEN)
 def test_token_may_do_nothing_else(installed_once: ApiUnderTest, token: str, kind: str) -> None:
@@ -72,12 +74,14 @@ def test_token_may_do_nothing_else(installed_once: ApiUnderTest, token: str, kin
     assert rights.untouched(installed_once) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("token")
 def test_policies_bind_nobody_else(installed_once: ApiUnderTest) -> None:
     installed_once.create(f"{rights.EVENTS}?dryRun=All", rights.event("a.20", by="kubelet"))
     installed_once.patch(f"{TOPOLOGIES}/cluster?dryRun=All", {"spec": {"required": ["rack"]}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("group", "resource"), GRANTS)
 def test_role_names_what_the_controller_needs(
     installed_once: ApiUnderTest, token: str, group: str, resource: str
@@ -90,6 +94,7 @@ def status_of_cluster(api: ApiUnderTest) -> dict[str, Any]:
     return api.get(f"{TOPOLOGIES}/cluster").get("status", {})
 
 
+@pytest.mark.slow
 def test_controller_may_elect_itself_and_give_its_lease_back(
     installed_once: ApiUnderTest, token: str, tmp_path: Path
 ) -> None:

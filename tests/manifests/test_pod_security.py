@@ -7,7 +7,7 @@ from tests.support.api import ApiUnderTest
 
 PODS = f"{NAMESPACE}/pods?dryRun=All"
 
-pytestmark = pytest.mark.real_api("Pod Security, priority and RuntimeClass admission")
+pytestmark = [pytest.mark.slow, pytest.mark.real_api("Pod Security, priority and RuntimeClass admission")]
 
 
 @pytest.mark.parametrize("program", ["agent", "controller"])

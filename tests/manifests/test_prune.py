@@ -86,6 +86,7 @@ def create_other_daemon_sets(api: ApiUnderTest) -> None:
         api.create(AGENTS, daemon_set)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FORBIDDEN)
 def test_token_may_do_nothing_else(installed_once: ApiUnderTest, token: str, kind: str) -> None:
     before = rights.untouched(installed_once)
@@ -93,10 +94,12 @@ def test_token_may_do_nothing_else(installed_once: ApiUnderTest, token: str, kin
     assert rights.untouched(installed_once) == before
 
 
+@pytest.mark.slow
 def test_token_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
     rights.assert_answers(installed_once, WORK, token)
 
 
+@pytest.mark.slow
 def test_policies_bind_no_administrator(installed_once: ApiUnderTest, token: str) -> None:
     assert token
     paths = [f"{AGENTS}/other"]
@@ -113,6 +116,7 @@ def names(api: ApiUnderTest, path: str) -> list[str]:
     return [item["metadata"]["name"] for item in items]
 
 
+@pytest.mark.slow
 def test_program_removes_everything_with_no_more_than_its_token(
     installed_once: ApiUnderTest, token: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +161,7 @@ def test_program_removes_everything_with_no_more_than_its_token(
     assert metadata["annotations"] == rights.FOREIGN["annotations"]
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 @pytest.mark.usefixtures("token")  # with which the Job's ServiceAccount is there
 def test_job_waits_for_the_pods_that_write_and_for_no_other(

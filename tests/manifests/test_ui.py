@@ -82,6 +82,7 @@ def test_page_listens_for_both_families() -> None:
         assert listener.getsockname()[1]
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 @pytest.mark.real_api("RBAC, TokenRequest and Pod Security admission")
 def test_token_reads_what_the_page_shows_and_nothing_else(

@@ -51,6 +51,7 @@ def asked(gang: Group, nodes: list[RoomNode], *, at_once: bool = True) -> Placem
     return PlacementQuestion(workload, LEVELS, nodes, ClusterFacts(), own={}, decisions={})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_kai_places_random_gangs_only_where_it_is_possible(seed: int) -> None:
     rng = random.Random(seed)

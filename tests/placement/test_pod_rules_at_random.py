@@ -112,6 +112,7 @@ def expected(nodes: list[Object], before: list[Object], pods: list[Object]) -> s
     return "refused"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_check_says_what_every_order_leads_to(seed: int) -> None:
     rng = random.Random(seed)

@@ -30,7 +30,7 @@ def test_check_agrees_with_api_server_and_scheduler(kube_scheduler: ApiUnderTest
         cluster=admission.with_resized_pods,
         around=around,
     )
-    jobs.assert_check_agrees(kube_scheduler, folder, cases=100)
+    jobs.assert_check_agrees(kube_scheduler, folder, cases=40)
 
 
 def test_pods_are_evicted_as_foreseen(kube_scheduler: ApiUnderTest, folder: Path) -> None:
@@ -38,7 +38,7 @@ def test_pods_are_evicted_as_foreseen(kube_scheduler: ApiUnderTest, folder: Path
     play.create(kube_scheduler, classes)
     values = {item["metadata"]["name"]: item["value"] for item in classes}
     answers = set()
-    for seed in seeds(40, per_seed=1):
+    for seed in seeds(20, per_seed=1):
         rng = random.Random(seed)
         nodes, running = [], []
         for number in range(rng.randint(1, 4)):

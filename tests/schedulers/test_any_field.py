@@ -26,4 +26,4 @@ def test_check_agrees_with_kube_scheduler_about_any_field(kube_scheduler: ApiUnd
         cluster=pod_rules.ruled_cluster,
         around=around,
     )
-    jobs.assert_check_agrees(kube_scheduler, folder, cases=100)
+    jobs.assert_check_agrees(kube_scheduler, folder, cases=40)

@@ -30,28 +30,28 @@ pytestmark = pytest.mark.slow
 
 def test_check_agrees_with_kube_scheduler(kube_scheduler: ApiUnderTest, folder: Path) -> None:
     jobs = Drawing(workload=clusters.plain_job, prefix="job", ask=play.on_kube_scheduler)
-    jobs.assert_check_agrees(kube_scheduler, folder, cases=100)
+    jobs.assert_check_agrees(kube_scheduler, folder, cases=40)
 
 
 def test_check_agrees_with_kube_scheduler_about_pod_rules(kube_scheduler: ApiUnderTest, folder: Path) -> None:
     jobs = Drawing(workload=ruled_job, prefix="ruled", ask=play.on_kube_scheduler, cluster=ruled_cluster)
-    jobs.assert_check_agrees(kube_scheduler, folder, cases=100)
+    jobs.assert_check_agrees(kube_scheduler, folder, cases=40)
 
 
 def test_check_agrees_with_kube_scheduler_about_claims(kube_scheduler: ApiUnderTest, folder: Path) -> None:
     jobs = Drawing(workload=clusters.claiming, prefix="claim", ask=play.on_claims, cluster=clusters.offered)
-    jobs.assert_check_agrees(kube_scheduler, folder, cases=150)
+    jobs.assert_check_agrees(kube_scheduler, folder, cases=40)
 
 
 def test_check_agrees_with_kube_scheduler_about_gangs(gang_scheduler: ApiUnderTest, folder: Path) -> None:
     pod_groups = Drawing(workload=gangs.gang, prefix="gang", ask=gangs.on_gang_scheduler)
-    pod_groups.assert_check_agrees(gang_scheduler, folder, cases=100)
+    pod_groups.assert_check_agrees(gang_scheduler, folder, cases=40)
 
 
 @pytest.mark.skipif(not versions.HAS_TREES, reason="CompositePodGroups are of Kubernetes 1.37")
 def test_check_agrees_with_kube_scheduler_about_trees(gang_scheduler: ApiUnderTest, folder: Path) -> None:
     trees = Drawing(workload=gangs.tree, prefix="tree", ask=gangs.on_gang_scheduler)
-    trees.assert_check_agrees(gang_scheduler, folder, cases=100)
+    trees.assert_check_agrees(gang_scheduler, folder, cases=40)
 
 
 def test_check_agrees_with_kube_scheduler_about_priorities(gang_scheduler: ApiUnderTest, folder: Path) -> None:
@@ -59,7 +59,7 @@ def test_check_agrees_with_kube_scheduler_about_priorities(gang_scheduler: ApiUn
     play.create(gang_scheduler, classes)
 
     def comparisons() -> Iterator[play.Comparison]:
-        for seed, rng, cluster in drawn(100):
+        for seed, rng, cluster in drawn(40):
             drawn_gangs = draw(rng, gangs.gang, f"ranked-{seed}")
             if versions.HAS_TREES:
                 drawn_gangs += draw(rng, gangs.tree, f"ranked-tree-{seed}")
@@ -83,12 +83,12 @@ def test_check_agrees_with_kube_scheduler_about_priorities(gang_scheduler: ApiUn
 @pytest.mark.skipif(not versions.HAS_TREES, reason="a Job is a gang by itself in Kubernetes 1.37")
 def test_check_agrees_with_kube_scheduler_about_jobs(job_gang_scheduler: ApiUnderTest, folder: Path) -> None:
     jobs = Drawing(workload=gangs.job, prefix="job", ask=gangs.on_job_gangs)
-    jobs.assert_check_agrees(job_gang_scheduler, folder, cases=50)
+    jobs.assert_check_agrees(job_gang_scheduler, folder, cases=30)
 
 
 def test_check_agrees_with_kueue(kueue: ApiUnderTest, folder: Path) -> None:
     def comparisons() -> Iterator[play.Comparison]:
-        for seed, rng, cluster in drawn(200):
+        for seed, rng, cluster in drawn(60):
             queue = f"q-{seed}"
             own = clusters.kueue_objects(rng, queue)
             play.create(kueue, own)
@@ -180,7 +180,7 @@ def with_cordoned(nodes: Sequence[clusters.Object], name: str) -> list[clusters.
 
 def test_drained_gang_is_placed_by_kube_scheduler_as_foreseen(kube_scheduler: ApiUnderTest, folder: Path) -> None:
     outcomes = set()
-    for seed in seeds(200, per_seed=10):
+    for seed in seeds(100, per_seed=10):
         rng = random.Random(seed)
         cluster = labelled_cluster(rng)
         job = clusters.plain_job(rng, f"gang-{seed}")
@@ -205,7 +205,7 @@ def test_drained_gang_is_placed_by_kube_scheduler_as_foreseen(kube_scheduler: Ap
 def test_drained_gang_that_waits_by_rules_is_pending(kube_scheduler: ApiUnderTest, folder: Path) -> None:
     """What finds other nodes, or is unclear, may wait: kube-scheduler takes no choice back."""
     outcomes = set()
-    for seed in seeds(400, per_seed=10):
+    for seed in seeds(200, per_seed=10):
         rng = random.Random(seed)
         cluster = ruled_cluster(rng, labelled_cluster(rng))
         job = ruled_job(rng, f"ruled-{seed}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.paths import DOCUMENTS, SHARED
 from toposcope.agent.discover import discover
 from toposcope.agent.nvml.gateway import Nvml
@@ -19,7 +20,11 @@ from toposcope.hardware.topology import NodeTopology
 from toposcope.simulator.faults import MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import profile_names
 from toposcope.simulator.sysfs import write_sysfs
+
+_OF_EACH_KIND = ("dgx-h200", "dgx1-v100", "gb200-nvl72-tray", "l40s-4", "t4-1")
+"""With NVSwitch, with a mesh of links, a tray of a rack, cards without links, and a single one."""
 
 
 def probed(
@@ -44,6 +49,15 @@ def discovered(
 ) -> NodeTopology:
     """What the production agent makes of it."""
     return discover(probed(machine, folder, faults, kind))
+
+
+def profiles_of_each_kind_first() -> list[Any]:
+    """All profiles, as parameters of a test; those that are much like one of a few are slow."""
+    parameters = []
+    for name in profile_names():
+        marks = () if name in _OF_EACH_KIND else (pytest.mark.slow,)
+        parameters.append(pytest.param(name, marks=marks))
+    return parameters
 
 
 def changed(machine: Machine, **facts: Any) -> Machine:

@@ -328,6 +328,7 @@ def test_answers_of_another_program_end_nothing(
     }
 
 
+@pytest.mark.slow
 def test_large_topologies_of_others_stop_neither_reading_nor_writing(api: ApiUnderTest) -> None:
     api.create(NODES, node("n1", annotations={"foreign": "stays"}))
     config = load(str(api.kubeconfig))

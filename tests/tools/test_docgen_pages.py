@@ -11,6 +11,7 @@ from toposcope.agent.labels import ALL
 from toposcope.api.label_keys import LEAF, LEAF_GROUP, NVLINK_DOMAIN, UNIQUE
 
 
+@pytest.mark.slow
 def test_no_page_differs_from_the_code() -> None:
     assert outdated().keys() == set(), "run `make reference`"
 

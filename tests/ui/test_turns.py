@@ -207,6 +207,7 @@ def test_question_of_a_lost_page_is_dropped(server: Served, held: Held) -> None:
     assert len(held.asked) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.regression
 def test_page_goes_on_while_a_question_never_ends(tmp_path: Path) -> None:
     """The question holds the interpreter's lock of its process, as a regular expression does that has no end."""

