@@ -20,7 +20,7 @@ from uuid import UUID
 import psutil
 import pynvml
 import pytest
-from tests.support.machines import changed, probed
+from tests.support.machines import changed, probed, profiles_of_each_kind_first
 from tests.support.paths import ROOT
 from tests.support.programs import nvml_in_c
 from tools.libnvml.build import environment, lines_of, write_table
@@ -35,7 +35,7 @@ from toposcope.agent.sysfs import Sysfs
 from toposcope.simulator.faults import CallFault, MachineFaults
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
-from toposcope.simulator.profile import load_profile, profile_names
+from toposcope.simulator.profile import load_profile
 from toposcope.simulator.recording import ReplayedNvml, load_recording, write_recorded_sysfs
 from toposcope.simulator.sysfs import write_sysfs
 
@@ -85,7 +85,7 @@ def assert_same_through_c(
     assert raw == expected
 
 
-@pytest.mark.parametrize("profile", profile_names())
+@pytest.mark.parametrize("profile", profiles_of_each_kind_first())
 def test_machine_is_the_same_through_c(profile: str, through_c: Probe, tmp_path: Path) -> None:
     assert_same_through_c(through_c, tmp_path, load_profile(profile))
 

@@ -512,6 +512,7 @@ def test_metrics_have_no_series_for_what_nvml_refuses_to_say(tmp_path: Path) -> 
         assert node.metric(name, gpu=answering), name
 
 
+@pytest.mark.slow
 def test_labels_stay_for_hours_while_a_gpu_is_silent_about_its_links(tmp_path: Path) -> None:
     node = SimulatedNode.of("dgx-h200", tmp_path)
     node.run(minutes=2)

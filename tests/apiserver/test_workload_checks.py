@@ -16,6 +16,8 @@ from tests.support.upstream_crds import described, upstream_crd
 from tests.support.workloads import CLUSTER_FACTS, RACK, job
 from toposcope.integrations.readings import readings
 
+pytestmark = pytest.mark.slow
+
 CRDS = ("kai-topologies-v0.17", "kai-podgroups-v0.17", "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19")
 ASKING = [
     str(ROOT / "tests" / "integrations" / "test_topologies.py"),

@@ -188,6 +188,7 @@ def test_process_whose_output_nobody_reads_ends_with_141(line: str, files: dict[
     assert error == ""
 
 
+@pytest.mark.slow
 def test_words_complete_in_bash(tmp_path: Path) -> None:
     """The shell's own function, called as bash calls it when somebody presses Tab."""
     program = tmp_path / "toposcope"

@@ -22,7 +22,7 @@ from tests.support.tables import says
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 
-pytestmark = [pytest.mark.regression, pytest.mark.usefixtures("cluster_topologies")]
+pytestmark = [pytest.mark.slow, pytest.mark.regression, pytest.mark.usefixtures("cluster_topologies")]
 TIER = "fabric.topograph.run/tier-0"
 H100 = {
     ZONE: "z",

@@ -214,6 +214,7 @@ def test_meeting_that_nobody_serves_is_named(job: RankedJob) -> None:
     assert f"no meeting at 127.0.0.1:{job.port} (old rank 0): " in err
 
 
+@pytest.mark.slow
 def test_two_pods_with_one_rank_end_the_meeting_and_are_named_to_all(job: RankedJob) -> None:
     started = [
         job.pod(0, 3, "--no-keep", path="rack=a"),
@@ -290,6 +291,7 @@ def rank_file(job: RankedJob, rank: int) -> str:
     return file.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_meeting_goes_on_when_old_rank_0_restarts_before_all_have_come(job: RankedJob) -> None:
     lost = job.pod(0, 3, "--no-keep", path="rack=c")
     second = job.pod(1, 3, "--no-keep", "--format", "hostfile", path="rack=b")

@@ -66,6 +66,7 @@ def test_field_reads_as_a_name(expression: str, name: str) -> None:
     assert field_name(parsed.body) == name
 
 
+@pytest.mark.slow
 def test_list_names_room_file_sentence_and_alerts() -> None:
     lines = sentences.text().splitlines()
     rooms = [line for line in lines if line.startswith("== ")]

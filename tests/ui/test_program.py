@@ -108,6 +108,7 @@ def _children(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_no_other_program_imports_a_web_framework() -> None:
     others = ", ".join(module_of(name) for name in COMMANDS if name != "ui")
     text = (

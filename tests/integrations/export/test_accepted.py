@@ -18,6 +18,8 @@ from toposcope.api.label_keys import GPU_PRODUCT, HOSTNAME, NVLINK_DOMAIN
 from toposcope.cli.main import main
 from toposcope.simulator import manifests
 
+pytestmark = pytest.mark.slow
+
 DEMO_LEVELS = spec_levels(ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME)
 LEVELS_OF_V1ALPHA1 = 8
 

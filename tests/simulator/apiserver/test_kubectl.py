@@ -16,6 +16,8 @@ from tests.support.api import NODES, ApiUnderTest, Clients, node, wait_until
 from toposcope.kube.requests import event
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
+pytestmark = pytest.mark.slow
+
 Kubectl = Callable[..., str]
 
 
