@@ -209,3 +209,12 @@ def test_annotation_of_the_leader_counts_too() -> None:
     assert checked(workload, *rack("r1", 2), *rack("r2", 2)).verdict == (
         "cannot fit: group needs 24 GPUs in one example.com/rack, largest has 16 (r1)"
     )
+
+
+def test_two_pods_of_a_holder_on_one_node_hold_its_rack_once() -> None:
+    second = vip("r1-0")
+    second["metadata"]["name"] = "second"
+    answer = checked(jobset(jobs("w", pods=2)), *rack("r1", 2), vip("r1-0"), second)
+    assert answer.verdict == (
+        "does not fit now: 1 of 1 example.com/rack is held by other groups: r1 by jobset/vip -n other"
+    )

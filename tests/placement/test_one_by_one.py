@@ -22,6 +22,7 @@ from tests.placement.test_pod_rules import (
 MANY = 201
 """More pods than it tries every order for."""
 ZONE = "topology.kubernetes.io/zone"
+OTHERS = {"app": "other"}
 BESIDE_EACH_OTHER = near(term(RACK, APP))
 
 
@@ -29,6 +30,13 @@ def large(name: str, rack: str, *, gpus: int = 200) -> Object:
     """A node with room for hundreds of pods."""
     item = node(name, gpus=gpus, cpu="2000", rack=rack)
     item["status"]["allocatable"]["pods"] = "1000"
+    return item
+
+
+def without_rack() -> Object:
+    """A large node without the label of a rack."""
+    item = large("x1", "")
+    del item["metadata"]["labels"][RACK]
     return item
 
 
@@ -233,3 +241,34 @@ def test_kinds_with_one_port_and_too_few_nodes_for_both_are_unclear() -> None:
     nodes = [large(f"n{number}", "a") for number in range(MANY)]
     on_port = template(APP, port=8080)
     assert verdict(two_roles(150, on_port, 150, template({}, port=8080)), nodes) == unknown_under("hostPort")
+
+
+# nodes and pods that a rule does not count
+
+
+def test_pods_of_one_rack_leave_out_a_node_of_no_rack() -> None:
+    together = template(APP, affinity=BESIDE_EACH_OTHER)
+    assert verdict(job(400, together), [*TWO_RACKS, without_rack()]) == "fits: 400 pods on 2 nodes"
+
+
+def test_pods_apart_from_others_alone_take_all_room_of_another_rack() -> None:
+    apart_from_others = template(APP, affinity=apart(term(RACK, OTHERS)))
+    there = [*TWO_RACKS, running("other", "a1", OTHERS)]
+    assert verdict(job(400, apart_from_others), there) == "fits: 400 pods on 2 nodes"
+    assert verdict(job(401, apart_from_others), there).startswith("does not fit now: ")
+
+
+def test_spread_that_counts_only_others_leaves_all_room() -> None:
+    beside_others = template(APP, topologySpreadConstraints=[spread(RACK, OTHERS)])
+    assert verdict(job(800, beside_others), TWO_RACKS) == "fits: 800 pods on 4 nodes"
+
+
+def test_spread_pods_leave_out_a_node_of_no_rack() -> None:
+    spread_pods = template(APP, topologySpreadConstraints=[spread(RACK, APP)])
+    assert verdict(job(800, spread_pods), [*TWO_RACKS, without_rack()]) == "fits: 800 pods on 4 nodes"
+
+
+def test_spread_pods_beside_many_that_they_count_are_unclear() -> None:
+    worker = template(APP, topologySpreadConstraints=[spread(RACK, APP)])
+    crowding = two_roles(MANY, worker, 2, template(APP))
+    assert verdict(crowding, [*TWO_RACKS, without_rack()]) == unknown_under("topologySpreadConstraints")

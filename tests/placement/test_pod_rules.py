@@ -672,3 +672,30 @@ def test_mates_that_are_too_many_for_a_rack_cannot_use_nodes_of_none() -> None:
     nodes = [*three_large_nodes(), node("n3", gpus=300, cpu="400")]
     answer = verdict(many(250, affinity=near(term(RACK, APP))), nodes)
     assert answer.startswith("cannot fit: 200 of 250 pods find a node: podAffinity keeps them in one ")
+
+
+def test_rack_that_is_too_small_is_the_reason_whatever_ports_pods_take() -> None:
+    cluster = CheckedCluster("placement/clusters/published-kueue", "placement/kueue-job-of-2-in-rack")
+    elsewhere = node("n9")
+    elsewhere["metadata"]["labels"] |= {"example.com/rack": "r9", "gpu.topology/gpus": "8"}
+    cluster.add(elsewhere)
+    cluster.edit_workload("spec.template.spec.containers[0].ports", [{"containerPort": 80, "hostPort": 80}])
+    cluster.pods(3)
+    too_small = "cannot fit: pod set pods needs 24 GPUs in one rack, largest has 16 (r1)"
+    assert cluster.check().verdict == too_small
+
+
+def test_pods_that_one_rule_counts_and_no_rule_keeps_go_to_a_node_of_no_rack() -> None:
+    worker = template(APP, gpus=4, topologySpreadConstraints=[spread(RACK, APP)])
+    roles = {
+        "Worker": {"replicas": 3, "template": worker},
+        "Launcher": {"replicas": 2, "template": template(APP, gpus=4)},
+    }
+    workload = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {"mpiReplicaSpecs": roles},
+    }
+    nodes = [node("a1", rack="a"), node("b1", rack="b"), node("x1")]
+    assert verdict(workload, nodes) == "fits: 5 pods on 3 nodes"

@@ -118,3 +118,34 @@ def test_json_names_the_evicted_pods(full: CheckedCluster) -> None:
             "tolerations": [],
         }
     ]
+
+
+def test_evictions_for_two_kinds_of_pods_are_of_one_node(full: CheckedCluster) -> None:
+    container = {"name": "c", "resources": {"limits": {GPU: "4"}}}
+    pod_template = {"spec": {"priorityClassName": "high", "containers": [container]}}
+    roles = []
+    for name in ("first", "second"):
+        job = {"parallelism": 1, "completions": 1, "template": pod_template}
+        roles.append({"name": name, "replicas": 1, "template": {"spec": job}})
+    full.workload = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train", "namespace": "ml"},
+        "spec": {"replicatedJobs": roles},
+    }
+    full.edit("Pod/c", "spec.priority", 2000)
+
+    assert evictions(full) == ["kube-scheduler would evict 2 pods of lower priority to make room: ml/a, ml/b (on n0)"]
+
+
+def test_nobody_is_evicted_where_pods_of_no_gpus_keep_others_off(full: CheckedCluster) -> None:
+    for pod in ("a", "b", "c"):
+        full.delete(f"Pod/{pod}")
+    for node in ("n0", "n1"):
+        run(full, f"on-{node}", node, gpus=0, priority=2000)
+        full.edit(f"Pod/on-{node}", "metadata.labels", {"app": "other"})
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "other"}}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    full.edit_workload("spec.template.spec.affinity", {"podAntiAffinity": required})
+
+    assert evictions(full) == []
