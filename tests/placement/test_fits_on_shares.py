@@ -113,4 +113,25 @@ def test_best_domain_of_shares_counts_no_gpus() -> None:
     assert "(1 node, 40 free nvidia.com/gpu)" in answer(with_shares(verdict, room, nodes, (HOST,)))
 
 
+def test_best_domain_without_shares_counts_gpus_beside_shares_elsewhere() -> None:
+    seen = snapshot([node_of(sharing_node("whole", offers={GPU: 16})), node_of(sharing_node("hami", offers={GPU: 4}))])
+    nodes = list(nodes_of(seen, None, {}))
+    gang = Group("train", (Pods("p", 2, ((GPU, 8),)),), required=HOST)
+    verdict = judge([gang], (HOST,), nodes)
+    room = SharedRoom(("hami",), ("shares",))
+    assert "(1 node, 16 free GPUs)" in answer(with_shares(verdict, room, nodes, (HOST,)))
+
+
+def test_selector_of_other_nodes_keeps_a_job_off_shares() -> None:
+    cluster = [sharing_node("hami", offers={GPU: 40}), sharing_node("whole", offers={GPU: 4})]
+    result = checked(cluster, job(1, 4, nodeSelector={"kubernetes.io/hostname": "whole"}))
+    assert share_findings(result) == []
+    assert "share of a GPU" not in notes(result)
+
+
+def test_pods_without_gpus_use_no_shares() -> None:
+    result = checked(mixed_cluster(), job(2, 1, resource="cpu"))
+    assert share_findings(result) == []
+
+
 HOST = Level("host", "kubernetes.io/hostname")
