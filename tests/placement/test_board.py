@@ -1,12 +1,14 @@
-"""A room with the rules between pods: its domains, what it has beside others, and why pods are stuck."""
+"""A room with the rules between pods: its domains, what it has beside others, why pods are stuck, who is a mate."""
 
 from collections import Counter
 
 import pytest
 from tests.placement.judged_groups import LEVELS, RACK, WHOLE, group, node, pods
+from toposcope.integrations.framework.pod_rules import PodLabels, PodRules
 from toposcope.placement.board import RuledRoom, Stuck
+from toposcope.placement.neighbours import Neighbours
 from toposcope.placement.room import Room
-from toposcope.placement.rule_state import RuleState
+from toposcope.placement.rule_state import Beside, RuleState
 
 ZONE = "example.com/zone"
 WORKERS = pods(4, name="worker", gpus=4, pods=1)
@@ -41,3 +43,17 @@ def test_room_beside_others_is_what_the_most_of_them_leave(board: RuledRoom) -> 
 def test_pods_that_find_no_room_are_stuck_without_a_rule() -> None:
     stuck = Stuck((0,), 0, Counter())
     assert stuck.rule is None
+
+
+def test_groups_of_the_same_pods_share_their_rules() -> None:
+    nodes = [node("a1", "b/r", WHOLE)]
+    few = pods(2, name="worker", gpus=4, pods=1)
+    groups = [group("first", WORKERS), group("second", few)]
+    rules = Beside(groups, nodes, None, ignores_spread=False)
+    rules.put(WORKERS, 0, 1)
+    assert rules.allows(few, 0)
+
+
+def test_nobody_is_a_mate_of_pods_that_ask_for_none() -> None:
+    nobody = Neighbours((), {})
+    assert not nobody.is_mate(PodRules(), PodLabels())

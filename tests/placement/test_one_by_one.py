@@ -272,3 +272,15 @@ def test_spread_pods_beside_many_that_they_count_are_unclear() -> None:
     worker = template(APP, topologySpreadConstraints=[spread(RACK, APP)])
     crowding = two_roles(MANY, worker, 2, template(APP))
     assert verdict(crowding, [*TWO_RACKS, without_rack()]) == unknown_under("topologySpreadConstraints")
+
+
+def test_few_pods_on_many_different_nodes_are_judged_by_each_rack() -> None:
+    """More orders than can be tried: each of five racks has eight nodes, one for each pod."""
+    nodes = []
+    for number in range(40):
+        nodes.append(node(f"n{number}", gpus=1 + number % 8, cpu=f"{10 + number}", rack=f"r{number % 5}"))
+    alone_on_hosts_of_a_rack = {**near(term(RACK, APP)), **apart(term(HOST, APP))}
+    assert verdict(job(8, template(APP, affinity=alone_on_hosts_of_a_rack)), nodes) == "fits: 8 pods on 8 nodes"
+    assert verdict(job(9, template(APP, affinity=alone_on_hosts_of_a_rack)), nodes).startswith(
+        "cannot fit: 8 of 9 pods"
+    )
