@@ -274,6 +274,7 @@ def test_spread_pods_beside_many_that_they_count_are_unclear() -> None:
     assert verdict(crowding, [*TWO_RACKS, without_rack()]) == unknown_under("topologySpreadConstraints")
 
 
+@pytest.mark.slow
 def test_few_pods_on_many_different_nodes_are_judged_by_each_rack() -> None:
     """More orders than can be tried: each of five racks has eight nodes, one for each pod."""
     nodes = []
