@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import random
 import re
 import shutil
@@ -52,9 +53,15 @@ class RankedJob:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         self.running.append(process)
         return process
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        """End a pod as its container ends: with all its processes, and before it starts again."""
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
     def end(self) -> None:
         for process in self.running:
@@ -296,7 +303,7 @@ def test_meeting_goes_on_when_old_rank_0_restarts_before_all_have_come(job: Rank
     lost = job.pod(0, 3, "--no-keep", path="rack=c")
     second = job.pod(1, 3, "--no-keep", "--format", "hostfile", path="rack=b")
     wait_until(lambda: is_served(job.port))
-    lost.kill()
+    job.kill(lost)
     first = job.pod(0, 3, "--no-keep", "--format", "hostfile", path="rack=c")
     third = job.pod(2, 3, "--no-keep", "--format", "hostfile", path="rack=a")
     expected = "10.0.0.2 slots=1\n10.0.0.1 slots=1\n10.0.0.0 slots=1\n"
@@ -395,7 +402,7 @@ def test_restarted_pod_gets_its_rank_again(job: RankedJob, restarted: int) -> No
 def test_pod_lost_before_the_meeting_may_come_again(job: RankedJob) -> None:
     first = job.pod(0, 2, "--no-keep", "--timeout", "3", path="rack=a")
     lost = job.pod(1, 3, path="rack=b")
-    lost.kill()
+    job.kill(lost)
     again = job.pod(1, 2, "--no-keep", path="rack=b")
     assert (said(first)[0], said(again)[0]) == (0, 0)
 
