@@ -20,7 +20,7 @@ from uuid import UUID
 import psutil
 import pynvml
 import pytest
-from tests.support.machines import changed, probed, profiles_of_each_kind_first
+from tests.support.machines import changed, every_profile, probed
 from tests.support.paths import ROOT
 from tests.support.programs import nvml_in_c
 from tools.libnvml.build import environment, lines_of, write_table
@@ -85,7 +85,7 @@ def assert_same_through_c(
     assert raw == expected
 
 
-@pytest.mark.parametrize("profile", profiles_of_each_kind_first())
+@pytest.mark.parametrize("profile", every_profile())
 def test_machine_is_the_same_through_c(profile: str, through_c: Probe, tmp_path: Path) -> None:
     assert_same_through_c(through_c, tmp_path, load_profile(profile))
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pynvml
 import pytest
-from tests.support.machines import changed, discovered, probed, profiles_of_each_kind_first
+from tests.support.machines import changed, discovered, every_profile, probed
 from tests.support.simulated_node import SimulatedNode
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.discover import discover
@@ -144,7 +144,7 @@ def subsets(seed: str) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.regression
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, UNKNOWN])
-@pytest.mark.parametrize("profile", profiles_of_each_kind_first())
+@pytest.mark.parametrize("profile", every_profile())
 def test_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code: int, tmp_path: Path) -> None:
     machine = load_profile(profile)
     whole = described(machine, tmp_path)
@@ -167,7 +167,7 @@ def test_label_is_right_or_unknown_whatever_one_gpu_refuses(profile: str, code: 
 
 
 @pytest.mark.parametrize("code", [LOST, RESET_REQUIRED])
-@pytest.mark.parametrize("profile", profiles_of_each_kind_first())
+@pytest.mark.parametrize("profile", every_profile())
 def test_gpu_that_says_once_that_it_is_lost_is_the_only_fault(profile: str, code: int, tmp_path: Path) -> None:
     machine = load_profile(profile)
     whole = described(machine, tmp_path)

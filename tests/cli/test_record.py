@@ -12,7 +12,7 @@ import pynvml
 import pytest
 import yaml
 from tests.cli.conftest import Command
-from tests.support.machines import profiles_of_each_kind_first
+from tests.support.machines import every_profile
 from tests.support.paths import ROOT
 from tests.support.sysfs_trees import machine_of
 from toposcope.agent.discover import discover
@@ -144,7 +144,7 @@ def revealed(machine: Machine, file: Path) -> list[str]:
     return [identity for identity in identities(machine) if identity.lower() in text]
 
 
-@pytest.mark.parametrize("profile", profiles_of_each_kind_first())
+@pytest.mark.parametrize("profile", every_profile())
 def test_recording_of_every_profile_tells_what_the_machine_told(profile: str, tmp_path: Path) -> None:
     machine = with_identity(load_profile(profile), NODE)
     seen, file = recorded(machine, tmp_path)

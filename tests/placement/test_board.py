@@ -1,11 +1,11 @@
 """A room with the rules between pods: its domains, what it has beside others, why pods are stuck, who is a mate."""
 
-from collections import Counter
+from dataclasses import replace
 
 import pytest
 from tests.placement.judged_groups import LEVELS, RACK, WHOLE, group, node, pods
-from toposcope.integrations.framework.pod_rules import PodLabels, PodRules
-from toposcope.placement.board import RuledRoom, Stuck
+from toposcope.integrations.framework.pod_rules import HostPort, PodLabels, PodRules
+from toposcope.placement.board import RuledRoom, Spot
 from toposcope.placement.neighbours import Neighbours
 from toposcope.placement.room import Room
 from toposcope.placement.rule_state import Beside, RuleState
@@ -41,17 +41,26 @@ def test_room_beside_others_is_what_the_most_of_them_leave(board: RuledRoom) -> 
 
 
 def test_pods_that_find_no_room_are_stuck_without_a_rule() -> None:
-    stuck = Stuck((0,), 0, Counter())
+    nodes = [node("a1", "b/r", WHOLE)]
+    many = pods(3, name="many", gpus=4, pods=1)
+    board = RuledRoom(Room(LEVELS, nodes, (group("all", many),), can_lack_levels=True), RuleState([many], nodes, None))
+    for _ in range(2):
+        board.put(Spot(0, 0))
+    assert not board.can_take(0, 0)
+    stuck = board.stuck()
+    assert stuck.placed == (2,)
     assert stuck.rule is None
 
 
 def test_groups_of_the_same_pods_share_their_rules() -> None:
-    nodes = [node("a1", "b/r", WHOLE)]
-    few = pods(2, name="worker", gpus=4, pods=1)
-    groups = [group("first", WORKERS), group("second", few)]
-    rules = Beside(groups, nodes, None, ignores_spread=False)
-    rules.put(WORKERS, 0, 1)
-    assert rules.allows(few, 0)
+    with_port = replace(WORKERS, rules=PodRules(ports=(HostPort(80),)))
+    fewer = replace(with_port, count=2)
+    nodes = [node("a1", "b/r", WHOLE), node("a2", "b/r", WHOLE)]
+    rules = Beside([group("first", with_port), group("second", fewer)], nodes, None, ignores_spread=False)
+    assert rules.allows(fewer, 0)
+    rules.put(with_port, 0, 1)
+    assert not rules.allows(fewer, 0)
+    assert rules.allows(fewer, 1)
 
 
 def test_nobody_is_a_mate_of_pods_that_ask_for_none() -> None:

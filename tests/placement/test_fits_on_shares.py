@@ -129,9 +129,4 @@ def test_selector_of_other_nodes_keeps_a_job_off_shares() -> None:
     assert "share of a GPU" not in notes(result)
 
 
-def test_pods_without_gpus_use_no_shares() -> None:
-    result = checked(mixed_cluster(), job(2, 1, resource="cpu"))
-    assert share_findings(result) == []
-
-
 HOST = Level("host", "kubernetes.io/hostname")

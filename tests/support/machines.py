@@ -51,7 +51,7 @@ def discovered(
     return discover(probed(machine, folder, faults, kind))
 
 
-def profiles_of_each_kind_first() -> list[Any]:
+def every_profile() -> list[Any]:
     """All profiles, as parameters of a test; those that are much like one of a few are slow."""
     parameters = []
     for name in profile_names():
