@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.paths import ROOT
@@ -233,6 +234,20 @@ def test_two_pods_with_one_rank_end_the_meeting_and_are_named_to_all(job: Ranked
     code, out, err = answers.pop()
     assert (code, out) == (2, "")
     assert re.fullmatch("toposcope rank: two pods have old rank 1: (one and two|two and one)\n", err)
+
+
+def test_problem_found_while_old_rank_0_asks_itself_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Member(0, "pod-0", "10.0.0.0", 1, ())
+    meeting = Meeting(JoinRequest(own, 3, "127.0.0.1", 1, 20.0, b""))
+    problem = "two pods have old rank 1: one and two"
+
+    async def answered_before_the_problem() -> dict[str, Any]:
+        meeting.problem = problem  # its server finds it while the answer is on its way
+        return {"missing": "1 pods are missing: old ranks 2"}
+
+    monkeypatch.setattr(meeting, "_visit", answered_before_the_problem)
+    asyncio.run(asyncio.wait_for(meeting.ask(), 5.0))
+    assert meeting.problem == problem
 
 
 def test_pod_of_another_size_is_refused(job: RankedJob) -> None:
