@@ -174,7 +174,7 @@ KAI_POD_GROUP = {
     "apiVersion": "scheduling.run.ai/v2alpha2",
     "kind": "PodGroup",
     "metadata": {"namespace": "ml", "name": "g"},
-    "spec": {"topologyConstraint": {"topologyName": "x", "requiredTopologyLevel": RACK}},
+    "spec": {"topologyConstraint": {"topology": "x", "requiredTopologyLevel": RACK}},
 }
 VOLCANO_POD_GROUP = {
     "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -237,6 +237,11 @@ def test_gang_whose_object_requires_its_rack_waits(
             KAI_POD_GROUP,
             None,
             id="kai-without-spec",
+        ),
+        pytest.param(
+            KAI_POD_GROUP,
+            {"topologyConstraint": {"requiredTopologyLevel": RACK}},
+            id="kai-without-topology",
         ),
         pytest.param(
             VOLCANO_POD_GROUP,

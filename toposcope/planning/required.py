@@ -158,4 +158,6 @@ def _whole(root: Field, field: RequiredField) -> str:
         place /= name
     if (constraint / "mode").text() == "soft":
         return ""
+    if field.needs and not (constraint / field.needs).text():
+        return ""
     return place.text() or ""

@@ -87,6 +87,8 @@ class RequiredField:
     kind: Kind
     path: tuple[str, ...]
     """Below `spec`; its first part may have a `mode`, and `soft` requires nothing."""
+    needs: str = ""
+    """A field of that first part: without it, the level has no effect."""
 
 
 @dataclass(frozen=True, kw_only=True)

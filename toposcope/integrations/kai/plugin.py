@@ -29,7 +29,13 @@ PLUGIN: Final = Plugin(
     pod_metadata=("kai.scheduler/", GROUP_OF, GPU_FRACTION, GPU_MEMORY, GPU_GROUP),
     placing_annotations=(GROUP_OF,),
     # Source: KAI 0.17.0 (PodGroup, which it makes of OSMO's, Run:ai's and Dynamo's workloads too)
-    required_fields=(RequiredField(POD_GROUPS, ("topologyConstraint", "requiredTopologyLevel")),),
+    required_fields=(
+        RequiredField(
+            POD_GROUPS,
+            ("topologyConstraint", "requiredTopologyLevel"),
+            needs="topology",
+        ),
+    ),
     requiring_annotations=(REQUIRED,),
     scheduler_names=(KAI_SCHEDULER,),
 )
