@@ -146,7 +146,8 @@ def test_kinds_of_one_rack_that_share_no_node_need_a_node_each() -> None:
     assert verdict(workload, [*rack_a, *rack_b]) == "fits: 202 pods on 202 nodes"
     assert verdict(workload, [*rack_a, *rack_b[1:]]) == (
         "unclear: every pod can get a node, but kube-scheduler places pods one by one: if the first ones take the "
-        "wrong nodes, only 0 of 1 pod of Launcher find a node (podAffinity keeps them in one topology.example.com/rack)"
+        "wrong nodes, only 0 of 1 pod of Launcher find a node (podAffinity keeps them in a topology.example.com/rack "
+        "with pods that it selects)"
     )
 
 

@@ -589,6 +589,16 @@ def test_pods_apart_by_two_labels_are_held_to_the_stricter_one() -> None:
     )
 
 
+def test_pods_apart_from_each_other_and_from_others_are_told_which_label_is_for_which() -> None:
+    separate = template(APP, affinity=apart(term(HOST, APP), term(RACK, {"app": "web"})))
+    nodes = [node("n0", rack="a"), node("n1", rack="a"), node("n2", rack="b"), node("n3", rack="c")]
+    there = [*nodes, running("web", "n2", {"app": "web"})]
+    assert verdict(deployment(4, separate), there) == (
+        f"does not fit now: 3 of 4 pods find a node: podAntiAffinity allows one per {HOST} and keeps them out of "
+        f"each {RACK} with pods that it selects; 3 nodes didn't match pod anti-affinity rules"
+    )
+
+
 # More pods than are tried in every order: the bounds of each rule decide.
 
 

@@ -11,7 +11,14 @@ from typing import Final
 
 from toposcope.integrations.framework.constraints import Decision, Group, Pods, Workload, pods_in
 from toposcope.integrations.framework.node_affinity import Barred, NodeFilter
-from toposcope.integrations.framework.pod_rules import SCHEDULER_SAYS, Rule, without_spread
+from toposcope.integrations.framework.pod_rules import (
+    SCHEDULER_SAYS,
+    PodLabels,
+    PodRules,
+    PodTerm,
+    Rule,
+    without_spread,
+)
 from toposcope.integrations.framework.verdict import Kind, Placed, Verdict
 from toposcope.placement.board import Stuck
 from toposcope.placement.cluster import Question
@@ -330,13 +337,43 @@ def _asks(pods: Pods, rule: Rule) -> str:
             port = plural(len(rules.ports), "port")
             return f"only one pod per node can have host {port} {ports} (hostPort)"
         case Rule.AFFINITY:
-            keys = listing([term.key for term in rules.affinity], _MOST_NAMES)
-            return f"podAffinity keeps them in one {keys}"
+            return _affinity_asks(rules)
         case Rule.SPREAD:
             skews = [f"{each.max_skew} over {each.key}" for each in rules.spread]
             return f"topologySpreadConstraints allow a skew of {listing(skews, _MOST_NAMES)}"
         case Rule.ANTI_AFFINITY if rules.anti_affinity:
-            keys = listing([term.key for term in rules.anti_affinity], _MOST_NAMES)
-            return f"podAntiAffinity allows one per {keys}"
+            return _anti_affinity_asks(rules)
         case _:
             return "podAntiAffinity of other pods keeps them away"
+
+
+def _affinity_asks(rules: PodRules) -> str:
+    own, others = _keys(rules.affinity, rules.labels)
+    parts = []
+    if own:
+        parts.append(f"in one {own}")
+    if others:
+        parts.append(f"in a {others} with pods that it selects")
+    return f"podAffinity keeps them {' and '.join(parts)}"
+
+
+def _anti_affinity_asks(rules: PodRules) -> str:
+    own, others = _keys(rules.anti_affinity, rules.labels)
+    parts = []
+    if own:
+        parts.append(f"allows one per {own}")
+    if others:
+        parts.append(f"keeps them out of each {others} with pods that it selects")
+    return f"podAntiAffinity {' and '.join(parts)}"
+
+
+def _keys(terms: Iterable[PodTerm], labels: PodLabels) -> tuple[str, str]:
+    """The labels of terms that surely select the pods with the terms, and those of all others."""
+    own = []
+    others = []
+    for term in terms:
+        if term.matches(labels):
+            own.append(term.key)
+        else:
+            others.append(term.key)
+    return listing(own, _MOST_NAMES), listing(others, _MOST_NAMES)
