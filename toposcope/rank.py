@@ -234,9 +234,9 @@ class Meeting:
         self._decide(pod)
         if not self._answer and not self.problem:
             self.owed.add(pod.old_rank)
-            absent = [str(rank) for rank in range(self.own.size) if rank not in self._seen]
-            shown = ", ".join(absent[:20] + ["..."] * bool(absent[20:]))
-            return packed(missing=f"{len(absent)} pods are missing: old ranks {shown}")
+            lost = [str(rank) for rank in range(self.own.size) if rank not in self._seen]
+            shown = ", ".join(lost[:20] + ["..."] * bool(lost[20:]))
+            return packed(missing=f"{len(lost)} of {self.own.size} pods missing: old ranks {shown}")
         self.owed.discard(pod.old_rank)
         return packed() if hello["knows"] else self._answer or packed(error=self.problem)
 

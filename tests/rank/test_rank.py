@@ -211,7 +211,7 @@ def test_pod_without_a_path_is_last_and_named(job: RankedJob) -> None:
 def test_missing_pods_are_named_to_all_in_time(job: RankedJob) -> None:
     flags = ("--no-keep", "--timeout", "8")
     started = [job.pod(0, 4, *flags, path="rack=a"), job.pod(1, 4, *flags, path="rack=b")]
-    text = "toposcope rank: after 8 s 2 pods are missing: old ranks 2, 3\n"
+    text = "toposcope rank: after 8 s 2 of 4 pods missing: old ranks 2, 3\n"
     assert [said(process) for process in started] == [(2, "", text), (2, "", text)]
 
 
@@ -243,7 +243,7 @@ def test_problem_found_while_old_rank_0_asks_itself_stays(monkeypatch: pytest.Mo
 
     async def answered_before_the_problem() -> dict[str, Any]:
         meeting.problem = problem  # its server finds it while the answer is on its way
-        return {"missing": "1 pods are missing: old ranks 2"}
+        return {"missing": "1 of 3 pods missing: old ranks 2"}
 
     monkeypatch.setattr(meeting, "_visit", answered_before_the_problem)
     asyncio.run(asyncio.wait_for(meeting.ask(), 5.0))
