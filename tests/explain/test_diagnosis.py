@@ -5,7 +5,7 @@ tests/support/decisions.py runs these tests too, with an `explain` of its own: e
 
 import pytest
 from tests.explain.causes import assigned_node_gone
-from tests.explain.explained import Explain, Step, failed, passed
+from tests.explain.explained import Explain, Step, failed, passed, unknown
 from tests.explain.waiting import (
     LEVELS,
     RACK,
@@ -21,6 +21,7 @@ from tests.explain.waiting import (
     kube_scheduler_gang,
     levels_of,
     named,
+    pod,
     pod_spec,
     untried_grove_set,
     volcano_job,
@@ -603,6 +604,31 @@ def without_topology(cluster: WaitingCluster) -> WaitingCluster:
     """The cluster without its ClusterTopology: HyperNodes alone tell where nodes are."""
     cluster.remove("ClusterTopology/cluster")
     return cluster
+
+
+@pytest.mark.regression
+def test_pods_that_name_a_group_of_volcano_s_belong_to_it(explain: Explain) -> None:
+    cluster = without_topology(volcano_job())
+    cluster.remove("Job/train")
+    cluster.remove("Pod/train-worker-0")
+    for number in range(6):
+        member = pod(f"p{number}", message="pod group is not ready")
+        member["spec"]["schedulerName"] = "volcano"
+        member["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "train"}
+        cluster.add(member)
+    explained = explain(cluster, "podgroup.scheduling.volcano.sh/train")
+
+    assert explained.document["pods"]["waiting"] == 6
+    assert explained.step("gates") == passed("gates", "no waiting pod has a scheduling gate")
+    assert explained.step("room") == unknown("room", "its pods are unknown; check the Job that creates them")
+    assert explained.step("drift") == passed("drift", "Volcano reads no resource that lists levels")
+
+    explained = explain(cluster, "pod/p0")
+
+    assert explained.answer.message.startswith("podgroup/train -n ml: 6/6 tasks in gang unschedulable")
+    assert explained.step("room") == unknown(
+        "room", "unclear: schedulerName volcano: Volcano's rules for such a workload are not read"
+    )
 
 
 @pytest.mark.regression

@@ -181,6 +181,7 @@ def test_kueue_takes_the_topology_that_has_room(cluster: CheckedCluster) -> None
     cluster.add(kueue_topology("a", ZONE, RACK, HOST))
     cluster.add(kueue_topology("b", RACK, HOST))
     cluster.edit_workload("metadata.annotations", None)
+    cluster.edit_workload("spec.template.spec.schedulerName", None)
     cluster.pods(3)
     cluster.edit_workload("spec.template.metadata.annotations", {"kueue.x-k8s.io/podset-required-topology": RACK})
 
@@ -214,6 +215,7 @@ def test_kueue_without_room_names_the_topology_that_is_closest(cluster: CheckedC
 def test_kueue_counts_the_domains_that_a_pod_set_could_take(cluster: CheckedCluster) -> None:
     cluster.edit("Topology/t", "apiVersion", "kueue.x-k8s.io/v1beta2")
     cluster.edit_workload("metadata.annotations", None)
+    cluster.edit_workload("spec.template.spec.schedulerName", None)
     cluster.edit_workload("spec.template.metadata.annotations", {"kueue.x-k8s.io/podset-required-topology": RACK})
 
     answer = cluster.check()
@@ -269,7 +271,7 @@ def test_exclusive_job_on_a_label_that_no_node_carries_is_an_error(cluster: Chec
 
 def test_exclusive_jobs_go_to_racks_of_different_names(cluster: CheckedCluster) -> None:
     cluster.delete("Topology/t")
-    cluster.workload = exclusive_jobset(jobs=2, template=kai_pod_template())
+    cluster.workload = exclusive_jobset(jobs=2, template=pod_template())
 
     answer = cluster.check()
 
@@ -332,7 +334,7 @@ def test_placeholder_is_a_domain_to_an_exclusive_job(cluster: CheckedCluster) ->
 def test_rack_of_a_running_exclusive_job_is_taken(cluster: CheckedCluster) -> None:
     cluster.delete("Topology/t")
     cluster.add(running_exclusively("p", on="n0", job="x"))
-    cluster.workload = exclusive_jobset(jobs=1, template=kai_pod_template())
+    cluster.workload = exclusive_jobset(jobs=1, template=pod_template())
 
     answer = cluster.check()
 

@@ -93,6 +93,26 @@ def test_unknown_scheduler_is_unclear(cluster: CheckedCluster) -> None:
     assert cluster.check().verdict == "unclear: schedulerName mine: the rules of that scheduler are unknown"
 
 
+@pytest.mark.regression
+@pytest.mark.parametrize(
+    ("scheduler", "verdict"),
+    [
+        pytest.param("default-scheduler", "fits: 2 pods on 2 nodes", id="kube-scheduler"),
+        pytest.param(
+            "volcano",
+            "unclear: schedulerName volcano: Volcano's rules for such a workload are not read",
+            id="volcano",
+        ),
+    ],
+)
+def test_other_scheduler_than_the_one_it_is_read_for_is_unclear(
+    cluster: CheckedCluster, scheduler: str, verdict: str
+) -> None:
+    cluster.edit_workload(f"{SPEC}.schedulerName", scheduler)
+
+    assert cluster.check().verdict == verdict
+
+
 def test_unknown_scheduler_still_cannot_fit_without_room(cluster: CheckedCluster) -> None:
     cluster.edit_workload(f"{SPEC}.schedulerName", "mine")
     cluster.gpus_per_pod(16)

@@ -323,6 +323,7 @@ def kueue_job(name: str) -> Object:
     """A Job of three pods that stays in a block."""
     item = job(3, None, {"kueue.x-k8s.io/podset-required-topology": BLOCK})
     item["metadata"]["name"] = name
+    del item["spec"]["template"]["spec"]["schedulerName"]
     return item
 
 

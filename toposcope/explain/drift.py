@@ -20,11 +20,14 @@ _NAMES: Final = {kind.key: kind.name for kind in AROUND}
 
 def check_drift(context: Context) -> features.CheckStep:
     """The scheduler reads the levels that the ClusterTopology has, and reports no drift."""
-    agreeing = []
+    well = []
     open_questions = []
     for workload in context.workloads:
         kinds = context.topology_kinds(workload)
-        if workload.topology is None or not kinds:
+        if workload.topology is None:
+            continue
+        if not kinds:
+            well.append(f"{workload.system} reads no resource that lists levels")
             continue
 
         resource = context.resource(workload)
@@ -39,16 +42,16 @@ def check_drift(context: Context) -> features.CheckStep:
             return drifted
 
         if scope:
-            agreeing.append(f"{resource.handle} has the levels of the ClusterTopology")
+            well.append(f"{resource.handle} has the levels of the ClusterTopology")
         else:
             open_questions.append(_nothing_to_compare(workload, resource))
 
     open_questions.append(blocked_by_topology(context))
     for question in filter(None, open_questions):
         return features.unknown(question)
-    if not agreeing:
+    if not well:
         return no_topology(context)
-    return features.passed("; ".join(dict.fromkeys(agreeing)))
+    return features.passed("; ".join(dict.fromkeys(well)))
 
 
 def _nothing_to_compare(workload: Workload, resource: PublishedTopology) -> str:

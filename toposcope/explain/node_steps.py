@@ -384,14 +384,8 @@ def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
 
 def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> CheckStep:
     """The step where nothing is known to be short."""
-    notes: list[str] = []
-    for workload in context.workloads:
-        notes += workload.notes
-
-    if not verdicts and notes:
-        return unknown(notes[0])
     if not verdicts:
-        return passed("it asks for no pods")
+        return _without_verdict(context)
     if context.snapshot.pods is None:
         return unknown("pods are not visible, so free resources are unknown")
 
@@ -400,9 +394,23 @@ def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> CheckStep:
         if verdict.kind == "unclear":
             return unknown(answer(verdict), *left_out(verdict))
 
+    notes: list[str] = []
+    for workload in context.workloads:
+        notes += workload.notes
     first = verdicts[0]
     counted = _counted(context, first)
     return passed(answer(first.verdict), *notes, *counted)
+
+
+def _without_verdict(context: Context) -> CheckStep:
+    """The step where no system has a verdict."""
+    for workload in context.workloads:
+        if workload.unknown:
+            return unknown(workload.unknown)
+    for workload in context.workloads:
+        if workload.notes:
+            return unknown(workload.notes[0])
+    return passed("it asks for no pods")
 
 
 def _no_room(context: Context, remaining: _RemainingVerdict) -> CheckStep:

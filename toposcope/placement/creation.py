@@ -15,9 +15,10 @@ from toposcope.text import listing
 _MOST_NAMES: Final = 3
 
 
-def _scheduler_names() -> Iterator[str]:
+def _titles_of_schedulers() -> Iterator[tuple[str, str]]:
     for plugin in PLUGINS:
-        yield from plugin.scheduler_names
+        for name in plugin.scheduler_names:
+            yield name, plugin.title
 
 
 def _system_gates() -> Iterator[str]:
@@ -25,8 +26,10 @@ def _system_gates() -> Iterator[str]:
         yield from plugin.scheduling_gates
 
 
-_SCHEDULERS: Final = frozenset(_scheduler_names())
-"""Names of the schedulers that toposcope models."""
+DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
+"""What pods of kube-scheduler have as `schedulerName`."""
+_TITLES: Final = dict(_titles_of_schedulers())
+"""The systems whose schedulers toposcope models, by `schedulerName`."""
 _OF_SYSTEMS: Final = frozenset(_system_gates())
 """Gates that their system removes by itself."""
 
@@ -61,7 +64,7 @@ def _holds(question: Question) -> Iterator[Hold]:
     for pods in all_pods:
         yield from pods.creation.holds
         yield from _gated(pods)
-    yield from _by_unknown_scheduler(workload, all_pods)
+    yield from _by_another_scheduler(workload, all_pods)
     yield from _volumes_unseen(workload, all_pods)
     yield from quota_holds(all_pods, question.cluster.surroundings)
 
@@ -77,15 +80,20 @@ def _gated(pods: Pods) -> Iterator[Hold]:
         yield Hold("full", reason)
 
 
-def _by_unknown_scheduler(workload: Workload, all_pods: list[Pods]) -> Iterator[Hold]:
+def _by_another_scheduler(workload: Workload, all_pods: list[Pods]) -> Iterator[Hold]:
+    """Pods that another scheduler places than the one by whose rules the workload is read."""
     owner = _plugin_of(workload)
     if owner is not None and (owner.scheduler_names or owner.scheduler):
         return
     for pods in all_pods:
         name = pods.creation.scheduler
-        if name and name not in _SCHEDULERS:
-            reason = f"schedulerName {name}: the rules of that scheduler are unknown"
-            yield Hold("unclear", reason)
+        if name in DEFAULT_SCHEDULERS:
+            continue
+        reason = f"schedulerName {name}: the rules of that scheduler are unknown"
+        if name in _TITLES:
+            title = _TITLES[name]
+            reason = f"schedulerName {name}: {title}'s rules for such a workload are not read"
+        yield Hold("unclear", reason)
 
 
 def _plugin_of(workload: Workload) -> Plugin | None:

@@ -9,7 +9,6 @@ others; this module does not read budgets.
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.packing import PODS
@@ -17,10 +16,9 @@ from toposcope.integrations.framework.pod_rules import NO_RULES
 from toposcope.integrations.framework.verdict import Remedy, Verdict
 from toposcope.integrations.readings import READERS_OF_PLAIN_PODS, READS
 from toposcope.placement.cluster import Question
+from toposcope.placement.creation import DEFAULT_SCHEDULERS
 from toposcope.placement.room import RoomNode
 from toposcope.snapshot.model import PodView
-
-_DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
 
 
 def preemption(question: Question, verdict: Verdict) -> Verdict:
@@ -50,7 +48,7 @@ def _is_placed_pod_by_pod(question: Question) -> bool:
     for group in workload.groups:
         for pods in group.all_pods():
             is_simple = pods.rules == NO_RULES and not pods.claims
-            if pods.creation.scheduler not in _DEFAULT_SCHEDULERS or not is_simple:
+            if pods.creation.scheduler not in DEFAULT_SCHEDULERS or not is_simple:
                 return False
     return True
 

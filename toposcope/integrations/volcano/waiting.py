@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from toposcope.integrations.framework import features
+from toposcope.integrations.framework.placement import ViewedPod
 from toposcope.integrations.framework.waiting import Waiting
-from toposcope.integrations.volcano.api import JOBS, POD_GROUPS
+from toposcope.integrations.volcano.api import GROUP_OF, JOBS, POD_GROUPS
 from toposcope.integrations.volcano.hyper_nodes import HYPER_NODES, members_of
 from toposcope.text import shell
 
@@ -63,6 +64,13 @@ class _Volcano(Waiting):
     subjects = (POD_GROUPS, JOBS)
     topology_rules = ("volcano/topology-exists",)
     level_rules = ("volcano/level-exists",)
+    groups_are_written = True
+
+    def group_of(self, pod: ViewedPod) -> features.Ref | None:
+        name = pod.annotations.get(GROUP_OF)
+        if not name:
+            return None
+        return features.Ref(POD_GROUPS.group, POD_GROUPS.kind, pod.namespace, name)
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[features.CheckStep]:
         return _check(workload)
