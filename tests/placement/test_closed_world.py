@@ -83,6 +83,20 @@ def test_key_of_a_system_when_unknown_makes_it_unclear(cluster: CheckedCluster) 
     assert cluster.check().json["unread"] == [{"field": field, "line": None, "why": KEY}]
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "scheduling.x-k8s.io/pod-group",
+        "pod-group.scheduling.sigs.k8s.io/min-available",
+        "yunikorn.apache.org/task-group-name",
+        "gang.scheduling.koordinator.sh/name",
+    ],
+)
+def test_key_of_a_scheduler_that_is_not_modelled_makes_it_unclear(cluster: CheckedCluster, key: str) -> None:
+    cluster.annotate_pods(key, "group")
+    assert cluster.check().unread == [f"spec.template.metadata.annotations[{key}]"]
+
+
 def test_error_when_a_field_is_unread_stays_an_error(cluster: CheckedCluster) -> None:
     cluster.workload = deployment(nodeName="n0", overhead={"cpu": "-1"})
     answer = cluster.check()
