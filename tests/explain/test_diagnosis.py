@@ -627,7 +627,8 @@ def test_pods_that_name_a_group_of_volcano_s_belong_to_it(explain: Explain) -> N
 
     assert explained.answer.message.startswith("podgroup/train -n ml: 6/6 tasks in gang unschedulable")
     assert explained.step("room") == unknown(
-        "room", "unclear: schedulerName volcano: Volcano's rules for such a workload are not read"
+        "room",
+        "unclear: schedulerName volcano: Volcano places these pods, and only the rules of Kubernetes were checked",
     )
 
 

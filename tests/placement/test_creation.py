@@ -100,7 +100,7 @@ def test_unknown_scheduler_is_unclear(cluster: CheckedCluster) -> None:
         pytest.param("default-scheduler", "fits: 2 pods on 2 nodes", id="kube-scheduler"),
         pytest.param(
             "volcano",
-            "unclear: schedulerName volcano: Volcano's rules for such a workload are not read",
+            "unclear: schedulerName volcano: Volcano places these pods, and only the rules of Kubernetes were checked",
             id="volcano",
         ),
     ],

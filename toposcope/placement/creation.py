@@ -91,8 +91,10 @@ def _by_another_scheduler(workload: Workload, all_pods: list[Pods]) -> Iterator[
             continue
         reason = f"schedulerName {name}: the rules of that scheduler are unknown"
         if name in _TITLES:
-            title = _TITLES[name]
-            reason = f"schedulerName {name}: {title}'s rules for such a workload are not read"
+            reason = (
+                f"schedulerName {name}: {_TITLES[name]} places these pods, "
+                f"and only the rules of {workload.system} were checked"
+            )
         yield Hold("unclear", reason)
 
 
