@@ -19,6 +19,7 @@ from tests.explain.waiting import (
     kai_pod_group,
     kai_topology,
     kube_scheduler_gang,
+    kueue_job,
     levels_of,
     named,
     pod,
@@ -301,7 +302,7 @@ def test_kube_scheduler_pod_leads_to_messages_about_its_group(explain: Explain) 
             ),
         },
         {
-            "about": "default-scheduler on pod/p0",
+            "about": "default-scheduler on pod/p0 and 3 more",
             "text": "waiting for minCount pods from a gang to be scheduled",
             "meaning": "too few pods of the PodGroup found a node",
         },
@@ -573,6 +574,56 @@ def test_kueue_job_in_a_rack_with_a_cordoned_node_is_well(explain: Explain) -> N
     assert explained.step("availability").outcome == "passed"
 
 
+@pytest.mark.regression
+def test_pod_of_a_kai_group_leads_to_what_keeps_all_of_it(explain: Explain) -> None:
+    explained = explain(kai_pod_group(), "pod/p0")
+
+    assert explained.answer.name == "room"
+    assert explained.answer.message == "does not fit now: pg needs 32 GPUs in one rack, largest has 24 (rack-3)"
+
+
+# Kueue's groups of pods
+
+
+def kueue_pod_group() -> WaitingCluster:
+    """The four pods of Kueue's group `job-train` wait; each of them owns the Workload of that name."""
+    cluster = kueue_job()
+    cluster.remove("Job/train")
+    owners = []
+    for number in range(4):
+        member = pod(f"p{number}", message="Scheduling is blocked due to non-empty scheduling gates")
+        member["metadata"]["labels"] = {
+            "kueue.x-k8s.io/queue-name": "gpus",
+            "kueue.x-k8s.io/pod-group-name": "job-train",
+        }
+        member["metadata"]["annotations"] = {
+            "kueue.x-k8s.io/pod-group-total-count": "4",
+            "kueue.x-k8s.io/podset-required-topology": RACK,
+        }
+        del member["spec"]["schedulerName"]
+        member["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
+        cluster.add(member)
+        owners.append({"apiVersion": "v1", "kind": "Pod", "name": f"p{number}", "uid": f"uid-{number}"})
+    workload = cluster["Workload/job-train"]
+    workload["metadata"]["ownerReferences"] = owners
+    template = {"spec": pod_spec()}
+    workload["spec"]["podSets"] = [
+        {"name": "x", "count": 4, "topologyRequest": {"required": RACK}, "template": template}
+    ]
+    return cluster
+
+
+@pytest.mark.regression
+@pytest.mark.parametrize("subject", ["workload/job-train", "pod/p0"])
+def test_workload_that_several_pods_own_says_why_all_of_them_wait(explain: Explain, subject: str) -> None:
+    explained = explain(kueue_pod_group(), subject)
+
+    assert explained.document["pods"] == {"expected": 4, "placed": 0, "waiting": 4}
+    assert explained.answer.name == "gates"
+    assert "holds pod/p0 and 3 more" in explained.answer.message
+    assert explained.messages[0]["about"] == "workload/job-train -n ml"
+
+
 # Volcano and its HyperNodes
 
 
@@ -620,16 +671,12 @@ def test_pods_that_name_a_group_of_volcano_s_belong_to_it(explain: Explain) -> N
 
     assert explained.document["pods"]["waiting"] == 6
     assert explained.step("gates") == passed("gates", "no waiting pod has a scheduling gate")
-    assert explained.step("room") == unknown("room", "its pods are unknown; check the Job that creates them")
+    assert explained.step("room") == unknown(
+        "room", "a PodGroup does not say what its pods request; check the Job that creates them"
+    )
     assert explained.step("drift") == passed("drift", "Volcano reads no resource that lists levels")
 
-    explained = explain(cluster, "pod/p0")
-
-    assert explained.answer.message.startswith("podgroup/train -n ml: 6/6 tasks in gang unschedulable")
-    assert explained.step("room") == unknown(
-        "room",
-        "unclear: schedulerName volcano: Volcano places these pods, and only the rules of Kubernetes were checked",
-    )
+    assert explain(cluster, "pod/p0").document["steps"] == explained.document["steps"]
 
 
 @pytest.mark.regression

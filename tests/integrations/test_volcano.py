@@ -16,7 +16,7 @@ from toposcope.integrations.framework.system import ClusterFacts
 pytestmark = pytest.mark.regression
 
 QUOTA_IGNORED = "Volcano queue quota (default) is not checked"
-PODS_UNKNOWN = "its pods are unknown; check the Job that creates them"
+PODS_UNKNOWN = "a PodGroup does not say what its pods request; check the Job that creates them"
 IN_ONE_RACK = text("""
     Volcano job/train -n ml on cluster
       train: required rack; 4 pods (nvidia.com/gpu=8)

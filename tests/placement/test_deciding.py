@@ -20,7 +20,10 @@ def test_pods_of_a_bare_pod_group_are_unknown() -> None:
         "metadata": {"name": "train", "namespace": "default"},
         "spec": {"minMember": 2},
     }
-    assert check(pod_group, []).verdict == "unclear: its pods are unknown; check the Job that creates them"
+    assert (
+        check(pod_group, []).verdict
+        == "unclear: a PodGroup does not say what its pods request; check the Job that creates them"
+    )
 
 
 def test_field_that_was_not_read_makes_a_fit_unclear(cluster: CheckedCluster) -> None:

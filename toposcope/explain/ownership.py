@@ -1,6 +1,6 @@
 """Who owns what: from the object asked about up to its topmost owner, and down to its pods."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from operator import attrgetter
@@ -113,7 +113,7 @@ def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Owners
             members.append(ref)
 
     pods = tuple(_pods_of(snapshot, owners, chain, members))
-    members += _written_groups(store, pods, members)
+    members += _named_groups(store, pods, members)
     return Ownership(
         subject=subject,
         chain=chain,
@@ -146,17 +146,17 @@ def _groups_of(pod: PodView) -> Iterator[Ref]:
             yield group
 
 
-def _written_groups(
+def _named_groups(
     store: ObjectStore, pods: Collection[PodView], members: Collection[Ref]
 ) -> list[Ref]:
-    """Groups that the pods name and that people wrote by hand: these have no owner."""
+    """Groups that the pods name and that their owner does not own.
+
+    People wrote them by hand, or each of several pods owns them.
+    """
     groups = set()
-    for system in waiting():
-        if not system.groups_are_written:
-            continue
-        for pod in pods:
-            group = system.group_of(pod)
-            if group and group in store.objects:
+    for pod in pods:
+        for group in _groups_of(pod):
+            if group in store.objects:
                 groups.add(group)
     return sorted(groups.difference(members), key=attrgetter("name"))
 
@@ -180,6 +180,11 @@ class _Owners:
 
         for ref, document in store.objects.items():
             owners[ref] = owner_of(document)
+
+        for pod in snapshot.pods or ():
+            pod_ref = _pod_ref(pod)
+            if owners[pod_ref] is None:
+                owners[pod_ref] = _group_around(pod, owners)
         self._owners = owners
 
     def owner(self, ref: Ref) -> Ref | None:
@@ -197,6 +202,14 @@ class _Owners:
 
     def top(self, ref: Ref) -> Ref:
         return self.chain(ref)[-1]
+
+
+def _group_around(pod: PodView, owners: Mapping[Ref, Ref | None]) -> Ref | None:
+    """The group that a pod without an owner names, if it is known and not the pod's own."""
+    for group in _groups_of(pod):
+        if group in owners and owners[group] != _pod_ref(pod):
+            return group
+    return None
 
 
 def _pod_owner(pod: PodView) -> Ref | None:

@@ -127,8 +127,6 @@ class Waiting:
     feature_rules: tuple[str, ...] = ()
     """Rules whose violation means that another scheduler, which does not keep the pods together,
     places them."""
-    groups_are_written: bool = False
-    """Whether the groups that pods name are written by users and have no owner."""
     gates: Mapping[str, str] = {}
     """Scheduling gates of pods, with a sentence on what removes each, and when."""
 

@@ -88,7 +88,6 @@ class _Kubernetes(Waiting):
         Kind("apps", "StatefulSet", "statefulsets", ("v1",), short=("sts",)),
         Kind("apps", "ReplicaSet", "replicasets", ("v1",), short=("rs",)),
     )
-    groups_are_written = True
     level_rules = ("kube-scheduler/label-exists",)
 
     def group_of(self, pod: ViewedPod) -> Ref | None:

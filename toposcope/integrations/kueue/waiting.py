@@ -17,11 +17,13 @@ from toposcope.integrations.kueue.api import (
     CLUSTER_QUEUE,
     FLAVORS,
     LOCAL_QUEUE,
+    POD_GROUP,
     POD_SET,
     POD_SET_OF,
     PREFIX,
     TOPOLOGIES,
     WORKLOAD,
+    WORKLOAD_OF,
 )
 from toposcope.integrations.kueue.assigned_nodes import check_assignment
 from toposcope.integrations.kueue.pending import (
@@ -159,6 +161,17 @@ class _Kueue(Waiting):
         "kueue/flavor-topology",
         "kueue/wrong-place",
     )
+
+    def group_of(self, pod: ViewedPod) -> features.Ref | None:
+        """Its Workload. That of several pods has the name of their group, and all of them own it.
+
+        Source: Kueue 0.19 (pkg/controller/jobs/pod).
+        """
+        name = pod.annotations.get(WORKLOAD_OF) or pod.annotations.get(POD_GROUP)
+        name = name or pod.labels.get(POD_GROUP)
+        if not name:
+            return None
+        return features.Ref(WORKLOAD.group, WORKLOAD.kind, pod.namespace, name)
 
     def check(self, workload: features.WorkloadObjects) -> Iterator[CheckStep]:
         return _check(workload)

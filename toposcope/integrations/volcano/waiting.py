@@ -64,7 +64,6 @@ class _Volcano(Waiting):
     subjects = (POD_GROUPS, JOBS)
     topology_rules = ("volcano/topology-exists",)
     level_rules = ("volcano/level-exists",)
-    groups_are_written = True
 
     def group_of(self, pod: ViewedPod) -> features.Ref | None:
         name = pod.annotations.get(GROUP_OF)

@@ -250,7 +250,7 @@ def _of_pod_group(workload: Workload, gang: _Gang, topology: TopologyLevels | No
         workload,
         groups=(_kept(pod_group, gang.limit, topology),),
         is_placeable=False,
-        unknown="its pods are unknown; check the Job that creates them",
+        unknown="a PodGroup does not say what its pods request; check the Job that creates them",
     )
 
 
