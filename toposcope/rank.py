@@ -162,7 +162,7 @@ class Meeting:
         while not self.problem:
             try:
                 answer = await asyncio.wait_for(self._visit(), 2 * WAIT_SECONDS)
-                self.problem = self.problem or str(answer.get("error", ""))
+                self.problem = str(answer.get("error", self.problem))
                 self.order = [read_member(row) for row in answer.get("order", self.order)]
                 missing = answer.get("missing", "")
             except RankError as error:
