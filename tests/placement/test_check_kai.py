@@ -977,7 +977,7 @@ POD_GROUP = """
 def test_pod_of_an_unknown_pod_group_is_unclear(queue: CheckedCluster) -> None:
     queue.submit(GROUPED)
     assert queue.check().verdict == (
-        "unclear: KAI schedules these pods with PodGroup train, which is not in the files, so its queue and its "
+        "unclear: KAI schedules these pods with PodGroup train, which is not checked with them, so its queue and its "
         "other pods are unknown"
     )
 

@@ -46,8 +46,8 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         pods.append(with_share_at(kind, pod_set.annotations))
     group = Group(name_of(root, "pods"), tuple(pods), copies=structure.copies)
     doubt = (
-        f"KAI schedules these pods with PodGroup {unknown[0]}, which is not in the files, so its "
-        "queue and its other pods are unknown"
+        f"KAI schedules these pods with PodGroup {unknown[0]}, which is not checked with them, so "
+        "its queue and its other pods are unknown"
     )
     return Reading(Workload("KAI", handle_of(root), (group,), doubt=doubt))
 
