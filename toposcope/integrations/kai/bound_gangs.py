@@ -14,6 +14,7 @@ from toposcope.integrations.framework.features import CheckStep, failed, passed
 from toposcope.integrations.framework.waiting import WaitingWorkload, tree_command
 from toposcope.integrations.kai.api import BATCH_MIN_MEMBER
 from toposcope.integrations.kai.gang_size import JOB
+from toposcope.text import plural
 
 _SYSTEM: Final = "KAI"
 _Path = tuple[str, ...]
@@ -108,9 +109,10 @@ def _step(explained: WaitingWorkload, gang: _BoundGang) -> CheckStep:
             f"{where}, which holds {placed} of its {total} pods, has room for the other {pending}"
         )
 
+    are = plural(placed, "is", "are")
     return failed(
-        f"{placed} of its {total} pods are in {where}; KAI places the other {pending} only there, "
-        "and there is no room",
+        f"{placed} of its {total} pods {are} in {where}; KAI places the other {pending} only "
+        "there, and there is no room",
         explained.answer(verdict),
         *explained.advice(verdict),
         *_one_by_one(explained, gang.workload),
