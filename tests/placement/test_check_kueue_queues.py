@@ -795,6 +795,23 @@ def test_four_pods_without_minimum_do_not_fit(kueue: CheckedCluster) -> None:
     assert answer.verdict == "cannot fit: pod set pods needs 32 GPUs in one example.com/rack, largest has 16 (r1)"
 
 
+@pytest.mark.regression
+def test_minimum_is_unclear_where_the_quota_is_unknown(kueue: CheckedCluster) -> None:
+    for name in list(kueue.objects):
+        if not name.startswith("Node/"):
+            kueue.delete(name)
+    kueue.edit_workload("spec.template.metadata.annotations", None)
+    kueue.edit_workload("metadata.annotations", {MIN_PARALLELISM: "1"})
+    kueue.pods(9)
+
+    answer = kueue.check()
+
+    assert answer.unread == [f"metadata.annotations[{MIN_PARALLELISM}]"]
+    assert answer.verdict.startswith(
+        f"unclear: metadata.annotations[{MIN_PARALLELISM}] is not read; without it: cannot fit: "
+    )
+
+
 def test_fewer_pods_are_admitted_down_to_the_minimum(kueue: CheckedCluster) -> None:
     kueue.edit_workload("metadata.annotations", {MIN_PARALLELISM: "1"})
     kueue.pods(4)

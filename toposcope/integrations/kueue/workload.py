@@ -14,6 +14,7 @@ from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import (
     Field,
+    UnreadField,
     handle_of,
     kind_of,
     name_of,
@@ -65,6 +66,7 @@ _LEFT_ALONE: Final = (
 _FLAVORS_APART: Final = (
     "no topology has all of these levels, and it is unknown which flavor each pod set gets"
 )
+_QUOTA_DECIDES: Final = "the queue's quota, which is unknown, decides how many pods are admitted"
 _MOST_DIGITS: Final = 9
 """The longest number of pods that is read, in digits."""
 _UNLIMITED: Final = 1 << 62
@@ -212,6 +214,18 @@ class _Submitted:
             is_order_known=self.is_order_known,
         )
 
+    def minimums(self, admission: KueueAdmission | None) -> tuple[UnreadField, ...]:
+        """Fields that let a queue of unknown quota admit fewer pods; none with an `admission`."""
+        if admission is not None:
+            return ()
+        fields = []
+        for request in self.requests:
+            least = _least(self.root, request.pod_set)
+            if least is not None and least < request.pod_set.count:
+                field = _least_field(self.root, request.pod_set)
+                fields.append(UnreadField(field.path, _QUOTA_DECIDES))
+        return tuple(fields)
+
     def _ordered_pods(self, request: PodSetRequest) -> OrderedPods:
         pod_set = request.pod_set
         count = 1 if self.structure.has_separate_pods else pod_set.count
@@ -338,7 +352,8 @@ def _in_any_queue(submitted: _Submitted, notes: list[str], *, has_queue: bool) -
             admission = submitted.admission(queue)
         workload = submitted.workload(place, notes, is_placeable=placeable)
         doubt = _FLAVORS_APART if are_apart else ""
-        workloads.append(replace(workload, admission=admission, doubt=doubt))
+        unread = submitted.minimums(admission)
+        workloads.append(replace(workload, admission=admission, doubt=doubt, unread=unread))
     return Reading(workloads[0], alternatives=tuple(workloads[1:]))
 
 
@@ -723,18 +738,22 @@ def _on(flavor: Flavor, pod_set: PodSet) -> PodSet:
 
 def _least(root: Field, pod_set: PodSet) -> int | None:
     """The fewest pods that the set may be admitted with, or None if all are needed."""
+    field = _least_field(root, pod_set)
     kind = kind_of(root.value)
-    if kind == api.WORKLOADS.key:
-        for written in (root / "spec" / "podSets").items():
-            if (written / "name").text() != pod_set.name:
-                continue
-            least = written / "minCount"
-            if least:
-                return least.number(pod_set.count)
-    annotation = root / "metadata" / "annotations" / api.MIN_PARALLELISM
+    if kind == api.WORKLOADS.key and field:
+        return field.number(pod_set.count)
     if kind != ("batch", "Job"):
         return None
-    return _min_parallelism(annotation, pod_set.count)
+    return _min_parallelism(field, pod_set.count)
+
+
+def _least_field(root: Field, pod_set: PodSet) -> Field:
+    """Where a document says with how few pods the set may be admitted."""
+    if kind_of(root.value) == api.WORKLOADS.key:
+        for written in (root / "spec" / "podSets").items():
+            if (written / "name").text() == pod_set.name:
+                return written / "minCount"
+    return root / "metadata" / "annotations" / api.MIN_PARALLELISM
 
 
 def _min_parallelism(annotation: Field, count: int) -> int | None:
