@@ -18,6 +18,7 @@ from tests.support.controller import (
     make_node,
     make_topology,
     relabel,
+    sees_its_status,
     share_crd,
     status_of,
 )
@@ -191,6 +192,7 @@ def test_a_level_that_goes_is_unavailable_until_it_comes_back(
     relabel_all(api, {RACK: None})
     wait_until(lambda: missing_nodes(api) == [0, 0, 3, 0, 0], "all racks missed")
     assert levels_available(api) == "True"
+    wait_until(lambda: sees_its_status(api, running), "seen")
     time.seconds = 601
     relabel(api, "n0", {BLOCK: "b"})
     relabel(api, "n0", {BLOCK: "other"})  # any change makes it look
@@ -322,6 +324,7 @@ def test_a_level_that_a_workload_asks_for_is_required(api: ApiUnderTest, running
     assert levels_available(api) == "True"
     relabel_all(api, {RACK: None})
     wait_until(lambda: missing_nodes(api) == [0, 0, 3, 0, 0], "all racks missed")
+    wait_until(lambda: sees_its_status(api, running), "seen")
     time.seconds = 601
     relabel(api, "n0", {BLOCK: "other"})
     gone = "Topology level 'rack' is no longer available in the cluster topology"

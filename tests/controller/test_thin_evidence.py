@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from tests.support.api import NODES, ApiUnderTest, Clients, wait_until
 from tests.support.cluster import gpu_node
-from tests.support.controller import available, controller_of, make_node, make_topology, running, share_crd, status_of
+from tests.support.controller import (
+    available,
+    controller_of,
+    make_node,
+    make_topology,
+    running,
+    sees_its_status,
+    share_crd,
+    status_of,
+)
 from tests.support.publishing import Time
 from toposcope.api.cluster_topology import PATH, read
 from toposcope.controller.loop import Controller
@@ -109,6 +118,7 @@ def test_while_nodes_are_listed_again_what_is_known_stands(
     make_topology(api, **SPEC)
     controller = start()
     wait_until(lambda: available(api).get("status") == "True", "available")
+    wait_until(lambda: sees_its_status(api, controller), "seen")
     before = known(api)
     faults.reject(503, 1_000_000, applies=is_nodes)
     faults.expire_history()

@@ -141,6 +141,17 @@ def status_of(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
     return api.get(f"{PATH}/{name}").get("status") or {}
 
 
+def sees_its_status(api: ApiUnderTest, controller: Controller, name: str = "cluster") -> bool:
+    """Whether its watch shows the status that is stored; what it wrote and does not see for a minute counts as undone.
+
+    To be waited for before a test lets a minute pass at once.
+    """
+    for topology in controller.watches.topologies.items():
+        if topology.name == name:
+            return topology.status == status_of(api, name)
+    return False
+
+
 def condition(api: ApiUnderTest, kind: str, name: str = "cluster") -> dict[str, Any]:
     """A condition of a ClusterTopology, empty before it has it."""
     status = status_of(api, name)
