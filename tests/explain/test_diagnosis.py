@@ -607,9 +607,9 @@ def kueue_pod_group() -> WaitingCluster:
     workload = cluster["Workload/job-train"]
     workload["metadata"]["ownerReferences"] = owners
     template = {"spec": pod_spec()}
-    workload["spec"]["podSets"] = [
-        {"name": "x", "count": 4, "topologyRequest": {"required": RACK}, "template": template}
-    ]
+    del template["spec"]["schedulerName"]
+    pod_set = {"name": "x", "count": 4, "topologyRequest": {"required": RACK}, "template": template}
+    workload["spec"]["podSets"] = [pod_set]
     return cluster
 
 
@@ -622,6 +622,7 @@ def test_workload_that_several_pods_own_says_why_all_of_them_wait(explain: Expla
     assert explained.answer.name == "gates"
     assert "holds pod/p0 and 3 more" in explained.answer.message
     assert explained.messages[0]["about"] == "workload/job-train -n ml"
+    assert explained.step("room").outcome == "passed"
 
 
 # Volcano and its HyperNodes
