@@ -32,6 +32,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a 
 # The same cases everywhere, however busy the machine is; `make fuzz` looks for new ones.
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
 settings.load_profile("suite")
+MAX_NAME_CHARACTERS = 70
+"""Of a test's function."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -79,7 +81,13 @@ def _logging_as_it_was() -> Iterator[None]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the suite that holds the embedded API server to a real one on both; all other tests run on one, see `api`."""
+    """Refuse names that are sentences, and run some tests on two API servers.
+
+    The suite that holds the embedded API server to a real one runs on both; all other tests run on one, see `api`.
+    """
+    name = metafunc.definition.name
+    if len(name) > MAX_NAME_CHARACTERS:
+        pytest.fail(f"{name} has {len(name)} characters, at most {MAX_NAME_CHARACTERS} are allowed", pytrace=False)
     if "api" in metafunc.fixturenames and metafunc.definition.nodeid.startswith("tests/simulator/apiserver/"):
         only_real = metafunc.definition.get_closest_marker("real_api") is not None
         metafunc.parametrize("api", ["real"] if only_real else ["embedded", "real"], indirect=True)

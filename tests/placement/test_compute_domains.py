@@ -79,7 +79,7 @@ def test_pods_with_channels_when_no_level_is_required_are_warned_of(cluster: Che
     assert answer.verdict == "fits: 4 pods on 4 nodes"
 
 
-def test_pods_with_channels_when_all_nodes_are_in_one_clique_are_not_warned_of(cluster: CheckedCluster) -> None:
+def test_channels_when_all_nodes_are_in_one_clique_are_not_warned_of(cluster: CheckedCluster) -> None:
     for number in range(4):
         cluster.label_node(f"g{number}", CLIQUE, "c0")
     assert cluster.check().findings == []

@@ -129,7 +129,7 @@ def test_kinds_of_one_rack_are_unclear_where_only_the_second_can_start() -> None
 
 
 @pytest.mark.regression
-def test_kinds_of_one_rack_are_unclear_where_small_pods_can_split_the_nodes() -> None:
+def test_kinds_of_one_rack_are_unclear_where_small_pods_split_the_nodes() -> None:
     small = template(APP, affinity=BESIDE_EACH_OTHER)
     whole_node = template(APP, gpus=200, affinity=BESIDE_EACH_OTHER)
     assert verdict(two_roles(200, small, 1, whole_node), TWO_RACKS) == unknown_under("podAffinity")

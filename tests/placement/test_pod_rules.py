@@ -589,7 +589,7 @@ def test_pods_apart_by_two_labels_are_held_to_the_stricter_one() -> None:
     )
 
 
-def test_pods_apart_from_each_other_and_from_others_are_told_which_label_is_for_which() -> None:
+def test_rules_about_others_are_told_from_those_about_ones_own() -> None:
     separate = template(APP, affinity=apart(term(HOST, APP), term(RACK, {"app": "web"})))
     nodes = [node("n0", rack="a"), node("n1", rack="a"), node("n2", rack="b"), node("n3", rack="c")]
     there = [*nodes, running("web", "n2", {"app": "web"})]
@@ -695,7 +695,7 @@ def test_rack_that_is_too_small_is_the_reason_whatever_ports_pods_take() -> None
     assert cluster.check().verdict == too_small
 
 
-def test_pods_that_one_rule_counts_and_no_rule_keeps_go_to_a_node_of_no_rack() -> None:
+def test_pods_that_are_counted_and_kept_by_no_rule_go_to_no_rack() -> None:
     worker = template(APP, gpus=4, topologySpreadConstraints=[spread(RACK, APP)])
     roles = {
         "Worker": {"replicas": 3, "template": worker},

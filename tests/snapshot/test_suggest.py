@@ -163,7 +163,7 @@ def test_suggest_when_kinds_differ_names_topologies_by_level() -> None:
     assert suggested.reasons == ()
 
 
-def test_suggest_when_kinds_want_one_name_adds_a_hash_as_the_controller_does() -> None:
+def test_suggest_when_kinds_want_one_name_adds_the_controllers_hash() -> None:
     """Two kinds of nodes with a leaf of another key each; `test_assess_segments.py` has the same of the controller."""
     nodes = []
     for number in range(2):

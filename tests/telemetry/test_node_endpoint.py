@@ -479,7 +479,7 @@ def reports_of(site: Endpoint) -> None:
     site.do(lambda: site.endpoint.refusals.report(60.0, site.endpoint.connections))
 
 
-def test_refused_connections_are_counted_and_logged_with_the_busiest_client(
+def test_refused_connections_are_logged_with_the_busiest_client(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with running(tmp_path, EndpointLimits(connections=2)) as site:
