@@ -10,7 +10,7 @@ import pytest
 from tests.support.api import ApiUnderTest, Clients
 from tests.support.cluster import START
 from tests.support.publishing import Time
-from toposcope.controller.election import Election, LeaderElector, Timing
+from toposcope.controller.election import MARGIN_SECONDS, Election, LeaderElector, Timing
 from toposcope.kube.client import ApiClient
 from toposcope.kube.lease import Lease, new_lease
 from toposcope.kube.runtime import REAL
@@ -357,6 +357,31 @@ def test_a_deleted_lease_does_not_make_a_second_leader(pair: tuple[Process, Proc
     assert not b.tick(after=11.0)
     assert b.tick(after=0.1)
     assert (a.news, b.news) == ([True, False], [True])
+
+
+def time_until_it_leads(follower: Process) -> float:
+    """How long a follower waits by itself, from when it has seen the leader's last renewal."""
+    began = follower.clock.seconds
+    pause = follower.elector.tick()
+    while not follower.elector.can_write():
+        follower.clock.seconds += pause
+        pause = follower.elector.tick()
+        assert follower.clock.seconds < began + 60
+    return follower.clock.seconds - began
+
+
+@pytest.mark.regression
+def test_dead_leader_is_followed_as_soon_as_its_lease_ends(pair: tuple[Process, Process]) -> None:
+    dead, follower = pair
+    for _ in range(20):
+        assert time_until_it_leads(follower) <= TIMING.lease_seconds + 2 * MARGIN_SECONDS
+        dead.tick()  # it starts again, and notices that it was replaced
+        dead, follower = follower, dead
+
+
+@pytest.mark.regression
+def test_new_lease_is_led_as_soon_as_an_old_one_had_ended(clients: Clients, clock: Time) -> None:
+    assert time_until_it_leads(Process(clients(), "a", clock)) <= TIMING.lease_seconds + 2 * MARGIN_SECONDS
 
 
 @pytest.fixture

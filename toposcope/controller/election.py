@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 SPREAD_PERIODS: Final = 1.2
 """How many retry periods more a follower may wait, at random, so that not all of them ask at once
 (as client-go)."""
+MARGIN_SECONDS: Final = 0.1
+"""How long after a Lease has expired a follower tries to take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +151,22 @@ class Election:
             or self.can_write(now)
         ):
             return True
+        return now > self._free_from
+
+    def due_in(self, now: float) -> float:
+        """Seconds until this contender may take the Lease, or write under the one that it holds.
+
+        Infinite where no waiting brings that about.
+        """
+        due = self._from if self.holder == self._identity else self._free_from
+        return due - now if due > now else inf
+
+    @property
+    def _free_from(self) -> float:
+        """After which time the holder of the Lease, as it was last seen, cannot lead any more."""
         # The holder's word counts too: it may have been started with a longer one.
-        return now - self._unchanged_since > max(self._timing.lease_seconds, self._lease.seconds)
+        promised = self._lease.seconds if self._lease else 0
+        return self._unchanged_since + max(self._timing.lease_seconds, promised)
 
     def claim(self, wall: datetime) -> Lease:
         """The Lease to be written; `wall` goes into it for people."""
@@ -277,11 +293,12 @@ class LeaderElector:
             if not (isinstance(error, ApiError) and error.is_conflict):
                 self._tell(str(error))
         self._announce()
-        return max(
-            least_pause,
-            self._timing.retry_seconds
-            * (1 if self._term else self._rng.uniform(1, 1 + SPREAD_PERIODS)),
-        )
+        pause = self._timing.retry_seconds
+        if not self._term:
+            pause *= self._rng.uniform(1, 1 + SPREAD_PERIODS)
+        # Nobody writes until the Lease has expired: a follower does not oversleep that.
+        expired = self._election.due_in(self._clock()) + MARGIN_SECONDS
+        return max(least_pause, min(pause, expired))
 
     def _turn(self) -> None:
         election = self._election
