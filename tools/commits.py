@@ -5,7 +5,8 @@
 A subject is `area: what it does`: one area in lower case, an imperative verb, at most 72
 characters. A body is optional and follows a blank line. Merges are left out, because git words
 them. The base is BASE, else origin/main, else main; where there is none, as in a shallow clone, it
-says so and passes.
+says so and passes. Where the base itself is checked out, nothing is newer: all commits since
+FIRST_DAY are checked.
 """
 
 import re
@@ -68,17 +69,25 @@ def main(arguments: Sequence[str], repository: Path | None = None) -> int:
         print(f"Commit messages are not checked: there is no {candidates} to compare with")
         return 0
 
-    commits = new_commits(folder, base)
-    problems = []
-    for commit in commits:
-        for problem in problems_of(commit.message):
-            problems.append(f"{commit.name} {commit.subject!r}: {problem}")
+    if not arguments and _is_checked_out(folder, base):
+        commits = commits_of(folder, base)
+        since = f"on {base} since {FIRST_DAY[:10]}"
+    else:
+        commits = commits_of(folder, f"{base}..")
+        since = f"since {base}"
+    problems = list(_problems(commits))
     for line in problems:
         print(line)
-    new = f"{len(commits)} new {plural(len(commits), 'commit')} since {base}"
+    new = f"{len(commits)} new {plural(len(commits), 'commit')} {since}"
     wrong = f"{len(problems)} {plural(len(problems), 'problem')}"
     print(f"{new}, {wrong} in their messages")
     return 1 if problems else 0
+
+
+def _problems(commits: Sequence[Commit]) -> Iterator[str]:
+    for commit in commits:
+        for problem in problems_of(commit.message):
+            yield f"{commit.name} {commit.subject!r}: {problem}"
 
 
 def problems_of(message: str) -> Iterator[str]:
@@ -112,9 +121,9 @@ def is_imperative(word: str) -> bool:
     return not _NO_VERBS.fullmatch(word) and not _OTHER_ENDINGS.search(word)
 
 
-def new_commits(repository: Path, base: str) -> list[Commit]:
-    """The commits of HEAD that are not on the base, the oldest first, without merges."""
-    which = ("--no-merges", f"--since-as-filter={FIRST_DAY}", f"{base}..")
+def commits_of(repository: Path, revisions: str) -> list[Commit]:
+    """The commits since FIRST_DAY in a range as `git log` takes it, the oldest first, no merges."""
+    which = ("--no-merges", f"--since-as-filter={FIRST_DAY}", revisions)
     log = _git(repository, "log", "-z", "--reverse", "--format=%h%n%B", *which)
     commits = []
     for entry in log.split("\0"):
@@ -133,6 +142,12 @@ def _first_known(repository: Path, names: Sequence[str]) -> str | None:
             continue
         return name
     return None
+
+
+def _is_checked_out(repository: Path, name: str) -> bool:
+    """Whether HEAD is this commit."""
+    commit = _git(repository, "rev-parse", f"{name}^{{commit}}")
+    return commit == _git(repository, "rev-parse", "HEAD")
 
 
 def _git(repository: Path, *arguments: str) -> str:

@@ -124,6 +124,18 @@ def test_commit_from_before_the_check_is_left_out(repository: Repository, capsys
     assert capsys.readouterr().out == "0 new commits since main, 0 problems in their messages\n"
 
 
+@pytest.mark.regression
+def test_commits_of_the_base_itself_are_checked(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    repository.commit("Whatever was first", at="2026-11-29T23:59:59Z")
+    wrong = repository.commit("Fixed it")
+
+    assert main([], repository.folder) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{wrong} 'Fixed it': the subject has no area: {FORM}",
+        "1 new commit on main since 2026-11-30, 1 problem in their messages",
+    ]
+
+
 def test_merge_is_left_out_and_what_it_brings_is_checked(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
