@@ -29,6 +29,7 @@ from toposcope.integrations.framework.features import (
     Ref,
     SchedulerMessage,
 )
+from toposcope.integrations.framework.pod_creation import DEFAULT_SCHEDULER
 from toposcope.kube.discovery import Kind
 from toposcope.planning.kept import BrokenBy
 from toposcope.planning.kept_words import kept_advice, kept_details
@@ -334,7 +335,7 @@ def _verdict(screen: Screen, diagnosis: Diagnosis) -> Iterator[str]:
 def _untried(screen: Screen, context: Context) -> Iterator[str]:
     """Pods wait, and no message says why."""
     pod = context.waiting[0]
-    scheduler = pod.scheduler or "default-scheduler"
+    scheduler = pod.scheduler or DEFAULT_SCHEDULER
     yield screen.paint("Nothing was found that blocks it.", "yellow")
     yield (
         f"  {scheduler} has not said why pod/{pod.name} waits: "

@@ -5,6 +5,7 @@ from typing import Final
 
 from toposcope.integrations.framework.constraints import Hold, Pods, Workload
 from toposcope.integrations.framework.plugin import Plugin
+from toposcope.integrations.framework.pod_creation import DEFAULT_SCHEDULER
 from toposcope.integrations.framework.quotas import quota_holds
 from toposcope.integrations.framework.verdict import Verdict
 from toposcope.integrations.readings import READS
@@ -26,7 +27,7 @@ def _system_gates() -> Iterator[str]:
         yield from plugin.scheduling_gates
 
 
-DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
+DEFAULT_SCHEDULERS: Final = ("", DEFAULT_SCHEDULER)
 """What pods of kube-scheduler have as `schedulerName`."""
 _TITLES: Final = dict(_titles_of_schedulers())
 """The systems whose schedulers toposcope models, by `schedulerName`."""

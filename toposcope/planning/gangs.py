@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.plugin import GangMark
+from toposcope.integrations.framework.pod_creation import DEFAULT_SCHEDULER
 from toposcope.integrations.kubernetes.gangs import group_of
 from toposcope.integrations.registry import GANG_MARKS
 from toposcope.kube.pod_resources import gpu_count
@@ -53,7 +54,7 @@ class Gang:
     @property
     def scheduler(self) -> str:
         """The scheduler that places it: the name in `schedulerName`."""
-        return self.pods[0].scheduler or "default-scheduler"
+        return self.pods[0].scheduler or DEFAULT_SCHEDULER
 
     @property
     def ends(self) -> bool:

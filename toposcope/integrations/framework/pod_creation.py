@@ -5,6 +5,7 @@ In the order of its admission: PriorityClass, RuntimeClass, LimitRanges; then it
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from toposcope.integrations.framework.constraints import Creation, Hold, Resources
 from toposcope.integrations.framework.containers import (
@@ -25,6 +26,9 @@ from toposcope.integrations.framework.priorities import priority_of
 from toposcope.integrations.framework.runtime_classes import RuntimeEffect, runtime_of
 from toposcope.integrations.framework.volumes import volumes_of
 from toposcope.kube.pod_resources import Requests
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+"""The `schedulerName` of pods that set none: the API server's default, which is kube-scheduler."""
 
 _REFUSED = Hold("never", "the API server rejects its pods")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -14,17 +14,17 @@ backend after v0.1.0-alpha.12.
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, name_of, namespace_of
+from toposcope.integrations.framework.pod_creation import DEFAULT_SCHEDULER
 from toposcope.integrations.framework.system import SchedulerProfiles
 from toposcope.integrations.grove import backend, kueue_backend
 
-KUBE_SCHEDULER: Final = "default-scheduler"
 _REFUSING: Final = ("volcano", "lpx-scheduler")
 """Backends that reject constraints and that the charts do not enable (v0.1.0-alpha.10 did)."""
 _AUTO_CREATE: Final = "AutoCreate"
-_KEEPING_NONE: Final = (KUBE_SCHEDULER, *_REFUSING)
+_KEEPING_NONE: Final = (DEFAULT_SCHEDULER, *_REFUSING)
 _DEFAULT_POLICIES: Final = dict.fromkeys((backend.SCHEDULER, *_KEEPING_NONE), _AUTO_CREATE)
 """The `topologyBindingPolicy` of profiles that set none; all others have ReferenceRequired."""
-_CHARTS: Final = SchedulerProfiles((KUBE_SCHEDULER, backend.SCHEDULER), KUBE_SCHEDULER)
+_CHARTS: Final = SchedulerProfiles((DEFAULT_SCHEDULER, backend.SCHEDULER), DEFAULT_SCHEDULER)
 WHERE: Final = "kubectl get configmap -A -l app.kubernetes.io/name=grove-operator -o yaml"
 """Shows the configuration of Grove's operator."""
 USE_BACKEND: Final = (
@@ -48,15 +48,15 @@ def profiles_of(configuration: Any) -> SchedulerProfiles:
         policy = (profile / "topologyBindingPolicy").text() or _DEFAULT_POLICIES.get(name)
         if policy != _AUTO_CREATE:
             named_topologies.append(name)
-        if name == KUBE_SCHEDULER:
+        if name == DEFAULT_SCHEDULER:
             makes_gangs = (profile / "config" / "gangScheduling").value is True
-    enabled[KUBE_SCHEDULER] = None
+    enabled[DEFAULT_SCHEDULER] = None
 
     topology_aware = root / "topologyAwareScheduling" / "enabled"
     mnnvl = root / "network" / "autoMNNVLEnabled"
     return SchedulerProfiles(
         enabled=tuple(enabled),
-        default=(scheduler / "defaultProfileName").text() or KUBE_SCHEDULER,
+        default=(scheduler / "defaultProfileName").text() or DEFAULT_SCHEDULER,
         is_topology_aware=topology_aware.value is True,
         has_mnnvl=mnnvl.value is True,
         named_topologies=tuple(named_topologies),
@@ -135,10 +135,10 @@ def _check_constrained(field: Field, name: str, profiles: SchedulerProfiles | No
     if name in _REFUSING:
         text = f"{name} scheduler backend does not support topologyConstraint"
         field.error("grove/scheduler-enabled", text, USE_BACKEND)
-    elif name == KUBE_SCHEDULER and not field.text() and profiles is None:
+    elif name == DEFAULT_SCHEDULER and not field.text() and profiles is None:
         _warn_of_default(field)
         return False
-    elif name == KUBE_SCHEDULER:
+    elif name == DEFAULT_SCHEDULER:
         _warn_of_no_constraint(field, profiles)
     elif name != backend.SCHEDULER and profiles and name in profiles.named_topologies:
         _warn_of_reference(field, name)
@@ -147,12 +147,12 @@ def _check_constrained(field: Field, name: str, profiles: SchedulerProfiles | No
 
 def _warn_of_no_constraint(field: Field, profiles: SchedulerProfiles | None) -> None:
     text = (
-        f"{KUBE_SCHEDULER} ignores topology constraints: Grove accepts it, and the pods are "
+        f"{DEFAULT_SCHEDULER} ignores topology constraints: Grove accepts it, and the pods are "
         "placed anywhere"
     )
     if profiles and profiles.has_default_scheduler_gangs:
         text = (
-            f"{KUBE_SCHEDULER} ignores topology constraints through v0.1.0-alpha.12; later "
+            f"{DEFAULT_SCHEDULER} ignores topology constraints through v0.1.0-alpha.12; later "
             "releases of Grove create gangs for it, which keep only required levels"
         )
     field.warn("grove/scheduler-name", text, USE_BACKEND)
@@ -190,7 +190,7 @@ def _check_disabled(field: Field, name: str, *, is_certain: bool) -> None:
 
 def _warn_of_default(field: Field) -> None:
     text = (
-        f"without it, Grove's default profile places the pods: {KUBE_SCHEDULER} in its charts, "
+        f"without it, Grove's default profile places the pods: {DEFAULT_SCHEDULER} in its charts, "
         "which ignores topology constraints"
     )
     fix = (

@@ -13,6 +13,7 @@ from toposcope.api.conditions import Condition
 from toposcope.integrations.framework import features
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.document import Field, Finding, kind_of
+from toposcope.integrations.framework.pod_creation import DEFAULT_SCHEDULER
 from toposcope.integrations.framework.waiting import CopyName, Waiting
 from toposcope.integrations.grove import backend
 from toposcope.integrations.grove.api import (
@@ -27,7 +28,7 @@ from toposcope.integrations.grove.api import (
     SCALED_GROUP,
     SCALING_GROUP,
 )
-from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, USE_BACKEND, WHERE
+from toposcope.integrations.grove.schedulers import USE_BACKEND, WHERE
 from toposcope.kube.discovery import Kind
 from toposcope.text import Command, bounded, shell
 
@@ -140,7 +141,7 @@ def _check_scheduler(workload: features.WorkloadObjects) -> Iterator[features.Ch
     others = sorted(workload.schedulers - {backend.SCHEDULER})
     if not others:
         return
-    names = [name or KUBE_SCHEDULER for name in others]
+    names = [name or DEFAULT_SCHEDULER for name in others]
     who = " and ".join(names)
     text = f"its pods go to {who}, which ignores Grove's topology constraints"
     look = shell(WHERE)

@@ -25,6 +25,7 @@ from toposcope.integrations.framework.constraints import (
 )
 from toposcope.integrations.framework.document import Field, Note, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.pod_creation import DEFAULT_SCHEDULER
 from toposcope.integrations.framework.pods import pods_of
 from toposcope.integrations.framework.system import (
     ClusterFacts,
@@ -54,7 +55,7 @@ from toposcope.integrations.grove.mnnvl import (
     check_groups_unchanged,
     groups_of,
 )
-from toposcope.integrations.grove.schedulers import KUBE_SCHEDULER, check_schedulers, queue_of
+from toposcope.integrations.grove.schedulers import check_schedulers, queue_of
 from toposcope.integrations.grove.sharing import check_sharing, shared_claims
 from toposcope.integrations.grove.update import check_unchanged, is_repair
 
@@ -136,13 +137,13 @@ _LEVEL_RULES: Final = frozenset(
 )
 """Rules whose violation makes it unknown what must stay together."""
 _NOT_KEPT: Final = (
-    f"{KUBE_SCHEDULER} ignores topology constraints, so it is unknown where its pods would run"
+    f"{DEFAULT_SCHEDULER} ignores topology constraints, so it is unknown where its pods would run"
 )
 _NEVER_PLACED: Final = (
     f"{backend.TITLE} 0.17 never schedules a group whose preferred level is broader than its "
     "required one"
 )
-_FOLLOWED: Final = ("", KUBE_SCHEDULER, backend.SCHEDULER, "volcano")
+_FOLLOWED: Final = ("", DEFAULT_SCHEDULER, backend.SCHEDULER, "volcano")
 """Schedulers for which room is checked; empty for Grove's default, which is unknown."""
 _DISABLED: Final = "topology constraints are not allowed when Topology Aware Scheduling is disabled"
 
@@ -254,7 +255,7 @@ def _why_unplaced(
     """Why a set cannot be placed, as notes; None if it can."""
     if not _LEVEL_RULES.isdisjoint(rules):
         return clique_set.levels_first
-    if clique_set.is_constrained and scheduler == KUBE_SCHEDULER:
+    if clique_set.is_constrained and scheduler == DEFAULT_SCHEDULER:
         return (_NOT_KEPT,)
     if has_redundant_level:
         return (_NEVER_PLACED,)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import JOB, Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
+from toposcope.integrations.framework.pod_creation import DEFAULT_SCHEDULER
 from toposcope.integrations.framework.pods import (
     JOBSET,
     LEADER_WORKER_SET,
@@ -33,7 +34,7 @@ from toposcope.integrations.lws.workload import LEADER_EXCLUDED, sub_group_polic
 _DEPLOYMENT: Final = ("apps", "Deployment")
 _RAY_HEAD: Final = "headgroup"
 _RAY: Final = "ray.io"
-_NOT_KAI: Final = (None, "default-scheduler")
+_NOT_KAI: Final = (None, DEFAULT_SCHEDULER)
 _WITH_SUB_GROUPS: Final = (LEADER_WORKER_SET, JOBSET, gang_size.PYTORCH)
 _NEEDS_SHARING: Final = (
     "KAI rejects pods that request a fraction of a GPU unless it is installed with "

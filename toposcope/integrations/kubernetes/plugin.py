@@ -3,6 +3,7 @@
 from typing import Final
 
 from toposcope.integrations.framework.plugin import Plugin
+from toposcope.integrations.framework.pod_creation import DEFAULT_SCHEDULER
 from toposcope.integrations.framework.pod_kinds import POD_KINDS
 from toposcope.integrations.kubernetes.api import (
     COMPOSITES,
@@ -19,5 +20,5 @@ PLUGIN: Final = Plugin(
     title="Kubernetes",
     watched=(POD_GROUPS, COMPOSITES, WORKLOADS, JOBS, DEPLOYMENTS, STATEFUL_SETS),
     decisive=(POD_GROUPS, COMPOSITES, *POD_KINDS),
-    scheduler_names=("default-scheduler",),
+    scheduler_names=(DEFAULT_SCHEDULER,),
 )
