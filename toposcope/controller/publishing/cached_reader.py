@@ -121,8 +121,8 @@ class CachedReader:
         return any(followed.is_not_found for followed in self._followed.values())
 
     def close(self) -> None:
-        """Stop all watches."""
-        for followed in self._followed.values():
+        """Stop all watches, from any thread; `stop` must be set, which ends those that follow."""
+        for followed in tuple(self._followed.values()):
             followed.end()
 
     def decide(self, work: Callable[[], T]) -> T:
