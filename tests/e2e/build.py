@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import yaml
 from tests.support.paths import ROOT
-from tools.apiserver import build as apiserver
 from tools.apiserver.build import (
+    UNOPTIMIZED,
     BuildError,
     cache_of_module,
     cache_root,
-    compile_program,
+    kubernetes_program,
     kubernetes_version,
     made_once,
     programs_once,
@@ -55,14 +55,9 @@ _UNUSED: Final = (
 """Folders of the lower layer that nothing reads."""
 
 
-def programs() -> Path:
-    """The folder with kubelet, kube-controller-manager and kube-scheduler; raises `BuildError`."""
-
-    def make(name: str, to: Path) -> None:
-        compile_program(usable_go(), f"k8s.io/kubernetes/cmd/{name}", to)
-
-    folder = cache_of_module("node", apiserver.KUBERNETES)
-    return programs_once(folder, PROGRAMS, make)
+def programs() -> dict[str, Path]:
+    """Kubelet, kube-controller-manager and kube-scheduler, by name; raises `BuildError`."""
+    return {name: kubernetes_program(name) for name in PROGRAMS}
 
 
 def kube_proxy() -> Path:
@@ -85,16 +80,7 @@ def toolkit() -> Path:
 
     def make(name: str, to: Path) -> None:
         package = f"github.com/NVIDIA/nvidia-container-toolkit/cmd/{name}"
-        command = [
-            usable_go(),
-            "build",
-            "-trimpath",
-            "-ldflags",
-            "-s -w",
-            "-o",
-            str(to),
-            package,
-        ]
+        command = [usable_go(), "build", *UNOPTIMIZED, "-o", str(to), package]
         run_go(command, _TOOLKIT, CGO_ENABLED="1")
 
     names = ("nvidia-container-runtime", "nvidia-cdi-hook")

@@ -104,7 +104,7 @@ class Node:
             self.folder,
             self.name,
             self.address,
-            cluster.programs / "kubelet",
+            cluster.programs["kubelet"],
             *cluster.images,
         ]
         with (self.folder / "node.log").open("wb") as log:
@@ -298,7 +298,7 @@ class Cluster:
             self.server.write_kubeconfig(kubeconfig, {"token": token})
             program = self.program(
                 name,
-                self.programs / name,
+                self.programs[name],
                 *own_flags,
                 f"--kubeconfig={kubeconfig}",
                 "--leader-elect=false",

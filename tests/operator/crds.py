@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 from tests.support.programs import lacking
-from tools.apiserver.build import BuildError, cache_of_module, made_once, run_go, usable_go
+from tools.apiserver.build import UNOPTIMIZED, BuildError, cache_of_module, made_once, run_go, usable_go
 
 _MODULE = Path(__file__).parent
 _API = "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -45,6 +45,7 @@ def _make(folder: Path) -> None:
     command = [
         usable_go(),
         "run",
+        *UNOPTIMIZED,
         "sigs.k8s.io/controller-tools/cmd/controller-gen",
         "crd:allowDangerousTypes=true,maxDescLen=0",
         f"paths={_API}",

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from tools.apiserver import build as apiserver
-from tools.apiserver.build import cache_of_module, compile_program, made_once, programs_once, run_go, usable_go
+from tools.apiserver.build import UNOPTIMIZED, cache_of_module, kubernetes_program, made_once, run_go, usable_go
 
 _KUEUE: Final = Path(__file__).parent / "kueue"
 _CRDS: Final = "crds.yaml"
@@ -14,20 +13,12 @@ _WEBHOOKS: Final = "webhooks.yaml"
 
 def kube_scheduler() -> Path:
     """The program of this run's Kubernetes, built once; raises `BuildError`."""
-    return _program("kube-scheduler")
+    return kubernetes_program("kube-scheduler")
 
 
 def kube_controller_manager() -> Path:
     """The program of this run's Kubernetes, built once; raises `BuildError`."""
-    return _program("kube-controller-manager")
-
-
-def _program(name: str) -> Path:
-    def make(name: str, to: Path) -> None:
-        compile_program(usable_go(), f"k8s.io/kubernetes/cmd/{name}", to)
-
-    folder = cache_of_module(name, apiserver.KUBERNETES)
-    return programs_once(folder, [name], make) / name
+    return kubernetes_program("kube-controller-manager")
 
 
 class Kueue:
@@ -51,16 +42,7 @@ def _is_complete(folder: Path) -> bool:
 
 def _make_kueue(made: Path) -> None:
     go = usable_go()
-    command = [
-        go,
-        "build",
-        "-trimpath",
-        "-ldflags",
-        "-s -w",
-        "-o",
-        str(made / "kueue"),
-        "sigs.k8s.io/kueue/cmd/kueue",
-    ]
+    command = [go, "build", *UNOPTIMIZED, "-o", str(made / "kueue"), "sigs.k8s.io/kueue/cmd/kueue"]
     # The checksum database does not know this one, a pre-release of Kueue's own; go.sum pins it.
     run_go(command, _KUEUE, GONOSUMDB="sigs.k8s.io/scheduler-library")
 

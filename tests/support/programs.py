@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from tools.apiserver.build import BuildError, cache_root, made_once, run_go, usable_go
+from tools.apiserver.build import UNOPTIMIZED, BuildError, cache_root, made_once, run_go, usable_go
 from tools.libnvml.build import MissingCompilerError, library
 
 _MODULES = {
@@ -46,7 +46,7 @@ def find(name: str) -> str:
         return os.access(built / name, os.X_OK)
 
     def build(target: Path) -> None:
-        run_go([usable_go(), "install", "-trimpath", module], GOBIN=str(target))
+        run_go([usable_go(), "install", *UNOPTIMIZED, module], GOBIN=str(target))
 
     try:
         built = made_once(folder, is_built, build)
