@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.cluster import topology
+from tests.support.sampling import slow_after
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Evidence, assess
 from toposcope.controller.memory import Memory
@@ -133,7 +134,7 @@ def nearly_all_carry(nodes: Sequence[NodeFacts]) -> dict[str, int]:
     return frequent
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", slow_after(10, range(30)))
 def test_counts_levels_and_messages_are_those_of_the_nodes(seed: int) -> None:
     rng = random.Random(seed)
     for selector in SELECTORS:

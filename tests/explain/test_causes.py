@@ -104,6 +104,7 @@ def _keys(place: Any) -> list[Any]:
 
 
 @pytest.mark.regression
+@pytest.mark.slow
 @for_each_cause
 def test_malformed_objects_cause_no_traceback(cause: Cause, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = random.Random(cause.name)

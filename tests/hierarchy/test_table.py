@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import pytest
+from tests.support.sampling import slow_after
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.api.levels import Level
 from toposcope.hierarchy.coverage import Coverage, LevelSize, cover, crossings, level_sizes, level_value, widely_carried
@@ -217,7 +218,7 @@ def some_levels(rng: random.Random) -> tuple[Level, ...]:
     return rng.choice((LEVELS, every_other, tuple(in_any_order)))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", slow_after(5, range(20)))
 def test_columns_find_what_nodes_say(seed: int) -> None:
     rng = random.Random(seed)
     counts = [0, 1, 2, 3]

@@ -10,6 +10,7 @@ import pytest
 from tests.support.checked_cluster import CheckedCluster
 from tests.support.checking import CheckedWorkload, snapshot_of
 from tests.support.kueue_objects import BOTH_ON_N0, ONE_ON_EACH, admitted, flavor, lender, pod_of_workload, quotas
+from tests.support.sampling import slow_after
 from toposcope.integrations.kueue.queues import kept
 from toposcope.placement.check import Checker
 
@@ -198,7 +199,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", slow_after(5, range(20)))
 def test_malformed_objects_never_raise(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(20):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.placement.contradictions import contradiction
 from tests.support.paths import FIXTURES
+from tests.support.sampling import slow_after
 from tests.support.saved import saved
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.sentences import answer
@@ -150,7 +151,7 @@ def test_check_says_what_kai_did(state: Object) -> None:
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("state", KUEUE["states"], ids=seed_of)
+@pytest.mark.parametrize("state", slow_after(5, KUEUE["states"]), ids=seed_of)
 def test_check_says_what_kueue_did(state: Object) -> None:
     snapshot = cluster(*KUEUE["cluster"], *state["nodes"], *state["pods"])
     for case in state["cases"]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.machines import discovered
+from tests.support.sampling import slow_after
 from tests.support.slices import GPUS, device_class, gpus_of, slice_of
 from toposcope.agent.annotation import annotation_for
 from toposcope.integrations.dra.allocation import Claims
@@ -64,7 +65,7 @@ def has_one_value(gpus: tuple[DraDevice, ...], attribute: str) -> bool:
 
 
 @pytest.mark.parametrize("gpus", [2, 3, 4])
-@pytest.mark.parametrize("others", [[], ["rtx4090-8", "l40s-4"]], ids=["alone", "beside-others"])
+@pytest.mark.parametrize("others", slow_after(1, [[], ["rtx4090-8", "l40s-4"]]), ids=["alone", "beside-others"])
 def test_claim_gets_linked_gpus_wherever_it_is_met(gpus: int, others: list[str], tmp_path: Path) -> None:
     met: set[str] = set()
     for name in profile_names():

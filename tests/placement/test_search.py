@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.placement.bruteforce import Plain, possible
+from tests.support.sampling import slow_after
 from toposcope.api.levels import Level
 from toposcope.integrations.framework.constraints import Group, Pods, simplified
 from toposcope.integrations.framework.node_affinity import Exclusion, ExclusionKind
@@ -90,7 +91,7 @@ def pods_of(groups: Sequence[Group]) -> int:
 
 
 @pytest.mark.regression
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", slow_after(20, range(60)))
 def test_verdicts_agree_with_brute_force(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(25):

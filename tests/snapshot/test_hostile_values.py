@@ -111,6 +111,7 @@ def large(value: Any) -> msgspec.Raw | Any:
 
 
 @pytest.mark.regression
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OBJECTS)
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_hostile_value_anywhere_in_an_object(kind: str, value: Any) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.api import wait_until
+from tests.support.sampling import slow_after
 from tests.ui.serving import Served, facts_of, rack_nodes, served
 from tests.ui.workers import misbehaving
 from toposcope.kube.errors import UnreachableError
@@ -181,7 +182,7 @@ def test_one_question_runs_some_wait_and_the_rest_are_refused(server: Served, he
         pytest.param(ZeroDivisionError("a defect"), 500, "internal error; see the server's log", id="defect"),
     ],
 )
-@pytest.mark.parametrize("path", COMPUTING, ids=["planning", "gang", "drain"])
+@pytest.mark.parametrize("path", slow_after(1, COMPUTING), ids=["planning", "gang", "drain"])
 def test_question_that_fails_says_why_and_gives_its_place_back(
     server: Served, held: Held, path: str, *, failure: Exception, status: int, error: str
 ) -> None:

@@ -15,6 +15,7 @@ from tools.fuzz.sizes import Size, SizeRun, size_rows
 from tools.fuzz.subjects import SUBJECTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_few_cases_of_a_subject_find_nothing(name: str) -> None:
     result = run(SUBJECTS[name], 60.0, 20261121, 1, batch=10)
@@ -68,6 +69,7 @@ def test_large_input_that_eats_memory_is_found_out(monkeypatch: pytest.MonkeyPat
     assert outcomes == ["taken", "BROKEN: 500 MiB", "BROKEN: x"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
