@@ -36,7 +36,7 @@ MAX_NAME_CHARACTERS = 70
 """Of a test's function."""
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: tests wait for their servers for a seventh of the time."""
     return len(os.sched_getaffinity(0)) + 1
