@@ -176,14 +176,20 @@ def test_eight_pods_get_one_order_with_domains_together(job: RankedJob, seed: in
     assert len(list(itertools.groupby(racks))) == len(set(racks))
 
 
+def runs(python: str) -> bool:
+    if shutil.which(python) is None:
+        return False
+    return subprocess.run([python, "-c", ""], check=False, capture_output=True).returncode == 0
+
+
 def older_pythons() -> list[str]:
+    """Those that run: pyenv has a shim on PATH for each of its versions, selected or not."""
     found = []
     for version in ("3.8", "3.9", "3.10"):
         folders = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*"))
-        found += [str(folder / "bin" / "python3") for folder in folders]
-        on_path = shutil.which(f"python{version}")
-        if not folders and on_path:
-            found.append(on_path)
+        candidates = [str(folder / "bin" / "python3") for folder in folders]
+        candidates.append(f"python{version}")
+        found += [candidate for candidate in candidates if runs(candidate)]
     return found
 
 
