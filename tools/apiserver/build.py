@@ -159,7 +159,8 @@ def run_go(command: Sequence[str], module: Path | None = None, **more: str) -> s
     root.mkdir(parents=True, exist_ok=True)
     with (root / "go.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        print(" ".join(command[:5]), file=sys.stderr, flush=True)  # noqa: T201 - minutes of silence look like a hang
+        what = " ".join(word for word in command if not word.startswith("-"))
+        print(what, file=sys.stderr, flush=True)  # noqa: T201 - minutes of silence look like a hang
         done = subprocess.run(
             command,
             cwd=module,
