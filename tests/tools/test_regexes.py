@@ -5,7 +5,6 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tests.support.paths import ROOT
 from tools.regexes.ambiguity import Growth, growth
 from tools.regexes.automaton import Mode
 from tools.regexes.judge import complaints
@@ -94,11 +93,6 @@ def test_unambiguous_pattern_is_linear(pattern: str, mode: Mode) -> None:
 )
 def test_flags_change_the_growth(pattern: str, flags: int, expected: Growth) -> None:
     assert growth(pattern, flags, Mode.MATCH) is expected
-
-
-@pytest.mark.slow
-def test_product_has_only_linear_patterns() -> None:
-    assert complaints(ROOT, "toposcope") == []
 
 
 def lint(folder: Path, **modules: str) -> list[str]:
