@@ -23,10 +23,10 @@ from tools.bench.report import aligned, number
 from tools.fuzz.run import python
 from toposcope.errors import ToposcopeError
 
-SMALL_BYTES: Final = 4 << 10
+SMALL_BYTES: Final = 2 << 10
 FACTOR: Final = 8
 MOST_GROWTH: Final = 40
-UNMEASURABLE_SECONDS: Final = 0.3
+UNMEASURABLE_SECONDS: Final = 0.2
 """Seconds of processor time: less counts as nothing, whatever it was for the small text."""
 _BUSY_SECONDS: Final = 10
 """Seconds of processor time, after which a text counts as one without end."""
