@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_api("RBAC, TokenRequest and adm
 
 NAME: Final = "confined-own"
 OWN: Final = f"{NODES}/{NAME}"
-WRITES: Final = int(os.environ.get("WRITES") or "400")
+WRITES: Final = int(os.environ.get("WRITES") or "250")
 """Generated for each program and state; WRITES=2100 in the environment for more."""
 PLAYED: Final = 20
 """How many of the accepted outcomes are played to their end."""

@@ -45,7 +45,7 @@ def test_check_agrees_with_kube_scheduler_about_claims(kube_scheduler: ApiUnderT
 
 def test_check_agrees_with_kube_scheduler_about_gangs(gang_scheduler: ApiUnderTest, folder: Path) -> None:
     pod_groups = Drawing(workload=gangs.gang, prefix="gang", ask=gangs.on_gang_scheduler)
-    pod_groups.assert_check_agrees(gang_scheduler, folder, cases=40)
+    pod_groups.assert_check_agrees(gang_scheduler, folder, cases=30)
 
 
 @pytest.mark.skipif(not versions.HAS_TREES, reason="CompositePodGroups are of Kubernetes 1.37")
@@ -59,7 +59,7 @@ def test_check_agrees_with_kube_scheduler_about_priorities(gang_scheduler: ApiUn
     play.create(gang_scheduler, classes)
 
     def comparisons() -> Iterator[play.Comparison]:
-        for seed, rng, cluster in drawn(40):
+        for seed, rng, cluster in drawn(30):
             drawn_gangs = draw(rng, gangs.gang, f"ranked-{seed}")
             if versions.HAS_TREES:
                 drawn_gangs += draw(rng, gangs.tree, f"ranked-tree-{seed}")
@@ -88,7 +88,7 @@ def test_check_agrees_with_kube_scheduler_about_jobs(job_gang_scheduler: ApiUnde
 
 def test_check_agrees_with_kueue(kueue: ApiUnderTest, folder: Path) -> None:
     def comparisons() -> Iterator[play.Comparison]:
-        for seed, rng, cluster in drawn(60):
+        for seed, rng, cluster in drawn(40):
             queue = f"q-{seed}"
             own = clusters.kueue_objects(rng, queue)
             play.create(kueue, own)
