@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 import yaml
 from tests.support.api import ApiUnderTest, create_namespace, create_service_account, wait_until
-from tests.support.bound_pods import NAMESPACE_SWITCH, binding_to, waiting_pod
+from tests.support.bound_pods import (
+    NAMESPACE_SWITCH,
+    PATHS,
+    binding_to,
+    create_node_paths,
+    share_node_paths,
+    waiting_pod,
+)
 from tests.support.paths import MANIFESTS
 from toposcope.integrations.binding_paths import encode
 
@@ -16,8 +23,6 @@ pytestmark = pytest.mark.real_api("admission")
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 POLICIES = f"{GROUP}/mutatingadmissionpolicies"
 BINDINGS = f"{GROUP}/mutatingadmissionpolicybindings"
-CONFIG_MAPS = "/api/v1/namespaces/toposcope-system/configmaps"
-CONFIG_MAP = f"{CONFIG_MAPS}/toposcope-node-paths"
 POLICY = MANIFESTS / "components" / "binding-labels" / "policy.yaml"
 GOOD = encode(
     {
@@ -32,6 +37,7 @@ OF_N2 = {
     "gpu.topology/path-rack": "r2",
 }
 """What a pod on that node gets."""
+NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -45,38 +51,43 @@ def cluster(real_api: ApiUnderTest) -> Iterator[ApiUnderTest]:
         create_service_account(real_api, namespace, "default")
     switched_on = {"metadata": {"labels": NAMESPACE_SWITCH}}
     real_api.patch("/api/v1/namespaces/on", switched_on)
+    share_node_paths(real_api)
     keep(real_api, GOOD)
-    text = POLICY.read_text()
-    policy, binding = yaml.load_all(text, yaml.CSafeLoader)
-    real_api.create(POLICIES, policy)
-    real_api.create(BINDINGS, binding)
+    apply_policy(real_api)
     in_force(real_api, "first")
     yield real_api
+    remove_policy(real_api)
+
+
+def apply_policy(api: ApiUnderTest) -> None:
+    """Create policy and binding; they are in force some moments later."""
+    text = POLICY.read_text()
+    policy, binding = yaml.load_all(text, yaml.CSafeLoader)
+    api.create(POLICIES, policy)
+    api.create(BINDINGS, binding)
+
+
+def remove_policy(api: ApiUnderTest) -> None:
+    """Delete both."""
     for path in (BINDINGS, POLICIES):
-        real_api.request("DELETE", f"{path}/toposcope-binding-labels.gpu.topology")
+        api.request("DELETE", f"{path}/toposcope-binding-labels.gpu.topology")
 
 
 def keep(api: ApiUnderTest, data: Any) -> None:
-    """Make the ConfigMap anew with this data."""
-    api.request("DELETE", CONFIG_MAP)
-    config_map = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "toposcope-node-paths"},
-        "data": data,
-    }
-    api.create(CONFIG_MAPS, config_map)
+    """Make the object with the paths anew with these entries."""
+    api.request("DELETE", PATHS)
+    create_node_paths(api, data)
 
 
 def in_force(api: ApiUnderTest, prefix: str, *, is_labelled: bool = True) -> None:
-    """Wait until bindings get what the good ConfigMap says, or nothing."""
+    """Wait until bindings get what the good paths say, or nothing."""
     tries = itertools.count()
 
     def is_as_expected() -> bool:
         name = f"{prefix}-{next(tries)}"
         return bool(bound(api, name, "n1")) == is_labelled
 
-    wait_until(is_as_expected, "the ConfigMap is in force")
+    wait_until(is_as_expected, "the paths are in force")
 
 
 def make_pod(api: ApiUnderTest, name: str, namespace: str = "on") -> str:
@@ -172,7 +183,7 @@ def test_namespace_without_the_label_is_untouched(cluster: ApiUnderTest) -> None
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param(None, id="no-data"),
+        pytest.param({}, id="no-data"),
         pytest.param({"starts": "n1", "paths": "\n0:rack=r1\n"}, id="no-shard"),
         pytest.param({"starts": "n1", "0": "\nn1=0", "paths": "\n0:rack=r1\n"}, id="line-without-an-end"),
         pytest.param({"starts": "n1", "0": "\nn1=7\n", "paths": "\n0:rack=r1\n"}, id="unknown-number"),
@@ -182,7 +193,7 @@ def test_namespace_without_the_label_is_untouched(cluster: ApiUnderTest) -> None
         pytest.param({"starts": "n1", "0": "\nn1=0\n", "paths": f"\n0:rack={'r' * 900_000}\n"}, id="huge-value"),
     ],
 )
-def test_corrupt_config_map_fails_no_binding(cluster: ApiUnderTest, data: Any, request: pytest.FixtureRequest) -> None:
+def test_corrupt_paths_fail_no_binding(cluster: ApiUnderTest, data: Any, request: pytest.FixtureRequest) -> None:
     case = request.node.callspec.id
     keep(cluster, data)
     in_force(cluster, case, is_labelled=False)
@@ -190,8 +201,21 @@ def test_corrupt_config_map_fails_no_binding(cluster: ApiUnderTest, data: Any, r
     in_force(cluster, f"after-{case}")
 
 
-def test_missing_config_map_fails_no_binding(cluster: ApiUnderTest) -> None:
-    cluster.request("DELETE", CONFIG_MAP)
+def test_missing_paths_fail_no_binding(cluster: ApiUnderTest) -> None:
+    cluster.request("DELETE", PATHS)
     in_force(cluster, "missing", is_labelled=False)
     keep(cluster, GOOD)
     in_force(cluster, "after-missing")
+
+
+@pytest.mark.regression
+def test_policy_that_is_applied_again_writes_what_the_paths_are_then(cluster: ApiUnderTest) -> None:
+    """A ConfigMap as parameter would be the one that the API server knew when the policy was removed."""
+    remove_policy(cluster)
+    in_force(cluster, "removed", is_labelled=False)
+    keep(cluster, {"starts": "n1", "0": "\nn1=0\n", "paths": "\n0:rack=r9\n"})
+    apply_policy(cluster)
+    in_force(cluster, "again")
+    assert bound(cluster, "moved", "n1") == {"gpu.topology/path": "rack=r9", "gpu.topology/path-rack": "r9"}
+    keep(cluster, GOOD)
+    wait_until(lambda: bound(cluster, f"good-{next(NUMBERS)}", "n2") == OF_N2, "the good paths are in force again")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Command
 from tests.support.api import MERGE, NODES, ApiUnderTest, Clients, create_namespace, node
+from tests.support.bound_pods import share_node_paths
 from tests.support.controller import make_topology, share_crd
 from tests.support.publishing import KAI, Time, finalizer, found
 from tests.support.upstream_crds import upstream_crd
@@ -24,6 +25,7 @@ HOME = "/namespaces/toposcope-system"
 FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
 AGENTS, CONTROLLERS = f"/apis/apps/v1{HOME}/daemonsets", f"/apis/apps/v1{HOME}/deployments"
 PLANS = f"/api/v1{HOME}/configmaps"
+PATHS = f"/apis/gpu.topology/v1alpha1{HOME}/nodepaths"
 PODS, OURS = f"/api/v1{HOME}/pods", {"app.kubernetes.io/name": "toposcope"}
 FOREIGN_LABELS = {"topology.kubernetes.io/zone": "z", "nvidia.com/gpu.count": "8", "x.gpu.topology/a": "b"}
 CREATED = {"example.com/note": "keep"}
@@ -66,6 +68,7 @@ def theirs(path: str, name: str, level: dict[str, str]) -> dict[str, Any]:
 def cluster(api: ApiUnderTest, toposcope: Command) -> ApiUnderTest:
     """Two agents and a controller have written; things of others lie beside."""
     share_crd(api)
+    share_node_paths(api)
     for crd in ("kueue-topologies-v0.19", "kueue-resourceflavors-v0.19", "kai-topologies-v0.17"):
         api.share_crd(upstream_crd(crd))
     create_namespace(api, "toposcope-system")
@@ -157,7 +160,7 @@ def test_plan_is_shown_and_nothing_changes_without_yes(cluster: ApiUnderTest, un
         "delete  topology.kueue.x-k8s.io/c",
         "delete  clustertopology.gpu.topology/c",
         "delete  configmap/toposcope-node-plan",
-        "delete  configmap/toposcope-node-paths",
+        "delete  nodepaths.gpu.topology/toposcope-node-paths",
     ]
     assert lines[-2].startswith("clean   2 nodes of ")
     assert lines[-1] == "nothing was changed; to remove it, add --yes"
@@ -216,7 +219,7 @@ def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clie
     client.__class__ = RecordingClient
     remover(client, Sleeping()).carry_out(find_all(client))
     programs = PROGRAMS_LEFT if cluster.is_real else ()
-    assert list(dict.fromkeys(sent)) == [*programs, KAI, KUEUE, TOPOLOGIES, PLANS, NODES]
+    assert list(dict.fromkeys(sent)) == [*programs, KAI, KUEUE, TOPOLOGIES, PLANS, PATHS, NODES]
 
 
 def create_pod(api: ApiUnderTest, name: str, labels: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The paths of all nodes in one ConfigMap: written only when one changes, and gone with the flag."""
+"""The paths of all nodes in one object: written only when one changes, and gone with the flag."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.api import NODES, ApiUnderTest, Clients, create_namespace
+from tests.support.bound_pods import PATHS, create_node_paths, share_node_paths
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node
 from tests.support.controller import controller_of, edit_topology, make_node, make_topology, relabel, share_crd
 from tests.support.publishing import Time, WatchedClient, levels
@@ -26,15 +27,13 @@ from toposcope.integrations.node_plan import NodePlan, PlannedTopology
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, UnreachableError
 
-HOME = "/api/v1/namespaces/toposcope-system/configmaps"
-PATHS = f"{HOME}/toposcope-node-paths"
 HOST = "kubernetes.io/hostname"
 THREE = NodePlan((PlannedTopology("cluster", (), levels(BLOCK, RACK, HOST)),))
 
 
 @dataclass
 class Site:
-    """A controller that makes passes, and what it writes to the ConfigMap of paths."""
+    """A controller that makes passes, and what it writes to the object of paths."""
 
     api: ApiUnderTest
     client: ApiClient
@@ -75,7 +74,7 @@ class Site:
         data: Mapping[str, str] = self.api.get(PATHS)["data"]
         return data
 
-    def has_config_map(self) -> bool:
+    def has_object(self) -> bool:
         status, _ = self.api.request("GET", PATHS)
         return status == 200
 
@@ -83,6 +82,7 @@ class Site:
 @pytest.fixture
 def site(api: ApiUnderTest, clients: Clients) -> Site:
     share_crd(api)
+    share_node_paths(api)
     create_namespace(api, "toposcope-system")
     for name, block in {"n1": "b1", "n2": "b1", "n3": "b2"}.items():
         labels = {ZONE: "z", BLOCK: block, RACK: f"r-{block}"}
@@ -169,22 +169,17 @@ def test_node_without_a_level_has_the_path_up_to_it(site: Site) -> None:
         pytest.param({"data": {"paths": "\n0:rack=forged\n"}}, id="changed"),
         pytest.param({"data": {"starts": None}}, id="removed"),
         pytest.param({"data": {"junk": "x"}}, id="added"),
-        pytest.param({"binaryData": {"junk": "eA=="}}, id="binary"),
-        pytest.param({"immutable": True}, id="immutable"),
     ],
 )
 def test_what_others_change_is_repaired_within_a_minute(site: Site, patch: dict[str, Any]) -> None:
     site.turn()
     site.api.patch(PATHS, patch)
     site.turn(61)
-    repaired = site.api.get(PATHS)
-    assert repaired["data"] == WHOLE
-    assert "binaryData" not in repaired
-    assert "immutable" not in repaired
+    assert site.data() == WHOLE
     assert site.turn(61) == []
 
 
-def test_deleted_config_map_is_made_again(site: Site) -> None:
+def test_deleted_object_is_made_again(site: Site) -> None:
     site.turn()
     site.api.request("DELETE", PATHS)
     assert site.turn(61) == ["PATCH"]
@@ -196,25 +191,21 @@ def test_without_the_flag_it_is_deleted_once(site: Site, caplog: pytest.LogCaptu
     caplog.set_level(logging.INFO)
     site.new_term(is_wanted=False)
     assert site.turn() == ["DELETE"]
-    assert not site.has_config_map()
+    assert not site.has_object()
     assert "toposcope-node-paths is deleted: the flag --node-paths is not set" in caplog.text
     assert site.turn(61) == []
 
 
-def test_without_the_flag_the_config_map_of_others_stays(site: Site) -> None:
-    theirs = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "toposcope-node-paths"},
-    }
-    site.api.create(HOME, theirs)
+def test_without_the_flag_the_object_of_others_stays(site: Site) -> None:
+    create_node_paths(site.api, {})
+    site.api.patch(PATHS, {"metadata": {"labels": None}})
     site.new_term(is_wanted=False)
     assert site.turn() == []
-    assert site.has_config_map()
+    assert site.has_object()
 
 
 def test_refused_write_is_logged_once_and_tried_each_minute(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    site.refuses = ApiError(403, "Forbidden", "cannot patch resource configmaps")
+    site.refuses = ApiError(403, "Forbidden", "cannot patch resource nodepaths")
     assert site.turn() == ["PATCH"]
     assert site.turn(59) == []
     assert site.turn(2) == ["PATCH"]
@@ -222,6 +213,13 @@ def test_refused_write_is_logged_once_and_tried_each_minute(site: Site, caplog: 
     assert warning.endswith("; install the component binding-labels, or leave out --node-paths")
     site.refuses = None
     assert site.turn(61) == ["PATCH"]
+
+
+def test_component_is_named_where_its_kind_is_not_served(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.refuses = ApiError(404, "NotFound", "404 page not found")
+    assert site.turn() == ["PATCH"]
+    (warning,) = [message for message in caplog.messages if "is not written" in message]
+    assert warning.endswith("; install the component binding-labels, or leave out --node-paths")
 
 
 def test_outage_is_a_failed_pass_and_the_next_one_writes(site: Site) -> None:
@@ -232,8 +230,8 @@ def test_outage_is_a_failed_pass_and_the_next_one_writes(site: Site) -> None:
     assert site.turn(1) == ["PATCH"]
 
 
-class NoConfigMap:
-    """An API server without the ConfigMap, and what is written to it."""
+class NoPaths:
+    """An API server without the object, and what is written to it."""
 
     def __init__(self) -> None:
         self.written: list[Request] = []
@@ -245,7 +243,7 @@ class NoConfigMap:
         return {}
 
 
-def writer_to(server: NoConfigMap, show: Callable[[str], None] | None = None) -> NodePathsWriter:
+def writer_to(server: NoPaths, show: Callable[[str], None] | None = None) -> NodePathsWriter:
     return NodePathsWriter(
         server,
         "toposcope-system",
@@ -257,13 +255,13 @@ def writer_to(server: NoConfigMap, show: Callable[[str], None] | None = None) ->
 
 def test_dry_run_says_what_would_be_written_once() -> None:
     shown: list[str] = []
-    server = NoConfigMap()
+    server = NoPaths()
     writer = writer_to(server, shown.append)
     node = gpu_node("n1", {RACK: "r1"})
     nodes = Table([node])
     for _ in range(2):
         writer.write(nodes, THREE)
-    assert shown == ["ConfigMap toposcope-system/toposcope-node-paths would be written: the paths of 1 node"]
+    assert shown == ["NodePaths toposcope-system/toposcope-node-paths would be written: the paths of 1 node"]
     assert server.written == []
 
 
@@ -275,14 +273,14 @@ def test_nodes_without_room_are_counted_in_the_log(caplog: pytest.LogCaptureFixt
         node = gpu_node(name, {RACK: f"r{rack}", HOST: name})
         nodes.append(node)
     table = Table(nodes)
-    server = NoConfigMap()
+    server = NoPaths()
     writer_to(server).write(table, THREE)
     (warning,) = caplog.messages
     assert "is full: its 960 KiB have no room for the paths of " in warning
 
 
 def test_pass_without_a_plan_leaves_the_paths_alone() -> None:
-    server = NoConfigMap()
+    server = NoPaths()
     node = gpu_node("n1", {RACK: "r1"})
     nodes = Table([node])
     writer_to(server).write(nodes, None)

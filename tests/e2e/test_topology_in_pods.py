@@ -12,7 +12,7 @@ from tools.apiserver.build import kubernetes_version
 from toposcope.api.label_keys import NVLINK_DOMAIN
 
 PODS = "/api/v1/namespaces/default/pods"
-PATHS = f"/api/v1/namespaces/{NAMESPACE}/configmaps/toposcope-node-paths"
+PATHS = f"/apis/gpu.topology/v1alpha1/namespaces/{NAMESPACE}/nodepaths/toposcope-node-paths"
 CONTROLLER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/toposcope-controller"
 HAS_BINDING_LABELS = not kubernetes_version().startswith("v1.30.")
 RACKS = {"gpu1": "r1", "gpu2": "r2"}
@@ -122,8 +122,8 @@ def printed_by(cluster: Cluster, pod: dict[str, Any]) -> str:
 
 def have_all_levels(cluster: Cluster) -> bool:
     """Whether the paths for bindings have all levels; those that agents write come last."""
-    code, config_map = cluster.api.request("GET", PATHS)
-    return code == 200 and "nvlink-domain=" in config_map["data"]["paths"]
+    code, stored = cluster.api.request("GET", PATHS)
+    return code == 200 and "nvlink-domain=" in stored["data"]["paths"]
 
 
 def container_restarts(cluster: Cluster, node: str) -> dict[str, int]:

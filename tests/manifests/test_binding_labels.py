@@ -13,6 +13,7 @@ from tests.support.api import NODES, ApiUnderTest, create_namespace, create_serv
 from tests.support.bound_pods import NAMESPACE_SWITCH, binding_to, waiting_pod
 from toposcope.cli.main import main
 from toposcope.controller.confinement import RIGHTS
+from toposcope.integrations.binding_paths import node_paths, path_of_object
 from toposcope.kube.account_rights import AccountRights
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
@@ -69,7 +70,7 @@ class Cluster:
         }
         created = self.api.create(f"/api/v1/namespaces/{home}/pods", pod)
         token = pod_token(self.api, created)
-        paths = f"/api/v1/namespaces/{home}/configmaps/toposcope-node-paths"
+        paths = path_of_object(home)
         wait_until(
             lambda: self.api.ask("GET", paths, token=token).code == 404,
             "the controller may read the paths",
@@ -113,9 +114,10 @@ def test_pod_gets_its_path_also_when_the_controller_is_gone(cluster: Cluster) ->
     cluster.wait_for_labels()
 
 
-def test_controller_may_keep_this_config_map_and_no_other(cluster: Cluster) -> None:
+def test_controller_may_keep_this_object_and_no_other(cluster: Cluster) -> None:
     token = cluster.controller_token()
-    paths = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-paths"}}
+    paths = node_paths("toposcope-system", {})
+    other = PATHS.replace("toposcope-node-paths", "other")
     work = (
         rights.apply("write the paths", PATHS, paths),
         rights.get("read the paths", PATHS),
@@ -123,12 +125,13 @@ def test_controller_may_keep_this_config_map_and_no_other(cluster: Cluster) -> N
     )
     forbidden = (
         rights.delete("delete the agents' plan", PLAN, 'cannot delete resource "configmaps"'),
-        rights.get("read another", f"{HOME}/configmaps/other", 'cannot get resource "configmaps"'),
-        rights.get("list ConfigMaps", f"{HOME}/configmaps", 'cannot list resource "configmaps"'),
+        rights.get("read another", other, 'cannot get resource "nodepaths"'),
+        rights.get("list them", other.removesuffix("/other"), 'cannot list resource "nodepaths"'),
+        rights.get("read ConfigMaps", f"{HOME}/configmaps", 'cannot list resource "configmaps"'),
         rights.get(
             "read it elsewhere",
-            "/api/v1/namespaces/jobs/configmaps/toposcope-node-paths",
-            'cannot get resource "configmaps"',
+            path_of_object("jobs"),
+            'cannot get resource "nodepaths"',
         ),
     )
     rights.assert_answers(cluster.api, work, token)

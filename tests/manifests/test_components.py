@@ -24,6 +24,7 @@ NAMESPACE_OBJECT = ("Namespace", "toposcope-system")
 TOUCHED: dict[str, set[tuple[str, str]]] = {
     "aks": {AGENT},
     "binding-labels": {
+        ("CustomResourceDefinition", "nodepaths.gpu.topology"),
         ("Deployment", "toposcope-controller"),
         ("MutatingAdmissionPolicy", "toposcope-binding-labels.gpu.topology"),
         ("MutatingAdmissionPolicyBinding", "toposcope-binding-labels.gpu.topology"),

@@ -11,6 +11,7 @@ from tests.manifests.prune_attempts import FORBIDDEN, IN_FORCE, OTHER_DAEMON_SET
 from tests.manifests.rights import AGENTS, CONTROLLERS, OTHER, OWN
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, apply_folder, built, variables_of, write_overlay
 from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.bound_pods import create_node_paths, share_node_paths
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import PUBLISHED, published, serve_all
 from toposcope import __version__
@@ -34,9 +35,10 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
     serve_all(api)
     apply_folder(api, kubectl, MANIFESTS / "prune")
     label_nodes(api)
-    for name in ("toposcope-node-plan", "toposcope-node-paths"):
-        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
-        api.create(f"{NAMESPACE}/configmaps", config_map)
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "toposcope-node-plan"}}
+    api.create(f"{NAMESPACE}/configmaps", config_map)
+    share_node_paths(api)
+    create_node_paths(api, {})
     for path in PUBLISHED:
         for name, metadata in UNPUBLISHED.items():
             topology = published(path, name, **metadata)

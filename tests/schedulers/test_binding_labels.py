@@ -8,7 +8,7 @@ import yaml
 from tests.schedulers import build, clusters, gangs, play, programs
 from tests.schedulers.clusters import GPU, HOST, made
 from tests.support.api import ApiUnderTest, create_namespace, wait_until
-from tests.support.bound_pods import NAMESPACE_SWITCH
+from tests.support.bound_pods import NAMESPACE_SWITCH, create_node_paths, share_node_paths
 from tests.support.paths import MANIFESTS
 from tests.support.programs import lacking
 from tools.apiserver.build import BuildError
@@ -32,17 +32,12 @@ def gpu_node(name: str) -> dict[str, Any]:
 
 
 def install(api: ApiUnderTest) -> None:
-    """The policy and its ConfigMap, the nodes, and the label that the namespace opts in with."""
+    """The policy and its parameter, the nodes, and the label that the namespace opts in with."""
     create_namespace(api, "toposcope-system")
     api.patch("/api/v1/namespaces/default", {"metadata": {"labels": NAMESPACE_SWITCH}})
     paths = {name: f"block=b1,rack={rack},host=" for name, rack in NODES.items()}
-    config_map = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "toposcope-node-paths"},
-        "data": encode(paths).data,
-    }
-    api.create("/api/v1/namespaces/toposcope-system/configmaps", config_map)
+    share_node_paths(api)
+    create_node_paths(api, encode(paths).data)
     policy, binding = yaml.load_all(POLICY.read_text(), yaml.CSafeLoader)
     code, answer = api.request("POST", f"{GROUP}/mutatingadmissionpolicies", policy)
     if code == 404:

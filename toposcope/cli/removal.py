@@ -56,7 +56,7 @@ class RemovalPlan:
     """Then what schedulers read, while the labels in it still exist."""
     topologies: tuple[Thing, ...]
     plans: tuple[Thing, ...]
-    """Then the controller's ConfigMaps: what agents follow, and where nodes are."""
+    """Then the controller's own objects: what agents follow, and where nodes are."""
     nodes: tuple[Removal, ...]
     """Last, because published resources refer to their labels."""
 
@@ -180,18 +180,22 @@ def _requirers(status: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plans(client: ApiClient, programs: Iterable[Thing]) -> Iterator[Thing]:
-    """The controller's ConfigMaps, in the namespaces where controllers are or were."""
+    """The controller's own objects, in the namespaces where controllers are or were."""
     home = pod_namespace() or HOME_NAMESPACE
     for namespace in dict.fromkeys((home, *(program.namespace for program in programs))):
-        for name in (node_plan.CONFIG_MAP, binding_paths.CONFIG_MAP):
-            path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+        plan = f"/api/v1/namespaces/{namespace}/configmaps/{node_plan.CONFIG_MAP}"
+        paths = binding_paths.path_of_object(namespace)
+        for handle, path in (
+            (f"configmap/{node_plan.CONFIG_MAP}", plan),
+            (f"{binding_paths.KIND.lower()}.{GROUP}/{binding_paths.NAME}", paths),
+        ):
             document = find(client, path)
             if document is None:
                 continue
             metadata = document["metadata"]
             labels = metadata.get("labels") or {}
             if labels.get(MANAGED_BY) == TOPOSCOPE:
-                yield Thing(f"configmap/{name}", path, metadata["uid"])
+                yield Thing(handle, path, metadata["uid"])
 
 
 def _nodes(client: ApiClient) -> Iterator[Removal]:

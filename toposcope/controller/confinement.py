@@ -41,10 +41,9 @@ RIGHTS: Final = frozenset(
         Right("", "configmaps", "create", (node_plan.CONFIG_MAP,)),
         Right("", "configmaps", "patch", (node_plan.CONFIG_MAP,)),
         # With the component binding-labels.
-        Right("", "configmaps", "get", (binding_paths.CONFIG_MAP,)),
-        Right("", "configmaps", "create", (binding_paths.CONFIG_MAP,)),
-        Right("", "configmaps", "patch", (binding_paths.CONFIG_MAP,)),
-        Right("", "configmaps", "delete", (binding_paths.CONFIG_MAP,)),
+        Right("gpu.topology", "nodepaths", "create", (binding_paths.NAME,)),
+        Right("gpu.topology", "nodepaths", "patch", (binding_paths.NAME,)),
+        Right("gpu.topology", "nodepaths", "delete", (binding_paths.NAME,)),
         Right("coordination.k8s.io", "leases", "create"),
         Right("coordination.k8s.io", "leases", "get", (LEASE,)),
         Right("coordination.k8s.io", "leases", "update", (LEASE,)),

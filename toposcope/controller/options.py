@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help=about)
     about = (
-        "keep the ConfigMap toposcope-node-paths, where a policy looks up which labels a pod gets "
+        "keep the NodePaths toposcope-node-paths, where a policy looks up which labels a pod gets "
         "when it is bound (component binding-labels)"
     )
     parser.add_argument("--node-paths", action="store_true", help=about)

@@ -1,8 +1,8 @@
 """The paths of all nodes as text that an admission policy can look up while a pod is bound.
 
-A MutatingAdmissionPolicy on `pods/binding` sees the name of the node and one ConfigMap. The API
-server converts the parameter for each binding, which costs by the number of its entries and not by
-their bytes (`make bench ARGS=bindings`). So the ConfigMap has few entries with many lines:
+A MutatingAdmissionPolicy on `pods/binding` sees the name of the node and one object, of kind
+NodePaths. The API server converts the parameter for each binding, which costs by the number of its
+entries and not by their bytes (`make bench ARGS=bindings`). So it has few entries with many lines:
 
 - `starts`: the first node of each shard, one a line. Nodes are sorted by name, and a node is in the
   last shard whose first node does not come after it.
@@ -16,21 +16,24 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from toposcope.api.cluster_topology import API_VERSION, MANAGED_BY, TOPOSCOPE
 from toposcope.integrations.node_path import PathStep
 
-CONFIG_MAP: Final = "toposcope-node-paths"
-"""The ConfigMap in the controller's namespace."""
+KIND: Final = "NodePaths"
+"""Of our own API group (manifests/components/binding-labels/crd.yaml)."""
+NAME: Final = "toposcope-node-paths"
+"""The object in the controller's namespace."""
 STARTS: Final = "starts"
 PATHS: Final = "paths"
 SHARDS: Final = 64
 ENTRIES: Final = frozenset({STARTS, PATHS, *map(str, range(SHARDS))})
-"""All that the ConfigMap may have."""
+"""All that the object may have."""
 LONGEST_PATH: Final = 2048
 """Characters that the policy writes onto a pod."""
 LARGEST: Final = 960 << 10
-"""Bytes of all entries; the API server takes 1 MiB with their keys."""
+"""Bytes of all entries; etcd takes 1.5 MiB, with each line break as two bytes."""
 
 LONGEST_LEVEL: Final = 58
 """Characters of the name of a level, which follows `path-` in the name of a label."""
@@ -47,13 +50,32 @@ _DIGITS: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class EncodedPaths:
-    """The entries of the ConfigMap, and how many nodes they leave out."""
+    """The entries of the object, and how many nodes they leave out."""
 
     data: Mapping[str, str]
     without_room: int = 0
     """Nodes, the last by name, whose lines do not fit."""
     unusable: int = 0
     """Nodes whose name is none: their line could pass for another."""
+
+
+def path_of_object(namespace: str) -> str:
+    """Where the API server has the object."""
+    return f"/apis/{API_VERSION}/namespaces/{namespace}/nodepaths/{NAME}"
+
+
+def node_paths(namespace: str, data: Mapping[str, str]) -> dict[str, Any]:
+    """The object with these entries."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": NAME,
+            "namespace": namespace,
+            "labels": {MANAGED_BY: TOPOSCOPE},
+        },
+        "data": dict(data),
+    }
 
 
 def path_text(steps: Sequence[PathStep]) -> str:

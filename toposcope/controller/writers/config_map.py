@@ -13,10 +13,8 @@ def config_map_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps/{name}"
 
 
-def apply_config_map(
-    namespace: str, name: str, data: Mapping[str, str], *, is_metadata_only: bool = False
-) -> Request:
-    """Make these its entries, whoever else has written them; answered with metadata alone if so."""
+def apply_config_map(namespace: str, name: str, data: Mapping[str, str]) -> Request:
+    """Make these its entries, whoever else has written them."""
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -28,4 +26,4 @@ def apply_config_map(
         "data": dict(data),
     }
     path = config_map_path(namespace, name)
-    return apply(path, body, MANAGER, force=True, is_metadata_only=is_metadata_only)
+    return apply(path, body, MANAGER, force=True)

@@ -1,4 +1,4 @@
-"""The ConfigMap with the paths of all nodes, for the policy that labels pods at their binding.
+"""The object with the paths of all nodes, for the policy that labels pods at their binding.
 
 The component binding-labels switches it on, by the flag `--node-paths`.
 """
@@ -12,21 +12,25 @@ import msgspec
 
 from toposcope.api.cluster_topology import MANAGED_BY, TOPOSCOPE
 from toposcope.controller.node_paths import SharedPaths, shared_paths
-from toposcope.controller.writers.config_map import apply_config_map, config_map_path
 from toposcope.controller.writers.writer import WriteOutcome, is_outage
 from toposcope.hierarchy.table import Table
 from toposcope.integrations.binding_paths import (
-    CONFIG_MAP,
     ENTRIES,
+    KIND,
     LARGEST,
     LONGEST_LEVEL,
     LONGEST_PATH,
+    NAME,
     EncodedPaths,
     encode,
+    node_paths,
+    path_of_object,
 )
+from toposcope.integrations.framework.published import MANAGER
 from toposcope.integrations.node_plan import NodePlan
 from toposcope.kube.client import Caller, Request, find
 from toposcope.kube.errors import ApiError
+from toposcope.kube.requests import apply
 from toposcope.kube.runtime import Runtime
 from toposcope.text import plural
 
@@ -35,14 +39,14 @@ log = logging.getLogger(__name__)
 WRITE_PAUSE_SECONDS: Final = 10.0
 """From one write to the next: each has the paths of all nodes, 1 MiB at most."""
 _LOOK_SECONDS: Final = 60.0
-"""How often the ConfigMap is read to repair what others changed."""
+"""How often the object is read to repair what others changed."""
 _REFUSED_SECONDS: Final = 60.0
 """From a refused write to the next attempt."""
 _NO_ENTRIES: Final = EncodedPaths({})
 
 
 class NodePathsWriter:
-    """Keeps the ConfigMap equal to the paths of the nodes."""
+    """Keeps the object equal to the paths of the nodes."""
 
     def __init__(
         self,
@@ -60,8 +64,8 @@ class NodePathsWriter:
         """
         self._client = client
         self._is_wanted = is_wanted
-        self._path = config_map_path(namespace, CONFIG_MAP)
-        self._name = f"ConfigMap {namespace}/{CONFIG_MAP}"
+        self._path = path_of_object(namespace)
+        self._name = f"{KIND} {namespace}/{NAME}"
         self._namespace = namespace
         self._runtime = runtime
         self._show = show
@@ -71,7 +75,7 @@ class NodePathsWriter:
         self._paths = SharedPaths()
         self._wanted = _NO_ENTRIES
         self._stored: Mapping[str, str] | None = None
-        """The entries as last read or written; None: there is no ConfigMap."""
+        """The entries as last read or written; None: there is no object."""
         self._look_at = runtime.monotonic()
         self._write_at = runtime.monotonic()
         self._refused: ApiError | None = None
@@ -104,13 +108,13 @@ class NodePathsWriter:
         return WriteOutcome(refusal=self._refused)
 
     def _retract(self) -> None:
-        """Delete the ConfigMap if it is ours, once in a term. Raises KubeError."""
+        """Delete the object if it is ours, once in a term. Raises KubeError."""
         if self._is_retracted:
             return
         try:
-            config_map = find(self._client, self._path)
-            if config_map is not None and _is_ours(config_map):
-                self._delete(config_map)
+            stored = find(self._client, self._path)
+            if stored is not None and _is_ours(stored):
+                self._delete(stored)
                 log.info("%s is deleted: the flag --node-paths is not set", self._name)
         except ApiError as error:
             if is_outage(error):
@@ -171,18 +175,17 @@ class NodePathsWriter:
         now = self._runtime.monotonic()
         if now < self._look_at:
             return
-        config_map = find(self._client, self._path)
-        if config_map is not None and _is_spoiled(config_map):
+        stored = find(self._client, self._path)
+        if stored is not None and _is_spoiled(stored):
             log.warning(
-                "%s has entries or settings of others that an apply cannot change; recreating it",
-                self._name,
+                "%s has entries of others that an apply cannot remove; recreating it", self._name
             )
-            self._delete(config_map)
+            self._delete(stored)
             self._write_at = now
-            config_map = None
+            stored = None
         self._stored = None
-        if config_map is not None:
-            self._stored = config_map.get("data") or {}
+        if stored is not None:
+            self._stored = stored.get("data") or {}
         self._look_at = now + _LOOK_SECONDS
 
     def _put(self) -> None:
@@ -193,8 +196,8 @@ class NodePathsWriter:
             self._show(f"{self._name} would be written: the paths of {nodes}")
             self._stored = data
             return
-        request = apply_config_map(self._namespace, CONFIG_MAP, data, is_metadata_only=True)
-        self._client.call(request)
+        body = node_paths(self._namespace, data)
+        self._client.call(apply(self._path, body, MANAGER, force=True, is_metadata_only=True))
         self._stored = data
         self._write_at = self._runtime.monotonic() + WRITE_PAUSE_SECONDS
         size = sum(map(len, data.values()))
@@ -206,15 +209,15 @@ class NodePathsWriter:
         self._look_at = self._write_at
         if self._refused is None or self._refused.message != error.message:
             advice = ""
-            if error.is_forbidden:
+            if error.is_forbidden or error.is_not_found:
                 advice = "; install the component binding-labels, or leave out --node-paths"
             log.warning("%s is not written: %s%s", self._name, error, advice)
         self._refused = error
 
-    def _delete(self, config_map: Mapping[str, Any]) -> None:
+    def _delete(self, stored: Mapping[str, Any]) -> None:
         if self._show is not None:
             return
-        uid = config_map["metadata"]["uid"]
+        uid = stored["metadata"]["uid"]
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -223,17 +226,12 @@ class NodePathsWriter:
         self._client.call(Request("DELETE", self._path, {}, msgspec.json.encode(options)))
 
 
-def _is_spoiled(config_map: Mapping[str, Any]) -> bool:
-    """Whether it cannot be written, or has entries that nobody looks up.
-
-    The API server converts all entries at each binding, so these would slow it down.
-    """
-    if config_map.get("immutable") or config_map.get("binaryData"):
-        return True
-    entries = config_map.get("data") or {}
+def _is_spoiled(stored: Mapping[str, Any]) -> bool:
+    """Whether it has entries that nobody looks up: they would slow down each binding."""
+    entries = stored.get("data") or {}
     return not entries.keys() <= ENTRIES
 
 
-def _is_ours(config_map: Mapping[str, Any]) -> bool:
-    labels = config_map["metadata"].get("labels") or {}
+def _is_ours(stored: Mapping[str, Any]) -> bool:
+    labels = stored["metadata"].get("labels") or {}
     return bool(labels.get(MANAGED_BY) == TOPOSCOPE)
