@@ -10,9 +10,10 @@ from tests.support.api import NODES, wait_until
 from tests.support.cluster import BLOCK, RACK
 from tools.apiserver.build import kubernetes_version
 from toposcope.api.label_keys import NVLINK_DOMAIN
+from toposcope.integrations.binding_paths import path_of_object
 
 PODS = "/api/v1/namespaces/default/pods"
-PATHS = f"/apis/gpu.topology/v1alpha1/namespaces/{NAMESPACE}/nodepaths/toposcope-node-paths"
+PATHS = path_of_object(NAMESPACE)
 CONTROLLER = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/toposcope-controller"
 HAS_BINDING_LABELS = not kubernetes_version().startswith("v1.30.")
 RACKS = {"gpu1": "r1", "gpu2": "r2"}

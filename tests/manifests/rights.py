@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tests.support.api import APPLY, JSON_PATCH, MERGE, ApiUnderTest, account_token, node, wait_until
 from toposcope.cli.main import main
+from toposcope.integrations.binding_paths import path_of_object
 
 NODES: Final = "/api/v1/nodes"
 OWN: Final = f"{NODES}/confined-own"
@@ -20,7 +21,7 @@ EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
 TOPOLOGIES: Final = "/apis/gpu.topology/v1alpha1/clustertopologies"
 HOME: Final = "/api/v1/namespaces/toposcope-system"
 PLAN: Final = f"{HOME}/configmaps/toposcope-node-plan"
-PATHS: Final = "/apis/gpu.topology/v1alpha1/namespaces/toposcope-system/nodepaths/toposcope-node-paths"
+PATHS: Final = path_of_object("toposcope-system")
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases"
 AGENTS: Final = "/apis/apps/v1/namespaces/toposcope-system/daemonsets"
 CONTROLLERS: Final = "/apis/apps/v1/namespaces/toposcope-system/deployments"

@@ -1,8 +1,9 @@
 """The paths of all nodes as text that an admission policy can look up while a pod is bound.
 
 A MutatingAdmissionPolicy on `pods/binding` sees the name of the node and one object, of kind
-NodePaths. The API server converts the parameter for each binding, which costs by the number of its
-entries and not by their bytes (`make bench ARGS=bindings`). So it has few entries with many lines:
+NodePaths. The parameter of a policy cost each binding by the number of its entries and not by their
+bytes, as was measured with a ConfigMap; `make bench ARGS=bindings` measures the object. So it has
+few entries with many lines:
 
 - `starts`: the first node of each shard, one a line. Nodes are sorted by name, and a node is in the
   last shard whose first node does not come after it.

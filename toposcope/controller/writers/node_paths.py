@@ -227,7 +227,7 @@ class NodePathsWriter:
 
 
 def _is_spoiled(stored: Mapping[str, Any]) -> bool:
-    """Whether it has entries that nobody looks up: they would slow down each binding."""
+    """Whether it has entries that nobody looks up, which an apply leaves there."""
     entries = stored.get("data") or {}
     return not entries.keys() <= ENTRIES
 
